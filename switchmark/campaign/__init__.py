@@ -1,0 +1,1 @@
+"""What to measure: trials, campaigns, expansion, notation."""

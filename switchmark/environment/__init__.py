@@ -1,0 +1,1 @@
+"""Where applications live: one module an environment."""

@@ -1,0 +1,77 @@
+"""Where a traffic application lives: on the bare host, in a network namespace, in a container.
+
+An environment is one module here and one line in `registry.py`. It makes *nodes*; a node
+runs the engine with its standard streams handed to the bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed.host import Session, Spawned
+
+
+@dataclass(frozen=True, slots=True)
+class NodePort:
+    """A node's port: for veth the name of the device inside the node (`eth0`), with its
+    addresses; for vhost-user the socket path as the *host* sees it and as the node sees it."""
+
+    kind: PortKind
+    mac: str
+    ip: str  # with prefix length, e.g. 10.77.0.1/24
+    device_inside: str | None = None
+    device_switch_side: str | None = None
+    socket_host: Path | None = None
+    socket_inside: str | None = None
+    vhost_back_end: bool = False  # this end plays the switch's part (only on a `direct` wire)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """What to make: a short name unique in the session, its port, its cores."""
+
+    name: str
+    port: NodePort
+    cores: tuple[int, ...]
+    peer_mac: str
+    peer_ip: str
+
+
+class Node(Protocol):
+    """A place where one traffic application runs."""
+
+    spec: NodeSpec
+
+    def spawn_engine(self, args: Sequence[str]) -> Spawned:
+        """Run `switchmark-traffic ARGS` inside the node, pinned to the node's cores."""
+        ...
+
+    def device_frames(self) -> tuple[int, int] | None:
+        """(rx, tx) frames the kernel counted on the node's device; None without a device."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Environment(Protocol):
+    """Makes nodes. Every resource goes through the session's ledger."""
+
+    name: str
+
+    def probe(self) -> Probe: ...
+
+    def port_kinds(self) -> tuple[PortKind, ...]: ...
+
+    def create(self, session: Session, spec: NodeSpec) -> Node:
+        """Make the node with its port plugged (veth made, one end inside, both ends up, IPv6
+        off, static neighbour entry for the peer; vhost-user socket folder mounted)."""
+        ...
+
+    def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[Node, Node]:
+        """Two nodes joined by one wire without any switch (veth: one pair, an end in each;
+        vhost-user: a shared socket folder). The baseline that headroom is read from."""
+        ...

@@ -1,0 +1,29 @@
+"""The errors a user may meet, each with its exit code.
+
+Every message says what was wrong, where, and what to do. The command line prints the
+message on one line and exits with the class's code; it never shows a traceback for these.
+"""
+
+from __future__ import annotations
+
+
+class SwitchmarkError(Exception):
+    """Something failed at run time (exit code 1)."""
+
+    exit_code = 1
+
+
+class UsageError(SwitchmarkError):
+    """Bad input: arguments, campaign file, value (exit code 2)."""
+
+    exit_code = 2
+
+
+class UnavailableError(SwitchmarkError):
+    """This machine cannot run what was asked (exit code 3); the message gives the remedy."""
+
+    exit_code = 3
+
+
+class TrialFailed(SwitchmarkError):
+    """A trial could not be completed; the campaign goes on without it."""

@@ -1,0 +1,1 @@
+"""How a trial is run and judged."""

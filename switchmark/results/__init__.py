@@ -1,0 +1,1 @@
+"""Records: schema, store, query."""

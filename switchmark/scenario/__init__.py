@@ -1,0 +1,1 @@
+"""How nodes and links are laid out: one module a scenario."""

@@ -1,0 +1,1 @@
+"""The switches under test: one module a switch."""

@@ -1,0 +1,137 @@
+"""What every switch under test must offer: the protocol, its capabilities, its ports.
+
+A switch is one module in this folder: a class that fulfils `Switch`, and one line in
+`registry.py`. The bench calls `probe`, then `start` with the ports of the trial, reads
+`counters` around the measurement, and calls `stop`. Everything a switch makes on the
+machine is written to the session's ledger first, so that a killed bench can be cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from switchmark.testbed.host import Session
+
+
+class PortKind(StrEnum):
+    """Where a node meets the switch."""
+
+    VETH = "veth"
+    VHOST_USER = "vhost-user"
+    TAP = "tap"
+    MEMIF = "memif"
+
+
+class ConnectMode(StrEnum):
+    """How the switch decides where a frame goes; the same meaning for every switch."""
+
+    CROSS_CONNECT = "cross-connect"  # port 2k <-> port 2k+1, whatever the frame says
+    LEARNING = "learning"  # IEEE 802.1D learning bridge
+    STATIC_MAC = "static-mac"  # forwarding by a MAC table written before the trial
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a switch can do; placement and planning read this, the machine is not touched."""
+
+    port_kinds: tuple[PortKind, ...]  # in order of preference
+    connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
+    polling: bool  # it busy-polls, so it wants a core of its own
+    multi_core: bool = False
+    max_ports: int | None = None
+    needs_hugepages: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Can this machine run the switch? Either a version, or a reason with a remedy."""
+
+    available: bool
+    version: str | None = None
+    reason: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPort:
+    """One port of the trial as the switch sees it.
+
+    `index` counts from 0; ports 2k and 2k+1 are the two ends of pair k.
+    For veth, `device` is the name of the end that lies in the switch's namespace (the root
+    namespace) and is already up. For vhost-user, `socket` is the path where the
+    application listens as vhost-user *front end in server mode* (virtio-user `server=1`);
+    the switch connects to it as client, and must cope with the socket appearing later.
+    """
+
+    index: int
+    kind: PortKind
+    mac: str  # of the application behind this port
+    device: str | None = None
+    socket: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounters:
+    """What the switch itself counted on one port, from the switch's point of view."""
+
+    rx_frames: int
+    tx_frames: int
+    rx_dropped: int = 0
+    tx_dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCounters:
+    """Counters of all ports, by port index; `witness_rx_frames` counts what came out of the
+    third port that the switch was given to detect flooding (None: mode cannot flood)."""
+
+    ports: dict[int, PortCounters] = field(default_factory=dict)
+    witness_rx_frames: int | None = None
+
+
+class Switch(Protocol):
+    """A virtual switch under test. A context manager in effect: `stop` is always called."""
+
+    name: str
+    capabilities: Capabilities
+
+    def probe(self) -> Probe:
+        """Say whether this machine can run it. Must not change the machine."""
+        ...
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Start a private instance with these ports on these cores and return when it
+        forwards or is ready to as soon as the ports' peers appear (polled, with a deadline).
+
+        Raises `UnavailableError` or `TrialFailed` with the switch's own last words."""
+        ...
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Return when every port has its peer and passes frames; raise `TrialFailed` else."""
+        ...
+
+    def counters(self) -> SwitchCounters:
+        """Frames per port since start."""
+        ...
+
+    def alive(self) -> str | None:
+        """None while the switch runs; otherwise a line that says how it died (with log tail)."""
+        ...
+
+    def process_ids(self) -> Sequence[int]:
+        """Processes whose CPU time is the switch's own (empty for in-kernel switches)."""
+        ...
+
+    def details(self) -> dict[str, str]:
+        """Version and every setting worth recording."""
+        ...
+
+    def stop(self) -> None:
+        """Undo everything `start` did. Idempotent."""
+        ...

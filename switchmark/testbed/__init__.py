@@ -1,0 +1,1 @@
+"""The machine: host, facts, placement, the ledger of what was made."""

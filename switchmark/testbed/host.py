@@ -1,0 +1,89 @@
+"""The machine that trials run on, and the session that remembers what we did to it.
+
+`Host` runs commands and spawns processes; arguments are lists, never shell strings. A
+`Session` binds a host to a ledger on disk (`ledger.py`): everything the bench makes is
+written there *before* it is made, and struck out after it is undone, so that the next
+start can clean up after a `kill -9`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from switchmark.testbed.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A finished command."""
+
+    args: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+class Spawned(Protocol):
+    """A running process whose three standard streams are ours."""
+
+    pid: int
+
+    def write_line(self, line: str) -> None: ...
+    def read_line(self, timeout_s: float) -> str | None:
+        """The next line of standard output; None at end of file. Raises TimeoutError."""
+        ...
+
+    def poll(self) -> int | None: ...
+    def terminate(self, grace_s: float = 2.0) -> int:
+        """SIGTERM, then SIGKILL after the grace; returns the exit code."""
+        ...
+
+    def stderr_tail(self) -> str: ...
+
+
+class Host(Protocol):
+    """One machine. `LocalHost` here; the SSH one behaves the same."""
+
+    name: str
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        timeout_s: float = 30.0,
+        check: bool = True,
+        input_text: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run to the end. With `check`, a failure raises SwitchmarkError with stderr's last lines."""
+        ...
+
+    def spawn(
+        self,
+        args: Sequence[str],
+        *,
+        cores: Sequence[int] | None = None,
+        env: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        netns: str | None = None,
+    ) -> Spawned:
+        """Start a process pinned to `cores` in its own session, inside netns if named."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run of the bench on one host.
+
+    `id` is short (6 hex digits) and begins every name we make (`sm<id>...`, at most 15
+    characters for devices). `run_dir` is private to the session (sockets, logs) and goes
+    away with it.
+    """
+
+    id: str
+    host: Host
+    ledger: Ledger
+    run_dir: Path
