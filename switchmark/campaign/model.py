@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.switch.base import ConnectMode
+from switchmark.switch.base import ConnectMode, PortKind
 
 
 class Dimension(StrEnum):
@@ -59,6 +59,7 @@ class Trial(BaseModel):
     scenario: str = "pairs"
     environment: str = "netns"
     connect_mode: ConnectMode | None = None  # None: not yet chosen (planning fills it in)
+    port_kind: PortKind | None = None  # None: the switch's first that the environment has
     io: Io = Io.AUTO
     idle: Idle = Idle.AUTO
     touch: bool = False
