@@ -66,6 +66,7 @@ class Trial(BaseModel):
     duration_s: float = Field(default=10.0, gt=0)
     interval_s: float = Field(default=0.2, gt=0)
     switch_cores: int = Field(default=1, ge=1)
+    spare_cores: int = Field(default=0, ge=0)  # left idle on purpose, as a switch would use them
     repetition: int = Field(default=0, ge=0)
 
     @property

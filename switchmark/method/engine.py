@@ -6,6 +6,7 @@ a deadline.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from dataclasses import dataclass, field
@@ -96,10 +97,8 @@ class EngineProcess:
     def close(self) -> None:
         """Ask the engine to exit, then make sure that it has."""
         if self.spawned.poll() is None:
-            try:
+            with contextlib.suppress(OSError):
                 self.spawned.write_line("stop")
-            except OSError:
-                pass
         self.spawned.terminate(grace_s=1.0)
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -147,8 +146,10 @@ class EngineProcess:
             raise TrialFailed(self._say(f"printed a line that is no event: {line[:200]}")) from None
         if version != PROTOCOL_VERSION:
             raise TrialFailed(
-                self._say(f"speaks protocol {version}, the bench {PROTOCOL_VERSION}: install both "
-                          "from the same checkout")
+                self._say(
+                    f"speaks protocol {version}, the bench {PROTOCOL_VERSION}: install both "
+                    "from the same checkout"
+                )
             )
         if name == "error":
             raise TrialFailed(self._say(str(event.get("message", ""))))

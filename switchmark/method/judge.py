@@ -13,7 +13,7 @@ from typing import Literal
 
 from switchmark.campaign.model import Trial
 from switchmark.results.marks import explain
-from switchmark.results.record import Limit, Placement, Throughput, Verdict, Verification
+from switchmark.results.record import Latency, Limit, Placement, Throughput, Verdict, Verification
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
 
@@ -24,6 +24,24 @@ RECEIVER_BUSY_SHARE = 0.05  # fewer idle receive polls than this: the receiver n
 UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 LOSS_WORTH_NAMING = 0.001
+CPU_WAIT_SHARE = 0.10
+FATAL_MARKS = frozenset({"flooding", "unverified", "corrupt-frames", "nothing-arrived"})
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The same trial over the bare wire (`direct`); None where it was not run."""
+
+    forwarded_pps: float | None = None
+    rtt_median_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the trial found; one of the two."""
+
+    throughput: Throughput | None = None
+    latency: Latency | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,121 +50,137 @@ class Evidence:
 
     sender: dict[str, int]  # summed counters of all senders (or clients)
     receiver: dict[str, int]  # summed counters of all receivers
-    baseline_pps: float | None  # forwarded load of the same trial over the bare wire
+    baseline: Baseline
     kept_samples: int
     on_schedule: bool  # every paced sender kept its schedule
     in_kernel: bool  # the switch runs in its callers' context, without a process of its own
     cpu_wait_share: float  # largest share of time an application waited for a core
 
+    @property
+    def idle_share(self) -> float:
+        """Share of the receivers' polls that found nothing: near 0, they never waited."""
+        idle = self.receiver.get("idle_polls", 0)
+        polls = idle + self.receiver.get("useful_polls", 0)
+        return idle / polls if polls else 1.0
 
-def limit(trial: Trial, seen: Throughput, evidence: Evidence) -> Limit:
-    """Name what held the forwarded load where it is."""
+    @property
+    def refused_share(self) -> float:
+        """Share of transmit calls that met a full ring: the port pushed back."""
+        polls = self.sender.get("tx_polls", 0)
+        return self.sender.get("ring_full_polls", 0) / polls if polls else 0.0
+
+    @property
+    def socket_drops(self) -> int:
+        """Frames dropped at the receivers' own sockets."""
+        return self.receiver.get("rx_socket_drops", 0)
+
+
+def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
+    """Name what held the figure where it is."""
+    if figures.latency is not None:
+        return _latency_limit(trial, figures.latency, evidence)
+    seen = figures.throughput
+    assert seen is not None, "a trial has a throughput or a latency"
     if seen.forwarded_pps <= 0:
         return Limit(what="unknown", evidence=["no frame arrived in the kept window"])
-    if (
-        seen.intended_pps
-        and trial.switch != "direct"
-        and seen.forwarded_pps >= LOAD_MET_SHARE * seen.intended_pps
-    ):
-        return Limit(what="rate", evidence=[_met(seen)])
     notes = _figures(seen, evidence)
+    if seen.intended_pps and seen.forwarded_pps >= LOAD_MET_SHARE * seen.intended_pps:
+        share = seen.forwarded_pps / seen.intended_pps
+        met = f"forwarded {share:.2%} of the intended load: more could have been asked"
+        return Limit(what="rate", evidence=[met, *notes])
     return Limit(what=_what(trial, seen, evidence), evidence=notes)
 
 
 def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
-    receiver_never_waits = _idle_share(evidence) < RECEIVER_BUSY_SHARE
-    pushed_back = _refused_share(evidence) >= BACKPRESSURE_SHARE
-    socket_drops = evidence.receiver.get("rx_socket_drops", 0)
-    lossy = seen.loss_ratio >= LOSS_WORTH_NAMING
-    if socket_drops > LOSS_WORTH_NAMING * max(1, evidence.sender.get("tx_offered", 0)):
+    ceiling = evidence.baseline.forwarded_pps
+    offered = max(1, evidence.sender.get("tx_offered", 0))
+    pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
+    downstream_full = pushed_back or seen.loss_ratio >= LOSS_WORTH_NAMING
+    receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
+    if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * offered:
         return "receiver"
+    if trial.switch == "direct" or (ceiling and seen.forwarded_pps >= CEILING_SHARE * ceiling):
+        return "generator"
+    # An in-kernel switch works inside the sender's own system call, so it shows neither as a
+    # full ring nor as loss: only as the distance from the bare wire.
+    if downstream_full or (evidence.in_kernel and ceiling):
+        return "switch"
+    return "generator" if ceiling else "unknown"
+
+
+def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
+    """A round trip is made of the applications' own part (the floor) and the switch's."""
+    median = seen.percentiles_ns["50"]
+    floor = evidence.baseline.rtt_median_ns
+    notes = [f"median round trip {median / 1e3:.1f} us"]
+    if floor:
+        notes.append(f"the bare wire's median is {floor / 1e3:.1f} us")
+    if evidence.cpu_wait_share > CPU_WAIT_SHARE:
+        notes.append(_waited(evidence))
+        return Limit(what="cpu-shared", evidence=notes)
     if trial.switch == "direct":
-        return "receiver" if receiver_never_waits and (pushed_back or lossy) else "generator"
-    if evidence.baseline_pps and seen.forwarded_pps >= CEILING_SHARE * evidence.baseline_pps:
-        return "receiver" if receiver_never_waits and (pushed_back or lossy) else "generator"
-    if receiver_never_waits and (pushed_back or lossy):
-        return "receiver"
-    if pushed_back or lossy:
-        return "switch"
-    if evidence.in_kernel and evidence.baseline_pps:
-        # Its work is done inside the sender's own system call, so it shows neither as a full
-        # ring nor as loss: only as the distance from the bare wire.
-        return "switch"
-    if not evidence.baseline_pps:
-        return "unknown"
-    return "generator"
+        return Limit(what="generator", evidence=notes)
+    if floor is None:
+        return Limit(what="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
+    return Limit(what="generator" if floor >= CEILING_SHARE * median else "switch", evidence=notes)
 
 
 def verdict(
     trial: Trial,
-    bound: Limit | None,
-    seen: Throughput | None,
+    bound: Limit,
+    figures: Figures,
     evidence: Evidence,
     placement: Placement,
-    verification: Verification | None,
+    verification: Verification,
     *,
     mixed_connect_modes: bool,
 ) -> Verdict:
     """Collect the marks; a result is valid unless a mark says the figure itself is wrong."""
-    marks: list[str] = []
-    if placement.oversubscribed:
-        marks.append("oversubscribed")
-    if bound is not None and trial.switch != "direct":
-        if bound.what == "generator":
-            marks.append("generator-bound")
-        elif bound.what == "receiver":
-            marks.append("receiver-bound")
-    if seen is not None:
-        if seen.forwarded_stdev_pps > UNSTABLE_STDEV * max(seen.forwarded_pps, 1.0):
-            marks.append("unstable")
-        if evidence.kept_samples < MIN_KEPT_SAMPLES:
-            marks.append("short-window")
-    if not evidence.on_schedule:
-        marks.append("schedule-missed")
-    if evidence.receiver.get("rx_socket_drops", 0):
-        marks.append("lossy-receiver-socket")
-    if verification is not None and not verification.passed:
-        flooded = verification.strays or verification.witness_frames
-        marks.append("flooding" if flooded else "unverified")
-    if trial.switch != "direct" and evidence.baseline_pps is None and seen is not None:
-        marks.append("no-baseline")
-    if mixed_connect_modes:
-        marks.append("mixed-connect-modes")
-    fatal = {"flooding", "unverified"} & set(marks)
-    if seen is not None and seen.forwarded_pps <= 0:
-        marks.append("nothing-arrived")
-        fatal.add("nothing-arrived")
-    return Verdict(valid=not fatal, marks=marks, explanations=[explain(mark) for mark in marks])
-
-
-def _idle_share(evidence: Evidence) -> float:
-    idle = evidence.receiver.get("idle_polls", 0)
-    polls = idle + evidence.receiver.get("useful_polls", 0)
-    return idle / polls if polls else 1.0
-
-
-def _refused_share(evidence: Evidence) -> float:
-    polls = evidence.sender.get("tx_polls", 0)
-    return evidence.sender.get("ring_full_polls", 0) / polls if polls else 0.0
-
-
-def _met(seen: Throughput) -> str:
-    assert seen.intended_pps is not None
-    share = seen.forwarded_pps / seen.intended_pps
-    return f"forwarded {share:.2%} of the intended load: more could have been asked"
+    switched = trial.switch != "direct"
+    baseline = evidence.baseline
+    seen = figures.throughput
+    flooded = bool(verification.strays or verification.witness_frames)
+    checks = {
+        "oversubscribed": placement.oversubscribed,
+        "generator-bound": switched and bound.what == "generator",
+        "receiver-bound": switched and bound.what == "receiver",
+        "unstable": seen is not None
+        and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
+        "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
+        "schedule-missed": not evidence.on_schedule,
+        "lossy-receiver-socket": evidence.socket_drops > 0,
+        "flooding": flooded,
+        "unverified": not verification.passed and not flooded,
+        "no-baseline": switched
+        and baseline.forwarded_pps is None
+        and baseline.rtt_median_ns is None,
+        "mixed-connect-modes": switched and mixed_connect_modes,
+        "corrupt-frames": seen is not None and any(pair.corrupt for pair in seen.pairs),
+        "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
+    }
+    marks = [mark for mark, holds in checks.items() if holds]
+    return Verdict(
+        valid=not FATAL_MARKS & set(marks),
+        marks=marks,
+        explanations=[explain(mark) for mark in marks],
+    )
 
 
 def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
     notes = [
-        f"{_refused_share(evidence):.0%} of transmit calls met a full ring",
-        f"{_idle_share(evidence):.0%} of the receiver's polls found nothing",
+        f"{evidence.refused_share:.0%} of transmit calls met a full ring",
+        f"{evidence.idle_share:.0%} of the receiver's polls found nothing",
         f"{seen.loss_ratio:.2%} of offered frames were lost",
     ]
-    if evidence.baseline_pps:
-        share = seen.forwarded_pps / evidence.baseline_pps
+    if evidence.baseline.forwarded_pps:
+        share = seen.forwarded_pps / evidence.baseline.forwarded_pps
         notes.append(f"{share:.0%} of what the bare wire carries here")
-    if drops := evidence.receiver.get("rx_socket_drops", 0):
-        notes.append(f"{drops} frames were dropped at the receiver's own socket")
-    if evidence.cpu_wait_share > 0.05:
-        notes.append(f"an application waited for a core {evidence.cpu_wait_share:.0%} of the time")
+    if evidence.socket_drops:
+        notes.append(f"{evidence.socket_drops} frames were dropped at the receiver's own socket")
+    if evidence.cpu_wait_share > CPU_WAIT_SHARE:
+        notes.append(_waited(evidence))
     return notes
+
+
+def _waited(evidence: Evidence) -> str:
+    return f"an application waited for a core {evidence.cpu_wait_share:.0%} of the time"

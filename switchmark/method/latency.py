@@ -9,7 +9,6 @@ omission).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hdrh.histogram import HdrHistogram
@@ -17,6 +16,7 @@ from hdrh.histogram import HdrHistogram
 from switchmark.campaign.model import Trial
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
+from switchmark.method.seen import Seen
 from switchmark.method.throughput import Tick, run_traffic
 from switchmark.method.trim import TrimPolicy, totals
 from switchmark.method.verification import PairEnds
@@ -25,19 +25,7 @@ from switchmark.results.record import Latency, Trim
 PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999")
 
 
-@dataclass(frozen=True, slots=True)
-class LatencySeen:
-    """The figure, and what it was made of."""
-
-    latency: Latency
-    trim: Trim
-    client_counters: dict[str, int]
-    on_schedule: bool
-
-
-def measure(
-    trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick
-) -> LatencySeen:
+def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
     """Run one latency trial on applications that are ready and verified."""
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
@@ -47,7 +35,7 @@ def measure(
     samples = [s for client in clients for s in client.intervals]
     ended_ns = max(s.t_ns for s in samples) if samples else 0
     started_ns = min(client.started_ns or 0 for client in clients)
-    return LatencySeen(
+    return Seen(
         latency=_merge(clients),
         trim=Trim(
             policy=f"separate warm-up run of {policy.warm_up_s:g} s, its samples left out; "
@@ -57,7 +45,8 @@ def measure(
             samples_kept=len(samples),
             samples_dropped=0,
         ),
-        client_counters=totals(samples),
+        source_counters=totals(samples),
+        sink_counters={},
         on_schedule=all(
             bool(((client.result or {}).get("pacing") or {"on_schedule": True})["on_schedule"])
             for client in clients

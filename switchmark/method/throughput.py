@@ -9,30 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from switchmark.campaign.model import Trial
 from switchmark.method.engine import EngineProcess
+from switchmark.method.seen import Seen
 from switchmark.method.trim import TrimPolicy, kept_intervals, rate_per_s, totals
 from switchmark.method.verification import PairEnds
-from switchmark.results.record import Interval, PairLoads, Throughput, Trim
+from switchmark.results.record import Interval, PairLoads, Throughput
 
 RESULT_GRACE_S = 5.0
 L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
 _PUMP_S = 0.05
 
 Tick = Callable[[], None]  # called many times a second while traffic runs; raises to end it
-
-
-@dataclass(frozen=True, slots=True)
-class ThroughputSeen:
-    """The figure, and what it was made of."""
-
-    throughput: Throughput
-    trim: Trim
-    sender_counters: dict[str, int]
-    receiver_counters: dict[str, int]
-    on_schedule: bool
 
 
 def run_traffic(
@@ -63,9 +52,7 @@ def run_traffic(
         sink.wait_result(RESULT_GRACE_S)
 
 
-def measure(
-    trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick
-) -> ThroughputSeen:
+def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
     """Run one throughput trial on applications that are ready and verified."""
     senders = [pair.a for pair in pairs]
     receivers = [pair.b for pair in pairs]
@@ -73,11 +60,11 @@ def measure(
     window = common_window(senders, policy)
     loads = [_pair_loads(trial, pair, window) for pair in pairs]
     samples = [s for pair in pairs for s in pair.b.intervals]
-    return ThroughputSeen(
+    return Seen(
         throughput=_sum(trial, pairs, loads, window),
         trim=policy.describe(window, samples),
-        sender_counters=totals(_kept(senders, window)),
-        receiver_counters=totals(_kept(receivers, window)),
+        source_counters=totals(_kept(senders, window)),
+        sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
     )
 
@@ -141,8 +128,7 @@ def _stdev_pps(pairs: Sequence[PairEnds], window: tuple[int, int]) -> float:
     variance = 0.0
     for pair in pairs:
         rates = [
-            rate_per_s([sample], "rx_frames")
-            for sample in kept_intervals(pair.b.intervals, window)
+            rate_per_s([sample], "rx_frames") for sample in kept_intervals(pair.b.intervals, window)
         ]
         if len(rates) > 1:
             mean = sum(rates) / len(rates)
