@@ -227,7 +227,10 @@ def _port_refusals(
         for io, kind in product(sweep.io, sweep.port_kind):
             if kind is not None and not usable_ports(can, offered, port_kind=kind):
                 has = ", ".join(usable_ports(can, offered))
-                yield f"{switch} in {environment} has no {kind} port (it has: {has}); use port_kind: auto"
+                yield (
+                    f"{switch} in {environment} has no {kind} port (it has: {has}); "
+                    "use port_kind: auto"
+                )
             elif not usable_ports(can, offered, io, kind):
                 has = ", ".join(usable_ports(can, offered, port_kind=kind))
                 yield (

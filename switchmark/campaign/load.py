@@ -83,7 +83,9 @@ class _Loader:
         if not self.problems:
             self._check(grids, options, where)
         if self.problems:
-            raise CampaignError(self.problems)
+            raise CampaignError(
+                sorted(self.problems, key=lambda p: (p.place.source != where, p.place.line or 0))
+            )
         return _build(grids, options, published, where)
 
     def _note(self, place: Place, key: str, message: str) -> None:
@@ -126,9 +128,9 @@ class _Loader:
         setting = settings.BY_NAME[name]
         try:
             found[setting.field] = setting.read(sweeps.text_of(node, f"{name}: {setting.example}"))
-        except values.BadValueError as problem:
-            if str(problem):
-                self._note(node.place, shown, str(problem))
+        except values.BadValueError as error:
+            for message in error.messages:
+                self._note(node.place, shown, message)
 
     def _override_block(self, overrides: dict[str, Text]) -> Block:
         block = Block()

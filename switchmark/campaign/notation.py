@@ -73,8 +73,8 @@ def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
 def _repetitions(text: str) -> list[int]:
     try:
         return many(text, lambda item: whole(item, _REPETITION), ranges=True)
-    except BadValueError as problem:
-        raise UsageError(f"notation: repetition: {problem}") from None
+    except BadValueError as error:
+        raise UsageError(f"notation: repetition: {error}") from None
 
 
 def parse_settings(text: str) -> dict[str, str]:

@@ -48,8 +48,8 @@ def _figure(node: Node, known: Known, problems: list[Problem]) -> Published | No
         elif name in _READERS:
             try:
                 fields[name] = _READERS[name](sweeps.text_of(value, _EXAMPLE))
-            except BadValueError as problem:
-                problems.append(Problem(value.place, path, str(problem)))
+            except BadValueError as error:
+                problems += [Problem(value.place, path, message) for message in error.messages]
         else:
             place = node.key_places.get(name, value.place)
             problems.append(Problem(place, path, sweeps.unknown_key(name, allowed)))

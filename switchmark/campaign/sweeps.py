@@ -61,15 +61,14 @@ def read_values(key: Key, node: Node, path: str, known: Known, problems: list[Pr
     for item in items:
         try:
             found.update(dict.fromkeys(key.parse(text_of(item, key.example), known)))
-        except values.BadValueError as problem:
+        except values.BadValueError as error:
             complete = False
-            if str(problem):
-                problems.append(Problem(item.place, path, str(problem)))
+            problems += [Problem(item.place, path, message) for message in error.messages]
     return Entry(tuple(found) if complete else (), node.place, path)
 
 
 def text_of(node: Node, example: str) -> str:
-    """The text of a scalar; raises `BadValueError` (empty where all has been said) else."""
+    """The text of a scalar; raises `BadValueError` (without a message where all has been said) else."""
     match node:
         case Text(text=None):
             raise values.BadValueError(f"has no value; write e.g. {example}")
@@ -79,7 +78,7 @@ def text_of(node: Node, example: str) -> str:
             raise values.BadValueError(f"a list does not belong here; write e.g. {example}")
         case Table():
             raise values.BadValueError(f"a mapping does not belong here; write e.g. {example}")
-    raise values.BadValueError("")
+    raise values.BadValueError
 
 
 def read_block(
@@ -115,7 +114,10 @@ def _read_section(
             found[inner] = read_values(key, value, joined(where, inner), known, problems)
         else:
             place = node.key_places.get(inner, value.place)
-            problems.append(Problem(place, joined(where, inner), unknown_key(inner, allowed)))
+            message = unknown_key(inner, allowed)
+            if inner == "dimension":
+                message = f"belongs outside; this section is for {name} already"
+            problems.append(Problem(place, joined(where, inner), message))
     return found
 
 

@@ -24,7 +24,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 class BadValueError(ValueError):
-    """A value that cannot be; the message names the value and the remedy."""
+    """A value that cannot be; each message names the value and the remedy."""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """One line for each thing wrong."""
+        return self.args
+
+    def __str__(self) -> str:
+        return "; ".join(self.args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,30 +156,45 @@ def nearest(text: str, names: Iterable[str]) -> str | None:
     from rapidfuzz import fuzz, process, utils
 
     found = process.extractOne(
-        text, list(names), scorer=fuzz.WRatio, processor=utils.default_process, score_cutoff=70
+        text, list(names), scorer=fuzz.ratio, processor=utils.default_process, score_cutoff=65
     )
+    if found is None and len(text) >= 3:  # no slip of the pen; perhaps a part of the name
+        longer = [name for name in names if len(name) >= 3]
+        found = process.extractOne(
+            text, longer, scorer=fuzz.WRatio, processor=utils.default_process, score_cutoff=80
+        )
     return None if found is None else str(found[0])
 
 
 def many(text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
     """A value, a list `32, 128`, a range `64..512 step 64`, or a mix of them, without doubles.
 
-    Braces or brackets around the whole are allowed. `one` reads a single value."""
+    Braces or brackets around the whole are allowed. `one` reads a single value. Raises
+    `BadValueError` with a message for every bad item."""
     body = text.strip()
     if len(body) >= 2 and (body[0], body[-1]) in {("{", "}"), ("[", "]")}:
         body = body[1:-1].strip()
-    values: dict[T, None] = {}
+    found: dict[T, None] = {}
+    wrong: dict[str, None] = {}
     for raw in body.split(","):
-        item = raw.strip()
-        if not item:
-            raise BadValueError(f"'{shorten(text)}' has an empty item; remove the extra comma")
-        found = _range(item, one) if ranges and ".." in item else [one(item)]
-        values.update(dict.fromkeys(found))
-        if len(values) > MAX_VALUES:
-            raise BadValueError(
-                f"'{shorten(text)}' gives more than {MAX_VALUES:,} values; use fewer"
-            )
-    return list(values)
+        try:
+            found.update(dict.fromkeys(_item(raw.strip(), text, one, ranges=ranges)))
+        except BadValueError as error:
+            wrong.update(dict.fromkeys(error.messages))
+        if len(found) > MAX_VALUES:
+            wrong[f"'{shorten(text)}' gives more than {MAX_VALUES:,} values; use fewer"] = None
+            break
+    if wrong:
+        raise BadValueError(*wrong)
+    return list(found)
+
+
+def _item(item: str, text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
+    if not item:
+        if not text.strip():
+            raise BadValueError("is empty; write a value")
+        raise BadValueError(f"'{shorten(text)}' has an empty item; remove the extra comma")
+    return _range(item, one) if ranges and ".." in item else [one(item)]
 
 
 def _range(item: str, one: Callable[[str], T]) -> list[T]:
