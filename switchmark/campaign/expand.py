@@ -59,7 +59,9 @@ def expand(
     if problems:
         unique = dict.fromkeys(f"{campaign.name}: {problem}" for problem in problems)
         raise UsageError("\n".join(unique))
-    return _in_blocks(list(dict.fromkeys(_grid(campaign, modes))), campaign)
+    settle = _Settler(modes, capabilities, environment_ports)
+    trials = dict.fromkeys(settle(t) for sweep in campaign.sweeps for t in trials_of(sweep))
+    return _in_blocks(list(trials), campaign)
 
 
 def trials_of(sweep: Sweep) -> Iterator[Trial]:
@@ -101,13 +103,38 @@ def usable_ports(
     ]
 
 
-def _grid(campaign: Campaign, modes: Mapping[str, ConnectMode]) -> Iterator[Trial]:
-    for sweep in campaign.sweeps:
-        for trial in trials_of(sweep):
-            if trial.connect_mode is None:
-                yield trial.model_copy(update={"connect_mode": modes[trial.switch]})
-            else:
-                yield trial
+class _Settler:
+    """Puts what `auto` stands for into a trial, as far as the comparison depends on it.
+
+    The port kind stays open (the switch's best) unless the I/O cannot use that one."""
+
+    def __init__(
+        self,
+        modes: Mapping[str, ConnectMode],
+        capabilities: Mapping[str, Capabilities],
+        environment_ports: Mapping[str, Sequence[PortKind]] | None,
+    ) -> None:
+        self.modes = modes
+        self.capabilities = capabilities
+        self.environment_ports = environment_ports
+        self.forced: dict[tuple[str, str, Io], PortKind | None] = {}
+
+    def __call__(self, trial: Trial) -> Trial:
+        update: dict[str, object] = {}
+        if trial.connect_mode is None:
+            update["connect_mode"] = self.modes[trial.switch]
+        if trial.port_kind is None:
+            where = trial.switch, trial.environment, trial.io
+            if where not in self.forced:
+                self.forced[where] = self._forced_port(*where)
+            update["port_kind"] = self.forced[where]
+        return trial.model_copy(update=update) if update else trial
+
+    def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:
+        can = self.capabilities[switch]
+        offered = None if self.environment_ports is None else self.environment_ports[environment]
+        best, usable = usable_ports(can, offered)[0], usable_ports(can, offered, io)[0]
+        return None if usable is best else usable
 
 
 def _in_blocks(trials: list[Trial], campaign: Campaign) -> list[Trial]:

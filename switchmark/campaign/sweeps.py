@@ -68,7 +68,7 @@ def read_values(key: Key, node: Node, path: str, known: Known, problems: list[Pr
 
 
 def text_of(node: Node, example: str) -> str:
-    """The text of a scalar; raises `BadValueError` (without a message where all has been said) else."""
+    """The text of a scalar; raises `BadValueError` else (without a message for `Bad`)."""
     match node:
         case Text(text=None):
             raise values.BadValueError(f"has no value; write e.g. {example}")
