@@ -1,6 +1,6 @@
 # Shared by quickstart and check: system packages, the virtual environment, the build.
 # Sourced, not run. Everything here is idempotent, and quick when there is nothing to do.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 # What the main job needs. libdpdk-dev brings every DPDK driver along.
 RUN_PACKAGES=(
