@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import json as json_module
 import os
 import shutil
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from switchmark.cli.output import note, print_json, print_line
 from switchmark.errors import UnavailableError
 from switchmark.testbed.clean import Cleaned, clean_stale
 from switchmark.testbed.state import cache_dir
+
+EPILOG = """
+Examples:
+  switchmark clean --dry-run      what dead runs have left, without touching it
+  switchmark clean                remove it
+  switchmark clean --cache        and the container roots kept between runs
+
+Exit codes:
+  0    all clean
+  1    something could not be removed
+  3    not root
+"""
 
 
 def command(
@@ -23,27 +34,21 @@ def command(
         bool, typer.Option("--cache", help="Remove the cached container roots, too.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+) -> int:
     """Remove what killed runs have left: namespaces, containers, processes, sockets, files.
 
     Only things that a bench wrote into its ledger before it made them are touched, and only
     when that bench is dead. Each run does the same at its start.
-
-    Exit codes: 0 all clean, 1 something could not be removed, 3 not permitted.
-
-    Examples: switchmark clean --dry-run; switchmark clean --json
     """
     if os.geteuid() != 0 and not dry_run:
         raise UnavailableError("clean: needs root to remove namespaces and processes; use sudo")
     found = clean_stale(dry_run=dry_run)
     cached = _remove_cache(dry_run) if cache else None
     if json:
-        document = {"dry_run": dry_run, "sessions": [asdict(one) for one in found]}
-        typer.echo(json_module.dumps({**document, "cache": cached}, indent=2))
+        print_json({"dry_run": dry_run, "sessions": found, "cache": cached})
     else:
         _tell(found, cached, dry_run)
-    if any(one.problems for one in found):
-        raise typer.Exit(1)
+    return 1 if any(one.problems for one in found) else 0
 
 
 def _remove_cache(dry_run: bool) -> str | None:
@@ -58,12 +63,12 @@ def _remove_cache(dry_run: bool) -> str | None:
 def _tell(found: list[Cleaned], cached: str | None, dry_run: bool) -> None:
     verb = "would remove" if dry_run else "removed"
     for one in found:
-        typer.echo(f"session {one.session} ({one.command}, since {one.opened_at}):")
+        print_line(f"session {one.session} ({one.command}, since {one.opened_at}):")
         for thing in one.removed:
-            typer.echo(f"  {verb} {thing}")
+            print_line(f"  {verb} {thing}")
         for problem in one.problems:
-            typer.echo(f"  could not remove {problem}", err=True)
+            note(f"  could not remove {problem}")
     if cached is not None:
-        typer.echo(f"{verb} {cached}")
+        print_line(f"{verb} {cached}")
     if not found and cached is None:
-        typer.echo("nothing was left behind")
+        print_line("nothing was left behind")

@@ -51,9 +51,7 @@ class CampaignProgress:
         fields = {"live": "", "left": f"{format_duration(left_s)} left"}
         if self._task is None:
             self._task = self._bar.add_task("", total=total, **fields)
-        self._bar.update(
-            self._task, completed=number - 1, description=_name(plan.trial), **fields
-        )
+        self._bar.update(self._task, completed=number - 1, description=_name(plan.trial), **fields)
 
     def live(self, forwarded_pps: float | None) -> None:
         """Show what arrives right now."""

@@ -23,7 +23,6 @@ ENDS = {
     Dimension.THROUGHPUT: (("tx", "sender"), ("rx", "receiver")),
     Dimension.LATENCY: (("cl", "client"), ("sv", "server")),
 }
-UDP_PORTS = (13994, 16994)
 
 
 def expand(trial: Trial) -> Topology:
@@ -55,5 +54,4 @@ def _node(trial: Trial, pair: int, end: int) -> TopologyNode:
         end=end,
         mac=pair_mac(pair, end),
         ip=pair_ip(pair, end),
-        udp_port=UDP_PORTS[end],
     )

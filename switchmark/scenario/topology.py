@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from switchmark.campaign.model import Trial
@@ -23,7 +24,6 @@ class TopologyNode:
     end: int  # 0: where traffic starts, 1: its peer
     mac: str
     ip: str  # with prefix length
-    udp_port: int
 
     @property
     def port_index(self) -> int:
@@ -75,30 +75,18 @@ class Topology:
         """Node names of each pair, the sending end first (for placement)."""
         return tuple((path.source, path.target) for path in self.paths)
 
-    def node_spec(self, name: str, kind: PortKind, cores: tuple[int, ...]) -> NodeSpec:
-        """What the environment is asked to make for a node."""
-        node = self.node(name)
+    def pair_specs(
+        self, kind: PortKind, cores: Mapping[str, Sequence[int]]
+    ) -> list[tuple[NodeSpec, NodeSpec]]:
+        """What an environment is asked to make, pair by pair; `cores` by node name."""
+        specs = [self._spec(node, kind, tuple(cores[node.name])) for node in self.nodes]
+        return list(zip(specs[::2], specs[1::2], strict=True))
+
+    def _spec(self, node: TopologyNode, kind: PortKind, cores: tuple[int, ...]) -> NodeSpec:
         peer = self.peer(node)
         mtu_bytes = max(1500, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
         port = NodePort(kind, node.mac, node.ip, mtu_bytes)
         return NodeSpec(node.name, port, cores, peer.mac, peer.ip)
-
-    def diagram(self, switch: str) -> str:
-        """The topology drawn as text, a line a pair."""
-        left = [self.node(path.source) for path in self.paths]
-        right = [self.node(path.target) for path in self.paths]
-        texts = [_label(node) for node in left]
-        width = max(map(len, texts))
-        lines = []
-        for path, text, target in zip(self.paths, texts, right, strict=True):
-            arrow = "<" if path.both_ways else "-"
-            middle = "-" * 9 if self.direct else f"-[ {switch} ]-"
-            lines.append(f"{text:<{width}} {arrow}{middle}> {_label(target)}")
-        return "\n".join(lines)
-
-
-def _label(node: TopologyNode) -> str:
-    return f"{node.name} ({node.role} {node.ip} {node.mac})"
 
 
 def pair_mac(pair: int, end: int) -> str:

@@ -25,9 +25,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from switchmark.campaign.model import Idle
+from switchmark.campaign.model import Idle, Trial
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Placement
+from switchmark.switch.base import Capabilities
 from switchmark.testbed.facts import Cpu
 
 
@@ -40,6 +41,19 @@ class Demand:
     in_kernel_switch: bool  # forwards in the sender's softirq (also a bare wire)
     switch_cores: int = 1
     idle: Idle = Idle.AUTO
+
+    @classmethod
+    def of(
+        cls, pairs: tuple[tuple[str, ...], ...], capabilities: Capabilities, trial: Trial
+    ) -> Demand:
+        """What a trial needs with a switch of these capabilities."""
+        return cls(
+            pairs=pairs,
+            polling_switch=capabilities.polling,
+            in_kernel_switch=capabilities.in_kernel,
+            switch_cores=trial.switch_cores,
+            idle=trial.idle,
+        )
 
     @property
     def nodes(self) -> list[str]:

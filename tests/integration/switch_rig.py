@@ -182,7 +182,14 @@ def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[Vho
             process = session.host.spawn(
                 [
                     # Line by line: its prompt is written past the buffer of its output.
-                    *("stdbuf", "-oL", program, "--no-pci", "--in-memory", "--single-file-segments"),
+                    *(
+                        "stdbuf",
+                        "-oL",
+                        program,
+                        "--no-pci",
+                        "--in-memory",
+                        "--single-file-segments",
+                    ),
                     *("--no-telemetry", f"--file-prefix=sm{session.id}t{index}", "-m", "64"),
                     *("--lcores", f"0@{core},1@{core}", "--vdev", device),
                     *("--", "-i", "--total-num-mbufs=8192", "--no-lsc-interrupt"),
