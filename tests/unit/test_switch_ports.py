@@ -43,9 +43,9 @@ def test_bad_request_is_told_by_name(
 
 
 def test_ports_without_their_place() -> None:
-    with pytest.raises(UsageError, match="port 3: .* name of its device"):
+    with pytest.raises(UsageError, match=r"port 3: .* name of its device"):
         device_of(port(3))
-    with pytest.raises(UsageError, match="port 3: .* path of its socket"):
+    with pytest.raises(UsageError, match=r"port 3: .* path of its socket"):
         socket_of(port(3, PortKind.VHOST_USER))
 
 
