@@ -8,13 +8,12 @@ where pairs share a core each process yields it when it finds no frame.
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from switchmark.environment.engine_binary import engine_version, find_engine
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.switch.base import (
     Capabilities,
@@ -27,12 +26,7 @@ from switchmark.switch.base import (
 )
 from switchmark.switch.ports import check_request, require, socket_of
 from switchmark.switch.private import Footprint, check_socket_path
-from switchmark.switch.tools import (
-    find_program,
-    hugepage_bytes_free,
-    hugepage_bytes_total,
-    version_text,
-)
+from switchmark.switch.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
 
 MEMORY_MB = 128  # of hugepages, for each process
@@ -104,23 +98,16 @@ class BasicForwarder:
         self._footprint: Footprint | None = None
         self._pairs: list[_Pair] = []
 
-    def program(self) -> Path | None:
-        """The engine: as set, beside this Python, or in PATH."""
-        beside = Path(sys.executable).with_name("switchmark-traffic")
-        return find_program("SWITCHMARK_TRAFFIC", [str(beside), "switchmark-traffic"])
-
     def probe(self) -> Probe:
         """Available where the engine is built, with hugepages reserved."""
-        program = self.program()
-        if program is None:
-            return Probe(
-                False,
-                reason="program `switchmark-traffic` not found",
-                remedy="run ./quickstart --setup-only, or set SWITCHMARK_TRAFFIC",
-            )
-        version = version_text(program)
-        if not version:
-            return Probe(False, reason=f"{program} does not run", remedy="build the engine again")
+        try:
+            engine = find_engine()
+        except UnavailableError as error:
+            reason, _, remedy = str(error).partition("; ")
+            return Probe(False, reason=reason, remedy=remedy or "set SWITCHMARK_TRAFFIC")
+        version = engine_version(engine)
+        if version is None:
+            return Probe(False, reason=f"{engine} does not run", remedy="build the engine again")
         if hugepage_bytes_total() == 0:
             return Probe(
                 False,
@@ -171,7 +158,7 @@ class BasicForwarder:
         for port in pair:
             ports += ["--port", f"dpdk:vhost={check_socket_path(socket_of(port))},client"]
         return [
-            *(str(self.program()), "forwarder", *ports),
+            *(str(find_engine()), "forwarder", *ports),
             *("--start", "now", "--core", str(core), "--idle", self._idle),
             *("--interval", str(INTERVAL_S), "--frame-size", str(frame_bytes)),
             *("--dpdk-memory-mb", str(MEMORY_MB)),
