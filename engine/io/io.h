@@ -29,11 +29,12 @@ struct io_config {
     const char *spec;          /* the whole port specification, for messages and `ready` */
     const char *arguments;     /* what follows "BACKEND:" in the port specification */
     unsigned index;            /* which --port this is, from 0 */
-    uint32_t frame_length_max; /* longest frame without FCS that will be sent */
+    uint32_t frame_length;     /* of the configured traffic, without FCS */
+    uint32_t frame_length_max; /* longest frame without FCS that will be sent or received */
     uint8_t src_mac[6], dst_mac[6];
     uint32_t src_ip, dst_ip; /* host byte order */
     uint16_t src_udp, dst_udp;
-    bool src_mac_given, dst_ip_given;
+    bool src_mac_given, src_ip_given, dst_ip_given;
     uint16_t stream;         /* `null` invents frames of this stream */
     int core;                /* the core of the worker that opens and uses the port, -1: any */
     const char *const *specs; /* every --port of this process: DPDK is set up once for all */
