@@ -200,6 +200,20 @@ static void close_port(struct io_port *base)
     free(port);
 }
 
+/* A port that is given no address gets a locally administered one; a device has its own. */
+static void set_mac(struct dpdk_port *port, const struct io_config *config)
+{
+    const uint32_t pid = (uint32_t)getpid();
+    const uint8_t made[6] = {2,
+                             (uint8_t)(pid >> 24),
+                             (uint8_t)(pid >> 16),
+                             (uint8_t)(pid >> 8),
+                             (uint8_t)pid,
+                             (uint8_t)config->index};
+
+    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : made, sizeof made);
+}
+
 static struct io_port *open_port(const struct io_config *config, char *error, size_t size)
 {
     struct dpdk_port *port = aligned_alloc(64, sizeof *port);
@@ -214,7 +228,7 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
     port->index = config->index;
     port->listen_fd = port->stop_fd = -1;
     snprintf(port->base.spec, sizeof port->base.spec, "%s", config->spec);
-    memcpy(port->base.mac, config->src_mac, sizeof port->base.mac);
+    set_mac(port, config);
     port->room_bytes =
         RTE_MAX(RTE_ALIGN_CEIL(config->frame_length_max, 64U), (uint32_t)ROOM_BYTES_MIN);
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
