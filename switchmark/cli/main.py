@@ -129,8 +129,7 @@ def run(args: Sequence[str] | None = None) -> int:
         answer = build()(args=given or ["--help"], prog_name="switchmark", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:  # an unknown command, option or argument
-        ctx = getattr(error, "ctx", None)
-        command = ctx.command_path if ctx else "switchmark"
+        command = " ".join(["switchmark", *(name for name in given[:1] if name in COMMANDS)])
         return _complain(f"{error.format_message()} (see {command} --help)", error.exit_code)
     except SwitchmarkError as error:
         return _complain(str(error), error.exit_code)

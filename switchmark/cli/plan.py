@@ -91,7 +91,7 @@ def _print_summary(made: Plan) -> None:
     campaign, time = made.campaign, made.time
     heading = f"{campaign.name}: {campaign.description}" if campaign.description else campaign.name
     print_line(heading)
-    blocks = f", in {campaign.repetitions} blocks" if campaign.repetitions > 1 else ""
+    blocks = f" in {campaign.repetitions} blocks" if campaign.repetitions > 1 else ""
     print_line(
         f"{len(made.trials):,} trials{blocks}, order by seed {campaign.seed}; about "
         f"{format_duration(time.total_s)}: {format_duration(time.measuring_s)} of measuring, the "
