@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.campaign.model import Trial
-from switchmark.results.marks import explain
+from switchmark.results.marks import explain, marks_are_valid
 from switchmark.results.record import Latency, Limit, Placement, Throughput, Verdict, Verification
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
@@ -25,7 +25,6 @@ UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 LOSS_WORTH_NAMING = 0.001
 CPU_WAIT_SHARE = 0.10
-FATAL_MARKS = frozenset({"flooding", "unverified", "corrupt-frames", "nothing-arrived"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def verdict(
     }
     marks = [mark for mark, holds in checks.items() if holds]
     return Verdict(
-        valid=not FATAL_MARKS & set(marks),
+        valid=marks_are_valid(marks),
         marks=marks,
         explanations=[explain(mark) for mark in marks],
     )
