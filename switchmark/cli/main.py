@@ -35,8 +35,10 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
-    "list": Command("list_", "list_", "Name the switches, environments, campaigns there are."),
-    "plan": Command("plan", "plan", "Show what a campaign would run; the machine is not touched."),
+    "list": Command("list_", "command", "Name the switches, environments, campaigns there are."),
+    "plan": Command(
+        "plan", "command", "Show what a campaign would run; the machine is not touched."
+    ),
 }
 
 EPILOG = """

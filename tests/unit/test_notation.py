@@ -15,7 +15,7 @@ TIMES = st.floats(0.001, 604_800.0)
 TRIALS = st.builds(
     Trial,
     dimension=st.sampled_from(Dimension),
-    pairs=st.integers(1, 1024),
+    pairs=st.integers(1, 500),
     switch=NAMES,
     packet_size_bytes=st.integers(64, 9018),
     rate_pps=st.none() | st.integers(1, 10**10),
