@@ -83,7 +83,7 @@ class VethEnd:
             if gap_s:
                 time.sleep(gap_s)
 
-    def received(self, quiet_s: float = 0.3) -> list[bytes]:
+    def received(self, quiet_s: float = 0.1) -> list[bytes]:
         """Frames that came in, until none has come for `quiet_s` (our own are left out)."""
         frames = []
         self.socket.settimeout(quiet_s)
