@@ -28,6 +28,7 @@ from tests.integration.switch_rig import (
     VethEnd,
     VhostEnd,
     mac_of,
+    own_state_dir,
     port_ends,
     traces,
     until,
@@ -69,19 +70,13 @@ VETH_CROSS_CONNECTS = [
 
 
 @pytest.fixture(autouse=True)
-def own_state_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A bench of our own: cleaning up here touches no other's things."""
-    short = Path("/tmp") / f"smt{os.getpid()}"  # socket paths below it must fit
-    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(short))
-    yield
-    if short.is_dir():
-        for left in short.iterdir():
-            left.unlink()
-        short.rmdir()
+def state_dir() -> Iterator[None]:
+    with own_state_dir():
+        yield
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
+def session(state_dir: None) -> Iterator[Session]:
     with open_session(measuring=False) as opened:
         yield opened
 

@@ -16,7 +16,7 @@ from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.tools import online_cores
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
-from tests.integration.switch_rig import mac_of, traces, vhost_ends
+from tests.integration.switch_rig import mac_of, own_state_dir, traces, vhost_ends
 
 pytestmark = [pytest.mark.integration]
 
@@ -24,12 +24,11 @@ CORE = 0
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def session() -> Iterator[Session]:
     probe = OvsDpdk().probe()
     if not probe.available:
         pytest.skip(f"ovs-dpdk: {probe.reason}; {probe.remedy}")
-    monkeypatch.setenv("SWITCHMARK_STATE_DIR", f"/tmp/smd{os.getpid()}")
-    with open_session(measuring=False) as opened:
+    with own_state_dir(), open_session(measuring=False) as opened:
         yield opened
 
 
