@@ -40,10 +40,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 @contextmanager
 def own_state_dir() -> Iterator[None]:
     """A bench of our own, which sees no other's things; short, for socket paths to fit."""
-    with tempfile.TemporaryDirectory(prefix="smt", dir="/tmp") as folder:
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setenv("SWITCHMARK_STATE_DIR", folder)
-            yield
+    with (
+        tempfile.TemporaryDirectory(prefix="smt", dir="/tmp") as folder,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
+        monkeypatch.setenv("SWITCHMARK_STATE_DIR", folder)
+        yield
 
 
 def mac_of(index: int) -> str:
