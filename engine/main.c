@@ -94,6 +94,7 @@ static int run(void)
     char error[512];
 
     clock_begin();
+    trial.options = &options;
     if (!control_begin(&control, &trial, options.start_now)) {
         fprintf(stderr, "switchmark-traffic: cannot make event descriptors\n");
         return EXIT_FAILURE;

@@ -35,8 +35,14 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
+    "doctor": Command("doctor", "command", "Say what this machine can and cannot measure."),
     "list": Command("list_", "list_", "Name the switches, environments, campaigns there are."),
     "plan": Command("plan", "plan", "Show what a campaign would run; the machine is not touched."),
+    "run": Command("run", "command", "Measure a campaign; every trial becomes a record."),
+    "trial": Command("trial", "command", "Measure one trial, described by flags."),
+    "show": Command("show", "command", "Show results as a table, CSV, JSON or Parquet."),
+    "report": Command("report", "command", "Write one self-contained HTML report."),
+    "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
 
 EPILOG = """

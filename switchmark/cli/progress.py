@@ -48,10 +48,12 @@ class CampaignProgress:
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
         """Show which trial runs, and how long all of them will still take."""
-        fields = {"live": "", "left": f"{format_duration(left_s)} left"}
+        left = f"{format_duration(left_s)} left"
         if self._task is None:
-            self._task = self._bar.add_task("", total=total, **fields)
-        self._bar.update(self._task, completed=number - 1, description=_name(plan.trial), **fields)
+            self._task = self._bar.add_task("", total=total, live="", left=left)
+        self._bar.update(
+            self._task, completed=number - 1, description=_name(plan.trial), live="", left=left
+        )
 
     def live(self, forwarded_pps: float | None) -> None:
         """Show what arrives right now."""

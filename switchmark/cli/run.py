@@ -19,7 +19,7 @@ from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import UsageError
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
-from switchmark.method.plan import plan_steps
+from switchmark.method.plan import check_available, plan_steps
 from switchmark.results.record import Record
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest
 from switchmark.testbed.clean import clean_stale
@@ -65,6 +65,7 @@ def command(
     there = installed()
     wanted = find_campaign(campaign, there.known, given)
     steps = plan_steps(wanted, there)
+    check_available(steps)
     text = source_text(campaign)
     with _open_run(wanted, text, given, results, resume=resume) as run:
         made = _measure(run, wanted, steps, quiet=quiet)

@@ -138,7 +138,7 @@ def verdict(
     switched = trial.switch != "direct"
     baseline = evidence.baseline
     seen = figures.throughput
-    flooded = bool(verification.strays or verification.witness_frames)
+    flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
     checks = {
         "oversubscribed": placement.oversubscribed,
         "generator-bound": switched and bound.what == "generator",

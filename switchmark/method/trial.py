@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Trial
+from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
@@ -21,13 +21,11 @@ from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
-from switchmark.method.trim import TrimPolicy, rate_per_s
+from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
 from switchmark.results.record import Placement, Record, Timing
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
-
-REACHABLE_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,7 @@ class TrialPlan:
     port_kind: PortKind
     placement: Placement
     policy: TrimPolicy
+    verify: VerifyPolicy
     mixed_connect_modes: bool = False
 
 
@@ -122,8 +121,8 @@ def _measure(
 ) -> dict[str, Any]:
     """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
     switch, trial = plan.switch, plan.trial
-    wait_reachable(deployment.ends, REACHABLE_TIMEOUT_S)
-    checked = verify(deployment.ends, lambda: switch.counters().witness_rx_frames)
+    wait_reachable(deployment.ends, plan.verify.timeout_s)
+    checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
     before, pids = switch.counters(), switch.process_ids()
     watch.lap("verify")
 
