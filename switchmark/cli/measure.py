@@ -15,7 +15,7 @@ from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import UsageError
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, plan_steps
-from switchmark.results.store import DEFAULT_ROOT, Run, find_latest
+from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.session import open_session
@@ -98,9 +98,11 @@ def _provenance() -> Callable[[], dict[str, Any]]:
 
 
 def _show(directory: Path) -> None:
-    from switchmark.cli.show import show_run
+    from switchmark.cli.show import print_run
+    from switchmark.results.summary import summarise
 
-    show_run(directory)
+    rows = summarise(directory)
+    print_run(open_run(directory), rows, rows)
 
 
 def _report(directory: Path) -> None:
