@@ -99,9 +99,10 @@ def _provenance() -> Callable[[], dict[str, Any]]:
 
 def _show(directory: Path) -> None:
     from switchmark.cli.show import print_run
+    from switchmark.results.query import read_table
     from switchmark.results.summary import summarise
 
-    rows = summarise(directory)
+    rows = summarise(directory, read_table(directory))
     print_run(open_run(directory), rows, rows)
 
 
