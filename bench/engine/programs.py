@@ -38,7 +38,7 @@ class Process:
     """A child process pinned to one core, with its output as a queue of timed lines."""
 
     def __init__(self, args: Sequence[str], core: int) -> None:
-        self._name = Path(args[0]).name
+        self._name = next(Path(arg).name for arg in args if arg not in ("stdbuf", "-oL"))
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in stop()
         self._child = subprocess.Popen(
             ["taskset", "-c", str(core), *args],
@@ -103,7 +103,9 @@ class Process:
 class Traffic:
     """`switchmark-traffic` in one role."""
 
-    def __init__(self, engine: Path, role: str, ports: Sequence[str], options: Sequence[str], core: int) -> None:
+    def __init__(
+        self, engine: Path, role: str, ports: Sequence[str], options: Sequence[str], core: int
+    ) -> None:
         args = [str(engine), role, "--core", str(core), "--interval", str(INTERVAL_S), *options]
         for port in ports:
             args += ["--port", port]
@@ -114,6 +116,8 @@ class Traffic:
     def _event(self, name: str) -> dict[str, object]:
         while True:
             event: dict[str, object] = json.loads(self.process.line()[1])
+            if event["event"] == "error":
+                raise ProgramError(str(event["message"]))
             if event["event"] == name:
                 return event
 
@@ -135,12 +139,11 @@ class Traffic:
                 return Reading(end_ns / 1e9, self._frames)
 
     def finish(self) -> None:
-        """End the trial and the process. Raises when a frame came damaged."""
+        """End the trial, and with it the process. Raises when a frame came damaged."""
         self.process.write("stop")
         totals = self._event("result").get("totals")
         if isinstance(totals, dict) and totals.get("rx_corrupt"):
             raise ProgramError(f"{totals['rx_corrupt']} frames arrived corrupt")
-        self.process.write("stop")
 
 
 class Testpmd:
@@ -149,7 +152,15 @@ class Testpmd:
     __test__ = False  # not a pytest class
 
     def __init__(self, mode: str, vdevs: Sequence[str], options: Sequence[str], core: int) -> None:
-        args = ["dpdk-testpmd", "--lcores", f"0@{core},1@{core}", "--no-pci", "--in-memory"]
+        args = [
+            "stdbuf",
+            "-oL",
+            "dpdk-testpmd",
+            "--lcores",
+            f"0@{core},1@{core}",
+            "--no-pci",
+            "--in-memory",
+        ]
         args += ["--single-file-segments", "--no-telemetry", "-m", "128"]
         for vdev in vdevs:
             args += ["--vdev", vdev]

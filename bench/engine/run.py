@@ -39,6 +39,7 @@ from programs import Program, ProgramError, Reading, Testpmd, Traffic, stolen_s
 WARM_UP_S = 0.4
 ATTEMPTS = 3
 CASES = ("sender", "receiver", "forwarder")
+MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 OURS, THEIRS = "switchmark-traffic", "dpdk-testpmd"
 
 
@@ -95,7 +96,7 @@ class Bench:
         if role != "receiver":
             options += ["--burst", str(self.settings.burst)]
         if role in ("sender", "tester"):
-            options += ["--rate", "max"]
+            options += ["--rate", "max", "--src-mac", MAC_A, "--dst-mac", MAC_B]
         return Traffic(self.settings.engine, role, specs, options, core)
 
     def testpmd(self, mode: str, kind: str, core: int, ports: int = 1) -> Testpmd:
@@ -112,21 +113,34 @@ class Bench:
         mine, peer = PORT_KINDS[self.settings.port]
         core, other = self.settings.measured_core, self.settings.other_core
         if case == "sender":
-            make = (lambda: self.traffic("sender", mine, core)) if ours else (
-                lambda: self.testpmd("txonly", mine, core))
+            make = (
+                (lambda: self.traffic("sender", mine, core))
+                if ours
+                else (lambda: self.testpmd("txonly", mine, core))
+            )
             counter = "tx_offered" if ours else "TX-packets"
             return self._measure(make, lambda: self.testpmd("rxonly", peer, other), 0, counter)
         if case == "receiver":
-            make = (lambda: self.traffic("receiver", mine, core)) if ours else (
-                lambda: self.testpmd("rxonly", mine, core))
+            make = (
+                (lambda: self.traffic("receiver", mine, core))
+                if ours
+                else (lambda: self.testpmd("rxonly", mine, core))
+            )
             counter = "rx_frames" if ours else "RX-packets"
             return self._measure(make, lambda: self.traffic("sender", peer, other), 0, counter)
-        make = (lambda: self.traffic("forwarder", mine, core, 2)) if ours else (
-            lambda: self.testpmd("io", mine, core, 2))
+        make = (
+            (lambda: self.traffic("forwarder", mine, core, 2))
+            if ours
+            else (lambda: self.testpmd("io", mine, core, 2))
+        )
         return self._measure(make, lambda: self.traffic("tester", peer, other, 2), 1, "rx_frames")
 
     def _measure(
-        self, measured: Callable[[], Program], other: Callable[[], Program], counts: int, counter: str
+        self,
+        measured: Callable[[], Program],
+        other: Callable[[], Program],
+        counts: int,
+        counter: str,
     ) -> Run:
         """Start both (the listening side first), warm up, and read one's counter twice."""
         mine = PORT_KINDS[self.settings.port][0]
@@ -192,34 +206,50 @@ def spread(rates: list[float]) -> float:
     return (high - low) / 2 / statistics.median(rates)
 
 
-def summary(case: str, runs: dict[str, list[Run]], limit: float) -> dict[str, object]:
-    """One line of the table."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table; spreads are shares of the median."""
+
+    case: str
+    ours_pps: float
+    testpmd_pps: float
+    ratio: float
+    ours_spread: float
+    testpmd_spread: float
+    tie: bool
+    disturbed_runs: int
+    runs: int
+    rates_pps: dict[str, list[float]]
+
+
+def summary(case: str, runs: dict[str, list[Run]], limit: float) -> Line:
+    """Medians, ratio and spread of a case."""
     rates = {program: [run.rate_pps for run in runs[program]] for program in runs}
     medians = {program: statistics.median(rates[program]) for program in rates}
     spreads = {program: spread(rates[program]) for program in rates}
     ratio = medians[OURS] / medians[THEIRS]
     every = [run for program in runs for run in runs[program]]
-    return {
-        "case": case,
-        "ours_pps": medians[OURS],
-        "testpmd_pps": medians[THEIRS],
-        "ratio": ratio,
-        "ours_spread": spreads[OURS],
-        "testpmd_spread": spreads[THEIRS],
-        "tie": abs(ratio - 1) <= max(spreads.values()),
-        "disturbed_runs": sum(run.disturbed > limit for run in every),
-        "runs": len(every),
-        "rates_pps": rates,
-    }
+    return Line(
+        case=case,
+        ours_pps=medians[OURS],
+        testpmd_pps=medians[THEIRS],
+        ratio=ratio,
+        ours_spread=spreads[OURS],
+        testpmd_spread=spreads[THEIRS],
+        tie=abs(ratio - 1) <= max(spreads.values()),
+        disturbed_runs=sum(run.disturbed > limit for run in every),
+        runs=len(every),
+        rates_pps=rates,
+    )
 
 
-def show(line: dict[str, object]) -> str:
-    """A summary as a line of text."""
+def show(line: Line) -> str:
+    """A line as text."""
     return (
-        f"{line['case']:<10}{line['ours_pps'] / 1e6:>9.2f}{100 * line['ours_spread']:>8.1f} %"
-        f"{line['testpmd_pps'] / 1e6:>10.2f}{100 * line['testpmd_spread']:>8.1f} %"
-        f"{line['ratio']:>8.2f}   {'tie' if line['tie'] else '   '}"
-        f"{line['disturbed_runs']:>6} of {line['runs']}"
+        f"{line.case:<10}{line.ours_pps / 1e6:>9.2f}{100 * line.ours_spread:>8.1f} %"
+        f"{line.testpmd_pps / 1e6:>10.2f}{100 * line.testpmd_spread:>8.1f} %"
+        f"{line.ratio:>8.2f}   {'tie' if line.tie else '   '}"
+        f"{line.disturbed_runs:>6} of {line.runs}"
     )
 
 
@@ -230,7 +260,12 @@ def arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
-    add("--port", choices=PORT_KINDS, default="virtio-user", help="port kind of the measured program")
+    add(
+        "--port",
+        choices=PORT_KINDS,
+        default="virtio-user",
+        help="port kind of the measured program",
+    )
     add("--case", choices=CASES, action="append", help="repeatable; default: all three")
     add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
     add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
@@ -252,7 +287,7 @@ def find_engine(given: Path | None) -> Path:
     for path in found:
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    sys.exit("no switchmark-traffic: build it (meson setup build && ninja -C build) or name it with --engine")
+    sys.exit("no switchmark-traffic: build it (meson setup build; ninja -C build) or use --engine")
 
 
 def main() -> None:
@@ -274,7 +309,7 @@ def main() -> None:
         queue_size=options.queue_size,
         seconds=options.seconds,
     )
-    lines = []
+    lines: list[Line] = []
     if not options.json:
         print(f"{settings.port}, {settings.frame_size} B, burst {settings.burst}; rates in Mpps")
         print("case           ours  spread   testpmd  spread   ratio         disturbed")
@@ -289,7 +324,11 @@ def main() -> None:
             if not options.json:
                 print(show(lines[-1]), flush=True)
     if options.json:
-        print(json.dumps({"settings": vars(options) | {"engine": str(settings.engine)}, "cases": lines}))
+        print(
+            json.dumps(
+                {"settings": vars(options) | {"engine": str(settings.engine)}, "cases": lines}
+            )
+        )
 
 
 if __name__ == "__main__":
