@@ -17,6 +17,7 @@ from switchmark.cli import list_, output, plan
 from switchmark.cli import main as cli
 from switchmark.cli.main import COMMANDS, Command, run
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.method.plan import plan_steps
 from tests.unit.campaign_fakes import INSTALLED
 
 REPOSITORY = Path(__file__).parents[2]
@@ -262,13 +263,15 @@ def test_plan_shows_trials_count_and_time(capsys: pytest.CaptureFixture[str]) ->
     assert run(["plan", "quick"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("quick: Linux bridge")
-    assert shown[1] == (
-        "24 trials in 2 blocks, order by seed 1; about 3 min 12 s: 2 min of measuring, the rest "
-        "for setting up (the bare wire is measured on top)"
-    )
-    assert shown[2] == "connect modes are mixed on purpose: each switch runs in its own"
+    assert shown[1:4] == [
+        "24 trials in 2 blocks, order by seed 1; before them 8 baselines over the bare wire",
+        "about 4 min, of it 2 min 40 s of measuring",
+        "connect modes are mixed on purpose: each switch runs in its own",
+    ]
     assert sum("(D=" in line for line in shown) == 24
-    assert shown[-1].split()[0] == "24"
+    at = shown.index("placement on this machine")
+    assert [line.split()[0] for line in shown[at + 2 :]] == ["basicfwd", "linux-bridge", "ovs-dpdk"]
+    assert all("bench on core" in line for line in shown[at + 2 :])
 
 
 def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,7 +279,7 @@ def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixtur
     assert run(["plan", what]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert sum("(D=" in line for line in shown) == 40
-    assert shown[-1] == "... and 60 more (--all shows them)"
+    assert "... and 60 more (--all shows them)" in shown
     assert run(["plan", what, "--all"]) == 0
     assert capsys.readouterr().out.count("(D=") == 100
 
@@ -285,13 +288,27 @@ def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "ara2021-table2", "--json", "--set", "repetitions=1"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["count"] == 4
-    assert made["time"]["measuring_s"] == 40.0
+    assert len(made["baselines"]) == 4
+    assert made["time"]["measuring_s"] == 80.0
+    assert {p["port_kind"] for p in made["placements"]} == {"veth"}
+    assert all(p["placement"]["bench_cores"] for p in made["placements"])
     assert made["campaign"]["published"][0]["value"] == 338_000
     assert {trial["trial"]["io"] for trial in made["trials"]} == {
         "udp", "udp-mmsg", "raw", "raw-mmsg",
     }  # fmt: skip
     assert all(len(trial["id"]) == 16 for trial in made["trials"])
     assert made["trials"][0]["notation"].startswith("(D=throughput, L=local, S=1vs1, ")
+
+
+@pytest.mark.parametrize("what", ["quick", "(V={direct, linux-bridge, ovs-dpdk}, S={1, 2})"])
+def test_plan_shows_what_run_would_do(what: str) -> None:
+    made = plan.make_plan(what, ["mixed_connect_modes=true"])
+    steps = plan_steps(made.campaign, made.there)
+    assert [step.plan.trial for step in steps] == [*made.baselines, *made.trials]
+    for step in steps[len(made.baselines) :]:
+        placed = made.placed[plan.place_key(step.plan.trial)]
+        assert (placed.placement, placed.port_kind) == (step.plan.placement, step.plan.port_kind)
+        assert placed.mode == step.plan.mode
 
 
 def test_plan_draws_the_topology(capsys: pytest.CaptureFixture[str]) -> None:
