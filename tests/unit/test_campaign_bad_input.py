@@ -120,7 +120,9 @@ BAD = [
      "location, pairs, switch, packet_size, rate, burst, environment, scenario, connect_mode, "
      "port_kind, io, idle, touch, duration, interval, switch_cores, spare_cores"),
     ("dimension: throughput\nlatency: {rate: 1}",
-     "c.yaml:3: latency: is never used; add latency to dimension, or remove the section"),
+     "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
+    ("sweeps:\n- dimension: throughput\n  latency: {rate: 1}",
+     "c.yaml:4: sweeps.latency: is never used; add latency to dimension, or leave it out"),
     ("sweeps: 5", "c.yaml:2: sweeps: is a list of blocks; write e.g. - packet_size: 64"),
     ("sweeps: [5]", "c.yaml:2: sweeps: each item holds keys, e.g. - packet_size: 64"),
     ("sweeps:\n- rate: 0", "c.yaml:3: sweeps.rate: 0 is not a rate; use 1 or more"),
@@ -202,9 +204,11 @@ def test_bad_files(text: str, message: str) -> None:
                            "(64 with FCS); use 64 or more"),
         ("packet_size=", "--set packet_size: has no value; write e.g. "
                          "64..512 step 64, 1024, 1500"),
-        ("latency.rate=0", "--set latency.rate: 0 is not a rate; use 1 or more"),
+        ("throughput.rate=0", "--set throughput.rate: 0 is not a rate; use 1 or more"),
         ("latency.dimension=latency", "--set latency.dimension: unknown key; "
                                       "did you mean dimension?"),
+        ("latency.rate=1k", "--set latency.rate: is never used; add latency to dimension, "
+                            "or leave it out"),
         ("trim=1", "--set trim: cannot be set as a whole; set a key in it, e.g. trim.warm_up"),
         ("latency=1", "--set latency: cannot be set as a whole; set a key in it, "
                       "e.g. latency.rate"),
