@@ -52,7 +52,7 @@ class Plan:
         from switchmark.testbed.facts import read_cpus
 
         cpus = read_cpus()
-        alike = {_place_key(trial): trial for trial in reversed(self.trials)}
+        alike = {place_key(trial): trial for trial in reversed(self.trials)}
         return {
             key: plan_trial(self.campaign, trial, self.there, cpus)
             for key, trial in reversed(alike.items())
@@ -66,7 +66,7 @@ class Plan:
         found: dict[Trial, None] = {}
         for trial in self.trials:
             if trial.repetition == 0:
-                placed = replace(self.placed[_place_key(trial)], trial=trial)
+                placed = replace(self.placed[place_key(trial)], trial=trial)
                 wire = baseline_of(placed, self.there.switches[trial.switch])
                 if wire is not None:
                     found[wire] = None
@@ -130,7 +130,8 @@ def diagram_of(placed: TrialPlan) -> str:
     )
 
 
-def _place_key(trial: Trial) -> tuple[Any, ...]:
+def place_key(trial: Trial) -> tuple[Any, ...]:
+    """What decides where the trial runs; equal keys are placed alike."""
     return tuple(getattr(trial, field) for field in _PLACED_BY)
 
 

@@ -10,6 +10,7 @@ import pytest
 from switchmark.campaign import keys, reference, settings
 from switchmark.campaign.expand import estimate, expand
 from switchmark.campaign.find import builtin_names, builtin_text, find_campaign
+from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.campaign.model import Dimension, Io
 from switchmark.campaign.source import CampaignError
@@ -23,6 +24,23 @@ PAGE = REPOSITORY / "docs" / "campaigns.md"
 def blocks(language: str) -> list[str]:
     found = PAGE.read_text().split(f"```{language}\n")[1:]
     return [text.split("```")[0] for text in found]
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_built_in_campaign_plans_with_what_is_installed(name: str) -> None:
+    there = installed()
+    campaign = find_campaign(name, there.known)
+    trials = expand(campaign, there.switches, there.environments)
+    assert len(trials) == campaign.count
+
+
+def test_what_is_installed_has_names_and_descriptions() -> None:
+    there = installed()
+    assert {"direct", "linux-bridge", "ovs-dpdk", "basicfwd"} <= set(there.switches)
+    assert {"netns", "lxc"} <= set(there.environments)
+    assert there.scenarios["pairs"].startswith("N sender/receiver")
+    assert there.known.scenarios == tuple(there.scenarios)
+    assert all(can.port_kinds and can.connect_modes for can in there.switches.values())
 
 
 @pytest.mark.parametrize("name", builtin_names())
