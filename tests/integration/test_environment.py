@@ -289,3 +289,35 @@ def test_root_holds_the_libraries_of_a_dynamic_program(state: Path, tmp_path: Pa
         check=False,
     )
     assert done.returncode == 0 and "iproute2" in done.stdout, done.stderr
+
+
+def test_root_holds_the_drivers_of_a_dynamic_dpdk_program(state: Path) -> None:
+    """EAL takes every driver in its folder, and must find each once, with all it needs."""
+    program = shutil.which("dpdk-testpmd")
+    if program is None:
+        pytest.skip("no dpdk-testpmd on this machine: apt install dpdk")
+    root = build_root(Path(program).resolve())
+    drivers = [path for path in root.rglob("librte_net_*.so.*") if not path.is_symlink()]
+    assert len([path for path in drivers if "pmds" in str(path)]) >= 4
+    eal = ["--no-huge", "--no-shconf", "--no-telemetry", "--no-pci", "-m", "128"]
+    ports = ["--vdev", "net_null0", "--lcores", "0@0,1@0"]
+    script = (
+        f'mount -t proc proc {root}/proc && mount -t sysfs sysfs {root}/sys && exec chroot "$@"'
+    )
+    inside = [
+        str(root),
+        "/usr/bin/switchmark-traffic",
+        *eal,
+        *ports,
+        "--",
+        "--total-num-mbufs=2048",
+    ]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *inside],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0 and "Port 0" in done.stdout, done.stderr
