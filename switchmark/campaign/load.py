@@ -19,6 +19,12 @@ from switchmark.campaign.published import read_published
 from switchmark.campaign.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
 from switchmark.campaign.sweeps import Block, Entry, joined
 
+_IN_SECTIONS = [
+    f"{section}.{name}"
+    for section in sweeps.SECTIONS
+    for name in keys.BY_NAME
+    if name != "dimension"
+]
 MIN_SAMPLES = 3  # in what is left of a trial after trimming
 
 
@@ -136,7 +142,7 @@ class _Loader:
         block = Block()
         for name, node in overrides.items():
             section, _, inner = name.rpartition(".")
-            if inner not in keys.BY_NAME or (section and section not in sweeps.SECTIONS):
+            if name not in keys.BY_NAME and name not in _IN_SECTIONS:
                 continue
             entry = sweeps.read_values(keys.BY_NAME[inner], node, "", self.known, self.problems)
             if section:
@@ -147,11 +153,10 @@ class _Loader:
 
     def _override_options(self, overrides: dict[str, Text]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        nested = [f"{section}.{key}" for section in sweeps.SECTIONS for key in keys.BY_NAME]
         for name, node in overrides.items():
             if name in settings.BY_NAME:
                 self._option(name, "", node, found)
-            elif name not in keys.BY_NAME and name not in nested:
+            elif name not in keys.BY_NAME and name not in _IN_SECTIONS:
                 allowed = [*keys.BY_NAME, *settings.BY_NAME]
                 message = sweeps.unknown_key(name, allowed)
                 if name in settings.STRUCTURE or name in settings.GROUPS:

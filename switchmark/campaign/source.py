@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 from switchmark.errors import UsageError
 
 MAX_FILE_BYTES = 1_000_000
+_YAML = "tag:yaml.org,2002:"
+_PLAIN_TAGS = {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
 _NULLS = {"", "~", "null", "Null", "NULL"}
 
 
@@ -162,7 +164,7 @@ class _Reader:
             self._note(place, key, "anchors and aliases (& and *) are not used here; write it out")
             return Bad(place)
         self.seen.add(id(raw))
-        if not str(raw.tag).startswith("tag:yaml.org,2002:"):
+        if str(raw.tag).removeprefix(_YAML) not in _PLAIN_TAGS:
             self._note(place, key, f"YAML tag '{raw.tag}' is not used here; write the value alone")
             return Bad(place)
         if isinstance(raw.value, str):

@@ -59,7 +59,7 @@ class Listing:
     rows: list[dict[str, Any]]
 
 
-def list_(
+def command(
     what: Annotated[What | None, typer.Argument(help="One kind only.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

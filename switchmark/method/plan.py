@@ -27,21 +27,21 @@ from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.placement import Demand, place
 
 
-def plan_steps(campaign: Campaign, there: Installed) -> list[Step]:
-    """All steps of a campaign in their order, baselines first.
+def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) -> list[Step]:
+    """All steps of a campaign in their order, baselines (if wanted) first.
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
     cpus = read_cpus()
     steps: list[Step] = []
-    baselines: dict[str, Step] = {}
+    wires: dict[str, Step] = {}
     for trial in trials:
         plan = plan_trial(campaign, trial, there, cpus)
-        wire = baseline_of(plan, there.switches[trial.switch])
-        if wire is not None and wire.id not in baselines:
-            baselines[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None)
+        wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
+        if wire is not None and wire.id not in wires:
+            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None)
         steps.append(Step(plan, wire))
-    return [*baselines.values(), *steps]
+    return [*wires.values(), *steps]
 
 
 def plan_trial(
