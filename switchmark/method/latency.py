@@ -22,11 +22,9 @@ from switchmark.results.record import Latency, Trim
 
 
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
-    """Run one latency trial on applications that are ready and verified."""
+    """Run one latency trial on applications that are ready, verified and warmed up."""
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
-    if policy.warm_up_s > 0:
-        run_traffic(clients, servers, policy.warm_up_s, tick)
     run_traffic(clients, servers, trial.duration_s, tick)
     samples = [s for client in clients for s in client.intervals]
     ended_ns = max(s.t_ns for s in samples) if samples else 0

@@ -130,6 +130,8 @@ def _measure(
         deployment.check_alive()
         observe(_live_pps(deployment.ends))
 
+    if trial.dimension is Dimension.LATENCY:
+        latency.warm_up(deployment.ends, plan.policy, watched)
     clocks = CpuReading.take(pids)
     method = throughput.measure if trial.dimension is Dimension.THROUGHPUT else latency.measure
     seen = method(trial, deployment.ends, plan.policy, watched)
@@ -145,6 +147,7 @@ def _measure(
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
         cpu_wait_share=used.run_delay_share or 0.0,
+        others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency)
     bound = limit(trial, figures, evidence)
