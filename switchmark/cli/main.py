@@ -40,7 +40,7 @@ COMMANDS: dict[str, Command] = {
     "plan": Command("plan", "command", "Show what a campaign would run, and where."),
     "run": Command("run", "command", "Measure a campaign; every trial becomes a record."),
     "trial": Command("trial", "command", "Measure one trial, described by flags."),
-    "show": Command("show", "command", "Show results as a table, CSV, JSON or Parquet."),
+    "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
     "report": Command("report", "command", "Write one self-contained HTML report."),
     "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
