@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
@@ -114,7 +115,7 @@ def _place(
         switch_cores=spare or trial.switch_cores,
         idle=trial.idle,
     )
-    placement = place(cpus, os.sched_getaffinity(0), demand)
+    placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
     if trial.switch == WIRE:
         return placement.model_copy(
             update={
@@ -123,3 +124,9 @@ def _place(
             }
         )
     return placement
+
+
+@lru_cache(maxsize=4096)
+def _placed(cpus: tuple[Cpu, ...], usable: frozenset[int], demand: Demand) -> Placement:
+    """Campaigns have many trials and few ways to place them."""
+    return place(cpus, usable, demand)
