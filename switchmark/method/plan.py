@@ -55,7 +55,7 @@ def plan_trial(
     placement = _place(trial, can, topology.pairs(), cpus)
     return TrialPlan(
         trial=trial,
-        pairs=topology.pair_specs(kinds[0], placement.application_cores),
+        topology=topology,
         environment=ENVIRONMENTS[trial.environment](),
         switch=SWITCHES[trial.switch](),
         mode=trial.connect_mode or can.connect_modes[0],
