@@ -85,7 +85,7 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
         text = (
             f"{singles} of {len(done)} rows rest on one repetition: they have no confidence "
             "interval, and no difference from them can be called significant. "
-            "Raise `repetitions` in the campaign."
+            "Raise repetitions in the campaign."
         )
         found.append(Caveat("Measured once", text))
     return found
@@ -112,6 +112,9 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
         (row.contender, "not ranked", "its number is not valid") for row in one.left_out
     )
     detail = [words.interval(best, scale, unit)]
+    level = [row.contender for row, difference in one.others if not difference.significant]
+    if level:
+        detail.insert(0, f"no proven lead over {', '.join(level)}")
     if one.baseline is not None and (wire := headline(one.baseline).mean):
         detail.append(
             f"the bare wire takes {words.time_ns(wire)}"

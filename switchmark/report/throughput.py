@@ -45,7 +45,8 @@ def facets(rows: Sequence[SummaryRow], x: str | None) -> list[tuple[str, list[Su
     titled = []
     for point, members in groups.items():
         parts = [words.field(name, dict(point)[name]) for name in varying if name in dict(point)]
-        titled.append((", ".join(parts) or words.field(*_size(members[0])), members))
+        only = "" if x == "packet_size_bytes" else words.field(*_size(members[0]))
+        titled.append((", ".join(parts) or only, members))
     return titled
 
 
@@ -191,7 +192,7 @@ def _lines(
         "yaxis": axis(unit, rangemode="tozero"),
         "legend": {"orientation": "h", "y": -0.28},
     }
-    return Figure(f"{unit}{', ' + title if x != 'packet_size_bytes' else ''}", traces, layout, 380)
+    return Figure(", ".join(filter(None, (unit, title))), traces, layout, 380)
 
 
 def _symbols(rows: Sequence[SummaryRow], shape: Look) -> list[str]:
