@@ -100,9 +100,9 @@ static bool parse(struct dpdk_port *port, const struct io_config *config, char *
     rest = io_next_argument(rest, key, sizeof key, value, sizeof value, &bad);
     if (rest == NULL || !parse_kind(port, key) || *value == '\0') {
         snprintf(error, size,
-                 "%s: dpdk begins with virtio-user=PATH, vhost=PATH, memif=PATH, "
-                 "af-packet=DEV, pci=ADDRESS or vdev=STRING (paths below %d bytes)",
-                 config->spec, DPDK_PATH_MAX);
+                 "begins with none of virtio-user=PATH, vhost=PATH, memif=PATH, af-packet=DEV, "
+                 "pci=ADDRESS, vdev=STRING (paths below %d bytes)",
+                 DPDK_PATH_MAX);
         return false;
     }
     snprintf(port->target, sizeof port->target, "%s", value);
@@ -110,15 +110,13 @@ static bool parse(struct dpdk_port *port, const struct io_config *config, char *
         if (strcmp(key, "vdev") == 0)
             break;
         if (!parse_option(port, key, value)) {
-            snprintf(error, size,
-                     "%s: '%s%s%s' does not fit here; see --help for the keys of "
-                     "each dpdk port kind",
-                     config->spec, key, *value != '\0' ? "=" : "", value);
+            snprintf(error, size, "'%s%s%s' does not fit here; see --help for the keys", key,
+                     *value != '\0' ? "=" : "", value);
             return false;
         }
     }
     if (bad)
-        snprintf(error, size, "%s: a key or value is too long", config->spec);
+        snprintf(error, size, "a key or value is too long");
     return !bad;
 }
 
@@ -145,9 +143,7 @@ static bool make_buffers(struct dpdk_port *port, char *error, size_t size)
     if (port->rx_pool != NULL && port->tx_pool != NULL && port->template_bytes != NULL)
         return true;
     snprintf(error, size,
-             "%s: no memory for packet buffers; raise --dpdk-memory-mb or lower "
-             "queue-size",
-             port->base.spec);
+             "no memory for packet buffers; raise --dpdk-memory-mb or lower queue-size");
     return false;
 }
 
@@ -175,7 +171,7 @@ static bool open_device(struct dpdk_port *port, bool mac_given, char *error, siz
     dpdk_eal_unlock();
     if (!opened) {
         const char *reason = dpdk_eal_last_error();
-        snprintf(error, size, "%s: DPDK cannot open this port: %s", port->base.spec,
+        snprintf(error, size, "DPDK cannot open it: %s",
                  *reason != '\0' ? reason : "no such device, or no driver for it in this build");
         return false;
     }
@@ -204,13 +200,27 @@ static void close_port(struct io_port *base)
     free(port);
 }
 
+/* A port that is given no address gets a locally administered one; a device has its own. */
+static void set_mac(struct dpdk_port *port, const struct io_config *config)
+{
+    const uint32_t pid = (uint32_t)getpid();
+    const uint8_t made[6] = {2,
+                             (uint8_t)(pid >> 24),
+                             (uint8_t)(pid >> 16),
+                             (uint8_t)(pid >> 8),
+                             (uint8_t)pid,
+                             (uint8_t)config->index};
+
+    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : made, sizeof made);
+}
+
 static struct io_port *open_port(const struct io_config *config, char *error, size_t size)
 {
     struct dpdk_port *port = aligned_alloc(64, sizeof *port);
     bool opened;
 
     if (port == NULL) {
-        snprintf(error, size, "%s: out of memory", config->spec);
+        snprintf(error, size, "out of memory");
         return NULL;
     }
     memset(port, 0, sizeof *port);
@@ -218,7 +228,7 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
     port->index = config->index;
     port->listen_fd = port->stop_fd = -1;
     snprintf(port->base.spec, sizeof port->base.spec, "%s", config->spec);
-    memcpy(port->base.mac, config->src_mac, sizeof port->base.mac);
+    set_mac(port, config);
     port->room_bytes =
         RTE_MAX(RTE_ALIGN_CEIL(config->frame_length_max, 64U), (uint32_t)ROOM_BYTES_MIN);
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
@@ -236,11 +246,24 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
     return NULL;
 }
 
+static void leave_thread(void *unused)
+{
+    (void)unused;
+    rte_thread_unregister();
+}
+
+/* Gives the thread its own buffer caches, until it ends. */
 static void thread_enter(struct io_port *base)
 {
-    (void)base;
-    if (rte_lcore_id() == LCORE_ID_ANY)
-        rte_thread_register(); /* gives the thread its own buffer caches */
+    static pthread_key_t at_exit;
+    static bool made;
+
+    if (rte_lcore_id() != LCORE_ID_ANY)
+        return;
+    if (!made)
+        made = pthread_key_create(&at_exit, leave_thread) == 0;
+    if (made && rte_thread_register() == 0)
+        pthread_setspecific(at_exit, base);
 }
 
 /* What a PCI or virtual device dropped for want of buffers; sockets' peers see a full ring. */

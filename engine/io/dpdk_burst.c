@@ -107,8 +107,6 @@ static inline void take_buffer(const struct dpdk_port *port, struct rte_mbuf *mb
                                uint32_t mark)
 {
     mbuf->data_off = RTE_PKTMBUF_HEADROOM;
-    mbuf->data_len = (uint16_t)length;
-    mbuf->pkt_len = length;
     if (unlikely(mbuf->hash.rss != mark)) {
         mbuf->hash.rss = mark;
         if (mark != 0)
@@ -146,7 +144,10 @@ unsigned dpdk_tx_send(struct io_port *base, struct io_frame *frames, unsigned co
 {
     struct dpdk_port *port = port_of(base);
 
-    (void)frames; /* the acquired frames, which are the held ones */
+    for (unsigned i = 0; i < count; i++) { /* the acquired frames are the held ones, in order */
+        port->held[i]->data_len = (uint16_t)frames[i].length;
+        port->held[i]->pkt_len = frames[i].length;
+    }
     const unsigned sent = transmit(port, port->held, count);
     port->held_count -= sent;
     if (unlikely(port->held_count > 0 && sent > 0))

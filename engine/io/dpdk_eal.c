@@ -101,6 +101,18 @@ static long hugepages_free_mb(void)
     return total_mb;
 }
 
+static unsigned reserved_pages(void)
+{
+    unsigned pages = 0;
+    FILE *file = fopen("/proc/sys/vm/nr_hugepages", "r");
+
+    if (file == NULL || fscanf(file, "%u", &pages) != 1)
+        pages = 0;
+    if (file != NULL)
+        fclose(file);
+    return pages;
+}
+
 static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
 {
     const long free_mb = hugepages_free_mb();
@@ -108,11 +120,9 @@ static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
     if (free_mb < 0 || free_mb >= (long)memory_mb)
         return true;
     snprintf(error, size,
-             "dpdk: needs %u MB of free hugepages and finds %ld MB; reserve %u MB more: "
-             "echo $(($(cat /proc/sys/vm/nr_hugepages) + %u)) > /proc/sys/vm/nr_hugepages, "
-             "or lower --dpdk-memory-mb",
-             memory_mb, free_mb, memory_mb - (unsigned)free_mb,
-             (memory_mb - (unsigned)free_mb + 1) / 2);
+             "needs %u MB of free hugepages, finds %ld; reserve %u more pages of 2 MB in "
+             "/proc/sys/vm/nr_hugepages (now %u), or lower --dpdk-memory-mb",
+             memory_mb, free_mb, (memory_mb - (unsigned)free_mb + 1) / 2, reserved_pages());
     return false;
 }
 
@@ -184,7 +194,7 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
         argv[argc++] = (char *)(uintptr_t)config->eal_arguments[i];
     if (eal_init_contained(argc, argv) < 0) {
         const char *reason = dpdk_eal_last_error();
-        snprintf(error, size, "dpdk: EAL does not start: %s",
+        snprintf(error, size, "DPDK does not start: %s",
                  *reason != '\0' ? reason : rte_strerror(rte_errno));
         return false;
     }
@@ -229,7 +239,7 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
     /* A peer that dies while DPDK writes to its socket must not take us along. */
     signal(SIGPIPE, SIG_IGN);
     if (!log_capture(config) || !dpdk_gate_init()) {
-        snprintf(error, size, "dpdk: out of memory");
+        snprintf(error, size, "out of memory");
         return false;
     }
     started = eal_init(config, memory_mb, error, size);

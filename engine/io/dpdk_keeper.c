@@ -189,8 +189,7 @@ bool dpdk_keeper_start(struct dpdk_port *port, char *error, size_t size)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     port->has_keeper = result == 0;
     if (result != 0)
-        snprintf(error, size, "dpdk: %s: cannot start a thread: %s", port->target,
-                 strerror(result));
+        snprintf(error, size, "cannot start a thread: %s", strerror(result));
     return port->has_keeper;
 }
 

@@ -87,18 +87,14 @@ bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size)
     if (!bound && errno == EADDRINUSE) {
         if (!remove_stale(port)) {
             snprintf(error, size,
-                     "dpdk: %s: another process listens on this socket; stop it or "
-                     "choose another path",
-                     port->target);
+                     "another process listens on this socket; stop it or choose another path");
             return false;
         }
         bound = bind(port->listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
     }
     if (!bound || listen(port->listen_fd, 1) != 0) {
-        snprintf(error, size,
-                 "dpdk: %s: cannot make this socket: %s; check that its folder "
-                 "exists and is writable",
-                 port->target, strerror(errno));
+        snprintf(error, size, "cannot make this socket: %s; its folder must exist and be writable",
+                 strerror(errno));
         return false;
     }
     return true;

@@ -8,9 +8,9 @@
 
 #include "io/dpdk.h"
 
-#define PORTS_MAX 64
+#define ATTACHED_MAX 64
 
-static struct dpdk_port *attached[PORTS_MAX];
+static struct dpdk_port *attached[ATTACHED_MAX];
 static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct dpdk_port *port_of_device(int device)
@@ -21,7 +21,7 @@ static struct dpdk_port *port_of_device(int device)
     if (rte_vhost_get_ifname(device, path, sizeof path) != 0)
         return NULL;
     pthread_mutex_lock(&attached_lock);
-    for (unsigned i = 0; i < PORTS_MAX && found == NULL; i++) {
+    for (unsigned i = 0; i < ATTACHED_MAX && found == NULL; i++) {
         if (attached[i] != NULL && strcmp(attached[i]->target, path) == 0)
             found = attached[i];
     }
@@ -62,7 +62,7 @@ static bool set_attached(struct dpdk_port *old, struct dpdk_port *new)
     bool found = false;
 
     pthread_mutex_lock(&attached_lock);
-    for (unsigned i = 0; i < PORTS_MAX && !found; i++) {
+    for (unsigned i = 0; i < ATTACHED_MAX && !found; i++) {
         found = attached[i] == old;
         if (found)
             attached[i] = new;

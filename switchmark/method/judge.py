@@ -25,6 +25,7 @@ UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 LOSS_WORTH_NAMING = 0.001
 CPU_WAIT_SHARE = 0.10
+DISTURBED_CORES = 0.10  # used by others meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Evidence:
     on_schedule: bool  # every paced sender kept its schedule
     in_kernel: bool  # the switch runs in its callers' context, without a process of its own
     cpu_wait_share: float  # largest share of time an application waited for a core
+    others_cores: float  # used by other programs or guests meanwhile
 
     @property
     def idle_share(self) -> float:
@@ -146,6 +148,7 @@ def verdict(
         "unstable": seen is not None
         and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
         "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
+        "disturbed": evidence.others_cores > DISTURBED_CORES,
         "schedule-missed": not evidence.on_schedule,
         "lossy-receiver-socket": evidence.socket_drops > 0,
         "flooding": flooded,

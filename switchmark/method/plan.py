@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
@@ -27,21 +28,21 @@ from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.placement import Demand, place
 
 
-def plan_steps(campaign: Campaign, there: Installed) -> list[Step]:
-    """All steps of a campaign in their order, baselines first.
+def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) -> list[Step]:
+    """All steps of a campaign in their order, baselines (if wanted) first.
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
     cpus = read_cpus()
     steps: list[Step] = []
-    baselines: dict[str, Step] = {}
+    wires: dict[str, Step] = {}
     for trial in trials:
         plan = plan_trial(campaign, trial, there, cpus)
-        wire = baseline_of(plan, there.switches[trial.switch])
-        if wire is not None and wire.id not in baselines:
-            baselines[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None)
+        wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
+        if wire is not None and wire.id not in wires:
+            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None)
         steps.append(Step(plan, wire))
-    return [*baselines.values(), *steps]
+    return [*wires.values(), *steps]
 
 
 def plan_trial(
@@ -54,7 +55,7 @@ def plan_trial(
     placement = _place(trial, can, topology.pairs(), cpus)
     return TrialPlan(
         trial=trial,
-        pairs=topology.pair_specs(kinds[0], placement.application_cores),
+        topology=topology,
         environment=ENVIRONMENTS[trial.environment](),
         switch=SWITCHES[trial.switch](),
         mode=trial.connect_mode or can.connect_modes[0],
@@ -114,7 +115,7 @@ def _place(
         switch_cores=spare or trial.switch_cores,
         idle=trial.idle,
     )
-    placement = place(cpus, os.sched_getaffinity(0), demand)
+    placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
     if trial.switch == WIRE:
         return placement.model_copy(
             update={
@@ -123,3 +124,9 @@ def _place(
             }
         )
     return placement
+
+
+@lru_cache(maxsize=4096)
+def _placed(cpus: tuple[Cpu, ...], usable: frozenset[int], demand: Demand) -> Placement:
+    """Campaigns have many trials and few ways to place them."""
+    return place(cpus, usable, demand)

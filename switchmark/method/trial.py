@@ -24,6 +24,7 @@ from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
 from switchmark.results.record import Placement, Record, Timing
+from switchmark.scenario.topology import Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
 
@@ -33,7 +34,7 @@ class TrialPlan:
     """A trial with every choice made: what a deployment needs, nothing touched yet."""
 
     trial: Trial
-    pairs: Sequence[tuple[NodeSpec, NodeSpec]]
+    topology: Topology
     environment: Environment
     switch: Switch
     mode: ConnectMode
@@ -42,6 +43,11 @@ class TrialPlan:
     policy: TrimPolicy
     verify: VerifyPolicy
     mixed_connect_modes: bool = False
+
+    def pairs(self) -> list[tuple[NodeSpec, NodeSpec]]:
+        """What the environment is asked to make. Made on demand: plans are many, trials run
+        one at a time."""
+        return self.topology.pair_specs(self.port_kind, self.placement.application_cores)
 
 
 @dataclass
@@ -95,7 +101,7 @@ def run_trial(
         "provenance": provenance,
     }
     deployment = Deployment(
-        session, plan.trial, plan.pairs, plan.environment, plan.switch, plan.mode, plan.placement
+        session, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
     )
     try:
         with deployment:
@@ -130,6 +136,8 @@ def _measure(
         deployment.check_alive()
         observe(_live_pps(deployment.ends))
 
+    if trial.dimension is Dimension.LATENCY:
+        latency.warm_up(deployment.ends, plan.policy, watched)
     clocks = CpuReading.take(pids)
     method = throughput.measure if trial.dimension is Dimension.THROUGHPUT else latency.measure
     seen = method(trial, deployment.ends, plan.policy, watched)
@@ -145,6 +153,7 @@ def _measure(
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
         cpu_wait_share=used.run_delay_share or 0.0,
+        others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency)
     bound = limit(trial, figures, evidence)

@@ -19,6 +19,7 @@ from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.switch.base import PortCounters
+from switchmark.switch.ports import how_it_ended
 from switchmark.switch.private import Footprint, check_socket_path
 from switchmark.switch.tools import find_program, version_text, which
 from switchmark.testbed.host import Session
@@ -168,7 +169,7 @@ class OvsInstance:
         for name, process in (("ovs-vswitchd", self._daemon), ("ovsdb-server", self._server)):
             if (code := process.poll()) is not None:
                 log = self._tail() if process is self._daemon else self._tail("ovsdb.log")
-                return f"{name} (pid {process.pid}) ended with code {code}: {log}"
+                return f"{name} (pid {process.pid}) {how_it_ended(code)}: {log}"
         return None
 
     @property

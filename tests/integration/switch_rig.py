@@ -13,12 +13,15 @@ import shutil
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from switchmark.switch.base import PortKind, Switch, SwitchPort
 from switchmark.switch.registry import make_switch
@@ -32,6 +35,17 @@ ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 FRAME_BYTES = 60
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def own_state_dir() -> Iterator[None]:
+    """A bench of our own, which sees no other's things; short, for socket paths to fit."""
+    with (
+        tempfile.TemporaryDirectory(prefix="smt", dir="/tmp") as folder,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
+        monkeypatch.setenv("SWITCHMARK_STATE_DIR", folder)
+        yield
 
 
 def mac_of(index: int) -> str:
@@ -83,7 +97,7 @@ class VethEnd:
             if gap_s:
                 time.sleep(gap_s)
 
-    def received(self, quiet_s: float = 0.3) -> list[bytes]:
+    def received(self, quiet_s: float = 0.1) -> list[bytes]:
         """Frames that came in, until none has come for `quiet_s` (our own are left out)."""
         frames = []
         self.socket.settimeout(quiet_s)

@@ -28,6 +28,7 @@ from tests.integration.switch_rig import (
     VethEnd,
     VhostEnd,
     mac_of,
+    own_state_dir,
     port_ends,
     traces,
     until,
@@ -54,20 +55,28 @@ MODES = [
 MAC_MODES = [each for each in MODES if each.values[1] is not ConnectMode.CROSS_CONNECT]
 
 
+def takes(name: object, kind: PortKind) -> bool:
+    return SWITCHES[str(name)]().capabilities.port_kinds[0] is kind
+
+
+VETH_MAC_MODES = [each for each in MAC_MODES if takes(each.values[0], PortKind.VETH)]
+VHOST_MAC_MODES = [each for each in MAC_MODES if takes(each.values[0], PortKind.VHOST_USER)]
+VHOST_SWITCHES = [name for name in REAL if takes(name, PortKind.VHOST_USER)]
+VETH_CROSS_CONNECTS = [
+    each.values[0]
+    for each in MODES
+    if takes(each.values[0], PortKind.VETH) and each.values[1] is ConnectMode.CROSS_CONNECT
+]
+
+
 @pytest.fixture(autouse=True)
-def own_state_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A bench of our own: cleaning up here touches no other's things."""
-    short = Path("/tmp") / f"smt{os.getpid()}"  # socket paths below it must fit
-    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(short))
-    yield
-    if short.is_dir():
-        for left in short.iterdir():
-            left.unlink()
-        short.rmdir()
+def state_dir() -> Iterator[None]:
+    with own_state_dir():
+        yield
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
+def session(state_dir: None) -> Iterator[Session]:
     with open_session(measuring=False) as opened:
         yield opened
 
@@ -152,7 +161,9 @@ def veth_traffic(switch: Switch, ends: list[VethEnd]) -> None:
 
 
 def vhost_traffic(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> None:
-    """Saturating bursts each way: the switch and the applications count the same frames."""
+    """Saturating bursts each way: the switch and the applications count the same frames.
+
+    How many get through says nothing here: four polling receivers share one core."""
     for end in ends:
         end.tell()  # its ports are up
     for sender, receiver in ((0, 1), (1, 0), (2, 3), (3, 2)):
@@ -164,10 +175,10 @@ def vhost_traffic(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> No
         before = switch.counters().ports
         ends[sender].send_for(0.1)
         sent = ends[sender].settled()[1] - begun[sender][1]
-        assert sent > 1000
+        assert sent > 100
         until(partial(counted_all, switch, before, sender, sent), 2, f"all {sent} counted")
         arrived = ends[receiver].settled()[0] - begun[receiver][0]
-        assert arrived > 1000
+        assert arrived > 100
         assert moved_since(switch, before, receiver) == (0, arrived)
         for other in {0, 1, 2, 3} - {sender, receiver}:
             assert moved_since(switch, before, other) == (0, 0), "another pair's port moved"
@@ -184,13 +195,11 @@ def moved_since(switch: Switch, before: dict[int, PortCounters], index: int) -> 
     return moved(before[index], switch.counters().ports[index])
 
 
-@pytest.mark.parametrize(("name", "mode"), MAC_MODES)
+@pytest.mark.parametrize(("name", "mode"), VETH_MAC_MODES)
 def test_witness_sees_flooding_and_nothing_else(
     name: str, mode: ConnectMode, session: Session
 ) -> None:
     switch = available(name)
-    if switch.capabilities.port_kinds[0] is not PortKind.VETH:
-        pytest.skip(f"{name}: see test_vhost_witness, its frames come from testpmd")
     with veth_ends(session, 4) as ends:
         try:
             bring_up(switch, session, ends, mode)
@@ -209,11 +218,9 @@ def test_witness_sees_flooding_and_nothing_else(
             switch.stop()
 
 
-@pytest.mark.parametrize(("name", "mode"), MAC_MODES)
+@pytest.mark.parametrize(("name", "mode"), VHOST_MAC_MODES)
 def test_vhost_witness(name: str, mode: ConnectMode, session: Session) -> None:
     switch = available(name)
-    if switch.capabilities.port_kinds[0] is not PortKind.VHOST_USER:
-        pytest.skip(f"{name}: see test_witness_sees_flooding_and_nothing_else")
     with vhost_ends(session, 2) as ends:
         try:
             bring_up(switch, session, ends, mode)
@@ -227,7 +234,7 @@ def test_vhost_witness(name: str, mode: ConnectMode, session: Session) -> None:
             taught = witness(switch)
             ends[1].listen()
             ends[0].send_for(0.1)
-            assert ends[1].settled()[0] > 1000
+            assert ends[1].settled()[0] > 100
             assert witness(switch) == taught
         finally:
             switch.stop()
@@ -239,13 +246,9 @@ def witness(switch: Switch) -> int:
     return seen
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", VETH_CROSS_CONNECTS)
 def test_cross_connect_passes_every_address_to_the_peer_only(name: str, session: Session) -> None:
     switch = available(name)
-    if ConnectMode.CROSS_CONNECT not in switch.capabilities.connect_modes:
-        pytest.skip(f"{name}: has no cross-connect mode")
-    if switch.capabilities.port_kinds[0] is not PortKind.VETH:
-        pytest.skip(f"{name}: forwarding by port is shown by the two-pair test")
     with veth_ends(session, 4) as ends:
         try:
             bring_up(switch, session, ends, ConnectMode.CROSS_CONNECT)
@@ -305,8 +308,8 @@ def test_death_is_noticed_at_once(name: str, session: Session) -> None:
                 session.host.run(["ip", "-n", namespace, "link", "del", device])
             until(lambda: switch.alive() is not None, 0.5, "the switch's death is noticed")
             words = str(switch.alive())
-            assert words.startswith(f"{name}: ")
             assert "\n" not in words
+            assert ("SIGKILL" if switch.process_ids() else str(ends[0].port.device)) in words
         finally:
             switch.stop()
         assert not any("sw" in trace for trace in traces(session.id) if "netns" in trace)
@@ -375,11 +378,9 @@ def test_missing_port_is_one_clear_line(name: str, session: Session) -> None:
     assert traces(session.id) == before
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", VHOST_SWITCHES)
 def test_vhost_socket_may_appear_later_and_its_path_must_fit(name: str, session: Session) -> None:
     switch = available(name)
-    if switch.capabilities.port_kinds[0] is not PortKind.VHOST_USER:
-        pytest.skip(f"{name}: takes no sockets")
     long = "/tmp/" + "x" * 110
     ports = [SwitchPort(k, PortKind.VHOST_USER, mac_of(k), socket=long) for k in (0, 1)]
     with pytest.raises(UnavailableError, match="115 bytes"):

@@ -17,5 +17,5 @@ SWITCHES = {
     "two-port": Capabilities((VETH,), (CROSS,), polling=False, max_ports=2),
 }
 ENVIRONMENTS = {"netns": (VETH, VHOST), "lxc": (VETH, VHOST), "veth-only": (VETH,)}
-INSTALLED = Installed(SWITCHES, ENVIRONMENTS)
+INSTALLED = Installed(SWITCHES, ENVIRONMENTS, {"pairs": "N pairs"})
 KNOWN = INSTALLED.known
