@@ -41,10 +41,12 @@ static struct io_config make_config(const struct options *o, unsigned index,
         .src_udp = a->src_udp,
         .dst_udp = a->dst_udp,
         .src_mac_given = src_mac_given,
-        .src_ip_given = index == 0 ? o->src_ip_given : o->dst_ip_given,
-        .dst_ip_given = index == 0 ? o->dst_ip_given : o->src_ip_given,
+        .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
+        .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
         .stream = (uint16_t)o->stream,
         .core = o->core_count > 0 ? o->cores[index < o->core_count ? index : 0] : -1,
+        .specs = o->ports,
+        .spec_count = o->port_count,
         .dpdk_memory_mb = (unsigned)o->dpdk_memory_mb,
         .eal_arguments = o->eal_arguments,
         .eal_argument_count = o->eal_argument_count,
@@ -60,10 +62,10 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     struct end *end = &trial->ends[index];
     const char *spec = o->ports[index];
     const char *colon = strchr(spec, ':');
-    const bool src_mac_given = index == 0 ? o->src_mac_given : o->dst_mac_given;
+    const bool src_mac_given = index % 2 == 0 ? o->src_mac_given : o->dst_mac_given;
     char reason[256] = "";
 
-    end->address = index == 0 ? o->address : frame_address_swapped(&o->address);
+    end->address = index % 2 == 0 ? o->address : frame_address_swapped(&o->address);
     struct io_config config = make_config(o, index, &end->address, src_mac_given);
     if (colon != NULL)
         config.arguments = colon + 1;
@@ -84,7 +86,7 @@ static void join_end(struct trial *trial, unsigned index)
 {
     struct end *end = &trial->ends[index];
     const struct options *o = trial->options;
-    const bool swapped = index == 1;
+    const bool swapped = index % 2 == 1;
 
     end->tx.port = end->port;
     end->tx.counters = &end->counters;

@@ -196,7 +196,8 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
     if (strlen(text) >= sizeof(((struct io_port *)0)->spec))
         return fail(error, size, "--port: specification is longer than 255 characters");
     if (o->port_count == PORTS_MAX)
-        return fail(error, size, "--port: '%s' is one port too many; at most two", text);
+        return fail(error, size, "--port: '%s' is one port too many; at most %d", text,
+                    PORTS_MAX);
     if (io_find(text, length) == NULL) {
         for (unsigned i = 0; io_backends[i] != NULL && i < 15; i++)
             names[i] = io_backends[i]->name;
@@ -241,7 +242,7 @@ static bool apply(struct options *o, const struct row *row, const char *text, ch
     case KIND_PORT:
         return read_port(o, text, error, size);
     case KIND_CORES:
-        o->core_count = options_parse_cores(text, o->cores, PORTS_MAX);
+        o->core_count = options_parse_cores(text, o->cores, CORES_MAX);
         good = o->core_count > 0;
         break;
     case KIND_IDLE:
@@ -338,7 +339,10 @@ static void set_defaults(struct options *o)
 
 static bool check_whole(const struct options *o, char *error, size_t size)
 {
-    if (o->port_count != o->role->ports)
+    if (o->role->pairs && (o->port_count == 0 || o->port_count % o->role->ports != 0))
+        return fail(error, size, "%s takes pairs of --port (0 and 1, 2 and 3, ...), not %u",
+                    o->role->name, o->port_count);
+    if (!o->role->pairs && o->port_count != o->role->ports)
         return fail(error, size, "%s takes %u --port, not %u", o->role->name, o->role->ports,
                     o->port_count);
     if (o->bidirectional && strcmp(o->role->name, "tester") != 0)

@@ -10,7 +10,8 @@
 #include "traffic/frame.h"
 
 #define EAL_ARGUMENTS_MAX 32
-#define PORTS_MAX 2
+#define PORTS_MAX 64 /* a forwarder takes many pairs */
+#define CORES_MAX 2
 
 enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 
@@ -34,7 +35,7 @@ struct options {
     bool touch, bidirectional, mac_update, session, start_now;
     uint64_t catch_up_ns;
     uint64_t idle; /* enum idle */
-    int cores[PORTS_MAX];
+    int cores[CORES_MAX];
     unsigned core_count;
     uint64_t dpdk_memory_mb;
     const char *eal_arguments[EAL_ARGUMENTS_MAX];

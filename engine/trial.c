@@ -59,6 +59,12 @@ static void take_snapshot(struct trial *trial)
     snapshot->index = trial->snapshot_index++;
     snapshot->t_ns = clock_monotonic_ns();
     trial_totals(trial, &snapshot->totals);
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
+        snapshot->ends[i] = trial->ends[i].counters;
+        counters_subtract(&snapshot->ends[i], &trial->ends[i].before);
+        snapshot->up[i] = port->ops->link_up == NULL || port->ops->link_up(port);
+    }
     cpu_times_read(&snapshot->cpu);
     atomic_store_explicit(&trial->snapshots_written, written + 1, memory_order_release);
     if (write(trial->wake_fd, &one, sizeof one) < 0)

@@ -36,10 +36,13 @@ struct end {
     struct histogram lateness, from_actual, from_intended;
 };
 
-/* What an interval line is made of; totals since the trial began. */
+/* What an interval line is made of; totals since the trial began. `ends` and `up` are for the
+ * roles that stand between two ports. */
 struct snapshot {
     uint64_t index, t_ns;
     struct counters totals;
+    struct counters ends[2];
+    bool up[2]; /* the port has its peer */
     struct cpu_times cpu;
 };
 

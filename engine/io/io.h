@@ -37,6 +37,8 @@ struct io_config {
     bool src_mac_given, src_ip_given, dst_ip_given;
     uint16_t stream;         /* `null` invents frames of this stream */
     int core;                /* the core of the worker that opens and uses the port, -1: any */
+    const char *const *specs; /* every --port of this process: DPDK is set up once for all */
+    unsigned spec_count;
     unsigned dpdk_memory_mb; /* 0: the backend's default */
     const char *const *eal_arguments;
     unsigned eal_argument_count;

@@ -134,7 +134,24 @@ void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_t
     json_unsigned(j, "cpu_system_ns", system_ns);
 }
 
-static void put_interval(const struct snapshot *s)
+static void put_forwarder_ports(const struct snapshot *s)
+{
+    json_list(&line, "ports");
+    for (unsigned i = 0; i < 2; i++) {
+        struct counters delta = s->ends[i];
+
+        counters_subtract(&delta, &printed.ends[i]);
+        json_object(&line, NULL);
+        json_unsigned(&line, "rx_frames", delta.rx_frames);
+        json_unsigned(&line, "tx_offered", delta.tx_offered);
+        json_unsigned(&line, "tx_dropped", delta.tx_dropped);
+        json_bool(&line, "up", s->up[i]);
+        json_end_object(&line);
+    }
+    json_end_list(&line);
+}
+
+static void put_interval(const struct role *role, const struct snapshot *s)
 {
     struct counters delta = s->totals;
 
@@ -146,6 +163,8 @@ static void put_interval(const struct snapshot *s)
     json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
     report_counters(&line, &delta);
     report_cpu(&line, &printed.cpu, &s->cpu);
+    if (role == &role_forwarder)
+        put_forwarder_ports(s);
     if (!json_write(&line, STDOUT_FILENO))
         atomic_store(&output_is_gone, true);
     printed = *s;
@@ -156,7 +175,7 @@ void event_intervals(struct trial *trial)
     pthread_mutex_lock(&lock);
     uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_relaxed);
     while (read < atomic_load_explicit(&trial->snapshots_written, memory_order_acquire)) {
-        put_interval(&trial->snapshots[read % SNAPSHOTS]);
+        put_interval(trial->options->role, &trial->snapshots[read % SNAPSHOTS]);
         read++;
         atomic_store_explicit(&trial->snapshots_read, read, memory_order_release);
     }

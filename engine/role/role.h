@@ -13,6 +13,7 @@ struct role {
     const char *name;
     const char *summary;
     unsigned ports;
+    bool pairs;  /* takes any multiple of `ports` */
     bool sends;  /* follows a schedule (needs its peer to be there) */
     bool tracks; /* reports loss from sequence numbers */
     bool drains; /* waits for frames in flight after the end */
