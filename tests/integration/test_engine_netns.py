@@ -204,7 +204,7 @@ def test_corruption_of_a_touched_payload_is_seen(wire: tuple[Node, Node]) -> Non
 def test_drops_of_the_own_socket_are_not_hidden(wire: tuple[Node, Node], io: str) -> None:
     a, b = wire
     with (
-        engine("receiver", "--port", port(io, b), *SLEEP, node=b) as receiver,
+        engine("receiver", "--port", port(io, b), "--interval", "0.2", *SLEEP, node=b) as receiver,
         engine("sender", "--port", port(io, a), "--idle", "yield", node=a) as sender,
     ):
         receiver.tell("start")
@@ -214,7 +214,12 @@ def test_drops_of_the_own_socket_are_not_hidden(wire: tuple[Node, Node], io: str
         result, _ = sender.finish("wait")
         sent = result["totals"]["tx_offered"]
         receiver.process.send_signal(signal.SIGCONT)
+        silent = 0
+        while silent < 2:  # it works off what its socket holds
+            count = len(receiver.all("interval")) + 1
+            silent = silent + 1 if receiver.wait("interval", count)["rx_frames"] == 0 else 0
         received, _ = receiver.finish("stop")
+    assert received["drained"] is True
     totals = received["totals"]
     assert totals["rx_frames"] + totals["rx_socket_drops"] == sent
     assert totals["rx_socket_drops"] > 0
@@ -226,7 +231,8 @@ def test_round_trips_are_plausible(wire: tuple[Node, Node], io: str) -> None:
     with (
         engine("server", "--port", port(io, b), *SLEEP, "--touch", node=b) as server,
         engine("client", "--port", port(io, a), *SLEEP, "--touch", "--rate", "2k", "--burst", "1",
-               "--frame-size", "128", "--duration", "0.5", node=a) as client,
+               "--frame-size", "128", "--duration", "0.5", "--catch-up-us", "1M",
+               node=a) as client,
     ):  # fmt: skip
         server.tell("start")
         server.wait("started")
@@ -237,7 +243,7 @@ def test_round_trips_are_plausible(wire: tuple[Node, Node], io: str) -> None:
         assert code == 0
     offered = result["totals"]["tx_offered"]
     latency = result["latency"]
-    assert offered > 500
+    assert offered == 1000
     assert result["loss"]["lost"] == 0
     assert result["loss"]["received_unique"] == offered == latency["count"]
     assert echoed["totals"]["rx_frames"] == echoed["totals"]["tx_offered"] == offered
@@ -248,7 +254,10 @@ def test_round_trips_are_plausible(wire: tuple[Node, Node], io: str) -> None:
     intended = HdrHistogram.decode(latency["from_intended"])
     assert actual.get_total_count() == intended.get_total_count() == offered
     for name, value in latency["percentiles"].items():
-        assert actual.get_value_at_percentile(float(name)) == pytest.approx(value, rel=1e-3)
+        # The package rounds the rank to the nearest, the engine up: at most one sample apart.
+        lower = actual.get_value_at_percentile(float(name) - 100 / offered)
+        upper = actual.get_value_at_percentile(min(100.0, float(name) + 100 / offered))
+        assert lower * 0.999 <= value <= upper * 1.001
         assert latency["intended"]["percentiles"][name] >= value * 0.999
     assert latency["intended"]["mean_ns"] >= latency["mean_ns"]
 
@@ -268,7 +277,7 @@ def test_every_ending_gives_a_result(wire: tuple[Node, Node], role: str, how: st
     assert running.events[-1]["event"] == "end of file"
     check_sums(intervals, result)
     if role == "sender":
-        assert result["totals"]["tx_offered"] > 100
+        assert result["totals"]["tx_offered"] > 0
 
 
 def check_sums(intervals: list[dict], result: dict) -> None:
