@@ -40,6 +40,7 @@ class Capabilities:
     port_kinds: tuple[PortKind, ...]  # in order of preference
     connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
     polling: bool  # it busy-polls, so it wants a core of its own
+    in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
     multi_core: bool = False
     max_ports: int | None = None
     needs_hugepages: bool = False

@@ -29,6 +29,7 @@ class Direct:
         port_kinds=(PortKind.VHOST_USER, PortKind.VETH),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
+        in_kernel=True,
         description="no switch: the two ends of a pair share one wire (the baseline)",
     )
 

@@ -113,10 +113,8 @@ class InKernelSwitch(ABC):
     def alive(self) -> str | None:
         """None while the switch is there and holds all its ports."""
         if self._footprint is None:
-            return f"{self.name}: not started"
-        if reason := self.fault():
-            return f"{self.name}: {reason}"
-        return None
+            return "not started"
+        return self.fault()
 
     def process_ids(self) -> Sequence[int]:
         """None: it runs in the kernel, on its callers' time."""

@@ -176,7 +176,7 @@ class OvsSwitch:
             if not waiting:
                 return
             if (words := self.alive()) is not None:
-                raise TrialFailed(words)
+                raise TrialFailed(f"{self.name}: {words}")
             if time.monotonic() > deadline:
                 raise TrialFailed(
                     f"{self.name}: no peer on {', '.join(waiting)} after {timeout_s:g} s; "
@@ -204,9 +204,8 @@ class OvsSwitch:
     def alive(self) -> str | None:
         """None while both daemons run."""
         if self._footprint is None:
-            return f"{self.name}: not started"
-        words = self.instance.died()
-        return None if words is None else f"{self.name}: {words}"
+            return "not started"
+        return self.instance.died()
 
     def process_ids(self) -> Sequence[int]:
         """The switch daemon."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pyroute2 import IPRoute, NetlinkError  # type: ignore[import-untyped]
+from pyroute2 import IPRoute, NetlinkError
 
 from switchmark.testbed import mounts
 
