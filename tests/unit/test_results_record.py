@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,17 +95,23 @@ def test_a_failed_record_needs_no_figures_but_a_message() -> None:
         synthetic_failure(message="  ")
 
 
-def test_the_schema_file_is_up_to_date() -> None:
+def test_the_files_in_docs_are_up_to_date() -> None:
     assert schema.main(["--check"]) == 0, "run: python -m switchmark.results.schema"
 
 
-def test_a_drifted_schema_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+def test_drift_in_docs_is_noticed_and_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    drifted = tmp_path / "record.schema.json"
-    drifted.write_text(json.dumps({"title": "Record"}))
-    monkeypatch.setattr(schema, "SCHEMA_FILE", drifted)
-    assert schema.main(["--check"]) == 1
-    assert "python -m switchmark.results.schema" in capsys.readouterr().err
-    assert schema.main([]) == 0
-    assert schema.main(["--check"]) == 0
+    (tmp_path / schema.SCHEMA_FILE).write_text(json.dumps({"title": "Record"}))
+    text = (schema.DOCS / schema.RESULTS_FILE).read_text()
+    (tmp_path / schema.RESULTS_FILE).write_text(text.replace("| `flooding` |", "| `wet` |"))
+    assert schema.main(["--check"], tmp_path) == 1
+    told = capsys.readouterr().err
+    assert schema.SCHEMA_FILE in told
+    assert schema.RESULTS_FILE in told
+    assert schema.main([], tmp_path) == 0
+    assert schema.main(["--check"], tmp_path) == 0
+    assert (tmp_path / schema.RESULTS_FILE).read_text() == text
+    (tmp_path / schema.RESULTS_FILE).write_text("# all gone")
+    with pytest.raises(ValueError, match="comments around the table"):
+        schema.main([], tmp_path)
