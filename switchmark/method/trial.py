@@ -7,7 +7,7 @@ through. The bench's time around the measurement is taken here and kept in the r
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,10 +19,10 @@ from switchmark.errors import SwitchmarkError
 from switchmark.method import latency, throughput
 from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment, resolve_io
+from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
-from switchmark.method.throughput import Tick
-from switchmark.method.trim import TrimPolicy
-from switchmark.method.verification import verify, wait_reachable
+from switchmark.method.trim import TrimPolicy, rate_per_s
+from switchmark.method.verification import PairEnds, verify, wait_reachable
 from switchmark.results.record import Placement, Record, Timing
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
@@ -78,7 +78,7 @@ def run_trial(
     run_id: str,
     baseline: Baseline,
     provenance: dict[str, Any],
-    tick: Tick,
+    observe: Callable[[float | None], None],
 ) -> Record:
     """Run one trial and return its record, finished or failed."""
     watch = _Stopwatch()
@@ -101,7 +101,7 @@ def run_trial(
     try:
         with deployment:
             watch.lap("deploy")
-            facts |= _measure(deployment, plan, baseline, watch, tick)
+            facts |= _measure(deployment, plan, baseline, watch, observe)
             watch.lap("finish")
         watch.lap("teardown")
         facts["status"] = "finished"
@@ -118,7 +118,7 @@ def _measure(
     plan: TrialPlan,
     baseline: Baseline,
     watch: _Stopwatch,
-    tick: Tick,
+    observe: Callable[[float | None], None],
 ) -> dict[str, Any]:
     """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
     switch, trial = plan.switch, plan.trial
@@ -129,7 +129,7 @@ def _measure(
 
     def watched() -> None:
         deployment.check_alive()
-        tick()
+        observe(_live_pps(deployment.ends))
 
     clocks = CpuReading.take(pids)
     method = throughput.measure if trial.dimension is Dimension.THROUGHPUT else latency.measure
@@ -164,6 +164,17 @@ def _measure(
         "switch_counters_before": _plain(before),
         "switch_counters_after": _plain(switch.counters()),
     }  # fmt: skip
+
+
+def _live_pps(ends: Sequence[PairEnds]) -> float | None:
+    """What arrives right now, over all pairs: the last sample of each receiving end."""
+    last = [engine.intervals[-1:] for engine in _receiving(ends)]
+    return sum(rate_per_s(samples, "rx_frames") for samples in last) if any(last) else None
+
+
+def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
+    """Receivers, or clients (which receive the answers)."""
+    return [pair.b if pair.b.role == "receiver" else pair.a for pair in ends]
 
 
 def _plain(counters: SwitchCounters) -> dict[str, Any]:

@@ -61,10 +61,12 @@ class SwitchPort:
     """One port of the trial as the switch sees it.
 
     `index` counts from 0; ports 2k and 2k+1 are the two ends of pair k.
-    For veth, `device` is the name of the end that lies in the switch's namespace (the root
-    namespace) and is already up. For vhost-user, `socket` is the path where the
-    application listens as vhost-user *front end in server mode* (virtio-user `server=1`);
-    the switch connects to it as client, and must cope with the socket appearing later.
+    For veth, `device` is the name of the end that lies in the root namespace and is already
+    up; a switch may take it into a namespace of its own while it runs, and hands it back
+    (down) on stop. For vhost-user, `socket` is the path where the application listens as
+    vhost-user *front end in server mode* (virtio-user `server=1`); the switch connects to it
+    as client, and must cope with the socket appearing later. `mtu_bytes` is the longest
+    payload of a frame, without Ethernet header and FCS.
     """
 
     index: int
@@ -72,6 +74,7 @@ class SwitchPort:
     mac: str  # of the application behind this port
     device: str | None = None
     socket: str | None = None
+    mtu_bytes: int = 1500
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,41 @@
+"""What this installation knows: the registered switches and environments, and their powers.
+
+The one place where the pure part of planning meets the registries. Nothing is probed here;
+whether the machine can run them is the business of `switchmark doctor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from switchmark.campaign.keys import Known
+from switchmark.switch.base import Capabilities, PortKind
+
+SCENARIOS: dict[str, str] = {
+    "pairs": "N pairs of traffic applications, each in its own containers, through one switch"
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The registries, read once."""
+
+    switches: Mapping[str, Capabilities]
+    environments: Mapping[str, tuple[PortKind, ...]]  # and the ports they can give a node
+
+    @property
+    def known(self) -> Known:
+        """The names alone, as the campaign loader wants them."""
+        return Known(tuple(self.switches), tuple(self.environments), tuple(SCENARIOS))
+
+
+def installed() -> Installed:
+    """Read the registries. Fast, and without effect on the machine."""
+    from switchmark.environment.registry import ENVIRONMENTS
+    from switchmark.switch.registry import SWITCHES
+
+    return Installed(
+        {name: make().capabilities for name, make in SWITCHES.items()},
+        {name: tuple(make().port_kinds()) for name, make in ENVIRONMENTS.items()},
+    )
