@@ -4,8 +4,8 @@ Three questions about a series of samples taken at equal intervals (a trial's fo
 rate, or one figure a repetition). Nothing here drops a sample: it says which ones a figure
 should be made of, and what the rest looked like.
 
-* warm-up: MSER-5 (MSER-1 to -4 for series below 100; K. P. White, "An effective truncation heuristic for bias reduction in
-  simulation output", Simulation 69, 1997);
+* warm-up: MSER-5 (K. P. White, "An effective truncation heuristic for bias reduction in
+  simulation output", Simulation 69, 1997), with batches below 5 for series below 100;
 * steady: the CUSUM test for one change of the mean, its variance corrected for correlated
   samples (W. K. Newey, K. D. West, Econometrica 55, 1987), at `ALPHA`;
 * outliers: the modified z-score (B. Iglewicz, D. C. Hoaglin, 1993).
@@ -52,7 +52,8 @@ class SteadyState:
     @property
     def policy(self) -> str:
         """For the record: how the kept window was found."""
-        return f"MSER-{batch_size(self.samples)}: first {self.warm_up_samples} of {self.samples} samples left out"
+        left_out = f"first {self.warm_up_samples} of {self.samples} samples left out"
+        return f"MSER-{batch_size(self.samples)}: {left_out}"
 
 
 def detect(samples: Sequence[float]) -> SteadyState:

@@ -13,6 +13,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 MIN_VALUES = 6
 MIN_SHARE = 0.15  # of the values in the smaller band; fewer are outliers
@@ -54,7 +55,7 @@ def find_bands(values: Sequence[float]) -> Bands | None:
     if ratio >= critical_ratio(count) or high_mean - low_mean < MIN_GAP * largest:
         return None
     sides = [value >= high[0] for value in values]
-    crossings = sum(a != b for a, b in zip(sides, sides[1:], strict=False))
+    crossings = sum(a != b for a, b in pairwise(sides))
     return Bands(low_mean, len(low), high_mean, len(high), crossings)
 
 
