@@ -4,6 +4,8 @@ Repetitions are merged as histograms, never by averaging percentiles: the percen
 union is not the mean of percentiles. HdrHistogram: hdrhistogram.org (G. Tene).
 """
 
+# mypy: disable-error-code="import-untyped"
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -27,6 +27,10 @@ _NOT_OF_THE_POINT = {
     "spare_cores",
 }  # fmt: skip
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
+_LOAD_FIELDS = {
+    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario",
+    "environment", "touch",
+}  # fmt: skip
 _GROUPS_A_QUERY = 200
 
 
@@ -170,9 +174,14 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
     """The bare wire at the same point, port kind and I/O; None where it was not measured."""
     for other in rows:
         same_port = (other.port_kind, other.io) == (row.port_kind, row.io)
-        if other.is_baseline and other.finished and other.point == row.point and same_port:
+        if other.is_baseline and other.finished and same_port and _load(other) == _load(row):
             return other
     return None
+
+
+def _load(row: SummaryRow) -> dict[str, Any]:
+    """The workload without its duration: a ceiling holds however long it was measured."""
+    return row.trial.model_dump(include=_LOAD_FIELDS)
 
 
 def _rank(row: SummaryRow) -> float:
@@ -190,6 +199,7 @@ def _order(row: SummaryRow) -> tuple[Any, ...]:
         trial.burst,
         str(row.point),
         row.is_baseline,
+        _rank(row) if row.finished else float("inf"),
         row.contender,
     )
 
