@@ -20,7 +20,13 @@ from MLRsearch import (  # type: ignore[import-untyped]
 )
 
 from switchmark.errors import UsageError
-from switchmark.method.bounds import SearchResult, Stopped, conclude, mixed_range
+from switchmark.method.bounds import (
+    SearchResult,
+    Stopped,
+    conclude,
+    mixed_range,
+    with_gap_notes,
+)
 from switchmark.method.goal import Goal
 from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
 
@@ -68,8 +74,8 @@ def search(
     trials = ledger.points[warm_up_trials:]
     return SearchResult(
         method="mlrsearch",
-        bounds=tuple(
-            conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals
+        bounds=with_gap_notes(
+            [conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals]
         ),
         trials=tuple(ledger.points),
         warm_up_trials=warm_up_trials,

@@ -32,7 +32,7 @@ class Plateau:
 
     pps: Estimate | None  # height, with 95 % t interval over the points above the knee
     follows_to_pps: float | None  # highest load below which every point follows its load
-    knee_between_pps: tuple[float, float] | None  # last point below, first point on the plateau
+    knee_between_pps: tuple[float, float] | None  # last load followed, first on the plateau
     trend: Trend  # of the points on the plateau
     residual: float  # relative root mean square of the fit
     notes: tuple[str, ...]
@@ -105,7 +105,7 @@ def fit(points: Sequence[LoadPoint]) -> Plateau:
     return Plateau(
         pps=estimate([y for _, y in above]),
         follows_to_pps=follows_to,
-        knee_between_pps=(below[-1][0], above[0][0]) if below else None,
+        knee_between_pps=_knee(below, above, follows_to),
         trend=trend,
         residual=residual,
         notes=tuple(notes),
@@ -130,6 +130,16 @@ def _follows_to(found: Sequence[tuple[float, float]]) -> float | None:
             break
         reached = x
     return reached
+
+
+def _knee(
+    below: Sequence[tuple[float, float]],
+    above: Sequence[tuple[float, float]],
+    follows_to: float | None,
+) -> tuple[float, float] | None:
+    if not below or follows_to is None:
+        return None
+    return min(below[-1][0], follows_to), above[0][0]
 
 
 def _trend(above: Sequence[tuple[float, float]]) -> Trend:
