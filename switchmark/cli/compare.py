@@ -51,7 +51,7 @@ negligible (significant, within the threshold), unclear (more repetitions are ne
 untestable (fewer than two repetitions). docs/methods.md has the tests.
 
 Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not before;
-5 with --strict: nothing is worse, but something is unclear, untestable or missing;
+5 nothing could be tested, or with --strict: something is unclear, untestable or missing;
 1 a file could not be read; 2 bad input.
 """
 
@@ -128,9 +128,10 @@ def _compare_two(
             f"{a.directory} and {b.directory} have no trial in common: the same packet sizes, "
             "rates, durations, switches and connect modes are needed (two switches: --match)"
         )
+    alike = [key for key in shared if _done_alike(a.trials[key], b.trials[key])]
     pairs = [
         (key, metric)
-        for key in shared
+        for key in alike
         for metric in wanted
         if metric.name in a.trials[key].values and metric.name in b.trials[key].values
     ]
@@ -158,8 +159,9 @@ def _compare_two(
     broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
     remarks = _remarks(a, b, shared, broken)
     worse = any(line.judged.verdict is Verdict.WORSE for line in lines) or bool(broken)
-    unclear = not lines or len(shared) < len(a.trials) or any(map(_is_open, judged))
-    code = _exit_code(worse, unclear and strict, bool(a.problems or b.problems))
+    unclear = len(alike) < len(a.trials) or any(map(_is_open, judged))
+    blind = all(one.verdict is Verdict.UNTESTABLE for one in judged)  # also when there are none
+    code = _exit_code(worse, blind or (unclear and strict), bool(a.problems or b.problems))
     if json:
         print_json(
             {
@@ -172,6 +174,11 @@ def _compare_two(
         _print_lines(lines, threshold, correction)
         _print_remarks(remarks)
     return code
+
+
+def _done_alike(a: Measured, b: Measured) -> bool:
+    """A side on which nothing finished has done nothing otherwise."""
+    return not a.done or not b.done or a.done == b.done
 
 
 def _is_open(one: Judged) -> bool:
@@ -207,6 +214,13 @@ def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence
         found = b.trials[key]
         why = found.failed[0] if found.failed else "no valid repetition"
         remarks.append(f"WORSE: {describe(key, shared)}: worked in A, not in B: {why}")
+    for key in shared:
+        done_a, done_b = a.trials[key].done, b.trials[key].done
+        if not _done_alike(a.trials[key], b.trials[key]):
+            remarks.append(
+                f"not compared, done differently: {describe(key, shared)}: "
+                f"{'; '.join(sorted(done_a))} / {'; '.join(sorted(done_b))}"
+            )
     for name, one, other in (("A", a, b), ("B", b, a)):
         only = [
             measured.notation for key, measured in one.trials.items() if key not in other.trials
@@ -307,6 +321,7 @@ def _compare_series(
     adjusted = adjust([new.p if new else None for _, _, _, new in found], correction)
     rows: list[dict[str, Any]] = []
     worse = unclear = False
+    blind = all(new is None for _, _, _, new in found)
     for (key, metric, history, new), p in zip(found, adjusted, strict=True):
         verdict = verdict_of_newest(new, p, metric.higher_is_better, threshold)
         changes = find_changes(history, threshold)
@@ -322,7 +337,7 @@ def _compare_series(
             }
         )  # fmt: skip
     problems = [line for run in loaded for line in run.problems]
-    code = _exit_code(worse, unclear and strict, bool(problems))
+    code = _exit_code(worse, blind or (unclear and strict), bool(problems))
     if json:
         print_json({"runs": [run.directory for run in loaded], "series": rows, "exit_code": code,
                     "problems": problems})  # fmt: skip

@@ -1,7 +1,8 @@
 """Pair what several runs measured of the same trial, so that values can be compared.
 
-Two figures are of the same trial when everything that was asked and everything that was
-resolved (connect mode, port kind, I/O) is equal, but for the repetition. Nothing is left
+Two figures are of the same trial when everything that was asked is equal, but for the
+repetition; they may be compared when what was done (connect mode, port kind, I/O) is equal,
+too. Nothing is left
 out in silence: failed and invalid repetitions, trials that only one run has, and hosts that
 differ are all named.
 """
@@ -21,6 +22,7 @@ from switchmark.results.store import open_run
 Key = tuple[tuple[str, Any], ...]
 _NOT_OF_THE_KEY = frozenset({"repetition", "interval_s"})
 _OF_THE_SWITCH = frozenset({"port_kind", "io", "idle", "switch_cores", "spare_cores"})
+_DONE = ("connect_mode", "port_kind", "io")
 _VOLATILE = ("time", "uptime", "free", "load", "boot", "pid", "hostname", "tmp")
 # Marks that say the figure is of something other than the switch alone.
 CAUTION_MARKS = frozenset(
@@ -62,6 +64,7 @@ class Measured:
     invalid: int = 0  # repetitions whose verdict was not valid: not among the values
     marks: set[str] = field(default_factory=set)
     limited_by: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)  # connect mode, port kind, I/O as they were
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,10 @@ def load_run(
         key = _key(row, across_switches=switches is not None)
         measured = trials.setdefault(key, Measured(notation=row["notation"]))
         _add(measured, row, wanted)
+        if row["status"] == "finished":
+            # Switches' own ports differ; their connect modes must not.
+            names = _DONE[:1] if switches is not None else _DONE
+            measured.done.add(", ".join(str(row[name]) for name in names))
     return LoadedRun(directory, trials, table.problems, dict(open_run(directory).info.host))
 
 
@@ -121,7 +128,11 @@ def describe(key: Key, others: Sequence[Key]) -> str:
 
 def _key(row: Mapping[str, Any], *, across_switches: bool) -> Key:
     skipped = _NOT_OF_THE_KEY | (_OF_THE_SWITCH if across_switches else frozenset())
-    return tuple((name, row[name]) for name in TRIAL_COLUMNS if name not in skipped)
+    return tuple(
+        (name, row[f"asked_{name}" if name in _DONE else name])
+        for name in TRIAL_COLUMNS
+        if name not in skipped
+    )
 
 
 def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -> None:
