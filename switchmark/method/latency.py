@@ -21,6 +21,12 @@ from switchmark.results.histogram import merge_histograms, percentiles_ns
 from switchmark.results.record import Latency, Trim
 
 
+def warm_up(pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> None:
+    """Run the traffic whose samples are thrown away (nothing, where the policy wants none)."""
+    if policy.warm_up_s > 0:
+        run_traffic([pair.a for pair in pairs], [pair.b for pair in pairs], policy.warm_up_s, tick)
+
+
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
     """Run one latency trial on applications that are ready, verified and warmed up."""
     clients = [pair.a for pair in pairs]
