@@ -41,7 +41,7 @@ COMMANDS: dict[str, Command] = {
     "run": Command("run", "command", "Measure a campaign; every trial becomes a record."),
     "trial": Command("trial", "command", "Measure one trial, described by flags."),
     "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
-    "report": Command("report", "command", "Write one self-contained HTML report."),
+    "report": Command("report", "report", "Write one self-contained HTML report."),
     "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
 

@@ -109,4 +109,7 @@ def _show(directory: Path) -> None:
 def _report(directory: Path) -> None:
     from switchmark.report.html import write_report
 
-    note(f"report: {write_report(directory)}")
+    target = directory / "report.html"
+    for problem in write_report(directory, target):
+        note(f"switchmark: {problem}")
+    note(f"report: {target}")

@@ -22,7 +22,7 @@ from switchmark.results.record import Latency, Trim
 
 
 def warm_up(pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> None:
-    """Run the traffic whose samples are thrown away (nothing, where the policy wants none)."""
+    """Run the requests for the policy's warm-up time and forget what was seen."""
     if policy.warm_up_s > 0:
         run_traffic([pair.a for pair in pairs], [pair.b for pair in pairs], policy.warm_up_s, tick)
 
