@@ -19,6 +19,7 @@ from tests.integration.dpdk_rig import (
     find_engine,
     hugepages_free,
     litter,
+    unless_disturbed,
     wait_until,
 )
 
@@ -75,6 +76,7 @@ def assert_all_arrived(sent: dict, received: dict, frames: int | None = None) ->
 
 @pytest.mark.parametrize("idle", ["poll", "yield", "sleep"])
 @pytest.mark.parametrize("kind", PAIRS)
+@unless_disturbed
 def test_paced_frames_all_arrive(wire: str, kind: str, idle: str) -> None:
     send_port, receive_port = ports(kind, wire)
     sender_core = 0 if idle == "poll" else 1  # the others are for sharing a core
@@ -107,6 +109,7 @@ def test_no_frame_is_damaged_at_full_rate(wire: str, kind: str, size: int) -> No
 
 
 @pytest.mark.parametrize("kind", ["virtio-user server", "memif client"])
+@unless_disturbed
 def test_every_request_is_answered_and_timed(wire: str, kind: str) -> None:
     client_port, server_port = ports(kind, wire)
     with (
@@ -125,6 +128,7 @@ def test_every_request_is_answered_and_timed(wire: str, kind: str) -> None:
         assert client.leave() == server.leave() == 0
 
 
+@unless_disturbed
 def test_forwarder_serves_two_pairs_of_applications(tmp_path: Path) -> None:
     paths = [str(tmp_path / f"{i}.sock") for i in range(4)]
     switch_ports = [f"vhost={path},client" for path in paths]
@@ -171,6 +175,7 @@ def probe_passes(sender: Engine, receiver: Engine) -> bool:
 
 
 @pytest.mark.parametrize("kind", PAIRS)
+@unless_disturbed
 def test_receiver_survives_kill_9_of_senders(wire: str, kind: str) -> None:
     send_port, receive_port = ports(kind, wire)
     with Engine("receiver", receive_port, "--idle", "yield", "--session", core=1) as receiver:
@@ -219,6 +224,7 @@ def assert_pages_return(free: int) -> None:
     wait_until(lambda: hugepages_free() >= free - 16, "hugepages of the dead return")
 
 
+@unless_disturbed
 def test_ready_does_not_wait_for_the_peer_and_start_is_fast(wire: str) -> None:
     took_s = []
     for _ in range(5):
@@ -303,6 +309,7 @@ def testpmd_paths(tmp_path: Path) -> Iterator[list[Path]]:
 
 @pytest.mark.skipif(shutil.which("dpdk-testpmd") is None, reason="dpdk-testpmd is not installed")
 @pytest.mark.parametrize("cores", ["1", "0,1"])
+@unless_disturbed
 def test_tester_owns_both_ends_of_testpmd(testpmd_paths: list[Path], cores: str) -> None:
     specs = [f"virtio-user={path},server,{RING}" for path in testpmd_paths]
     options = (*SHORT, "--bidirectional", "--idle", "yield", "--session", "--core", cores)
@@ -335,6 +342,7 @@ def hears_itself(tester: Engine) -> bool:
     return bool(sent == 2 and tester.event("counters")["rx_probe"] >= 2)
 
 
+@unless_disturbed
 def test_af_packet_reaches_the_other_end_of_a_veth(tmp_path: Path) -> None:
     near, far = "smdpdk0a", "smdpdk0b"
     subprocess.run(
