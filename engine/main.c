@@ -40,6 +40,8 @@ static bool run_trial(const struct command *command)
         return false;
     }
     const bool good = trial_run(&trial, error, sizeof error);
+    /* Before the result is printed: who has read it may start the next trial at once. */
+    control_trial_done(&control);
     event_result(&trial);
     if (!good)
         event_error(error);
@@ -67,7 +69,6 @@ static int obey(void)
         case COMMAND_START:
             if (!run_trial(&command))
                 return EXIT_FAILURE;
-            control_trial_done(&control);
             if (!options.session)
                 return control.failed ? EXIT_FAILURE : EXIT_SUCCESS;
             break;

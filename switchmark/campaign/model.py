@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.switch.base import ConnectMode
+from switchmark.switch.base import ConnectMode, PortKind
+
+MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
+MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
+MAX_RATE_PPS = 10_000_000_000
+MAX_BURST = 4096
+MAX_PAIRS = 1024
+MAX_CORES = 1024
+MAX_REPETITIONS = 10_000
+MIN_TIME_S = 0.001
+MAX_TIME_S = 604_800.0  # a week
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
 
 
 class Dimension(StrEnum):
@@ -43,32 +55,129 @@ class Idle(StrEnum):
     SLEEP = "sleep"
 
 
-class Trial(BaseModel):
-    """One measurement, completely described. Frozen; equal descriptions have equal ids."""
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class Trial(_Frozen):
+    """One measurement, completely described. Frozen; equal descriptions have equal ids."""
 
     dimension: Dimension
     location: Literal["local"] = "local"  # L
-    pairs: int = Field(default=1, ge=1)  # S: NvsN
-    switch: str  # V
-    packet_size_bytes: int = Field(ge=64, le=9018)  # P, with FCS
-    rate_pps: int | None = Field(default=None, ge=1)  # R per pair; None is `max`
-    burst: int = Field(default=32, ge=1, le=4096)  # B
+    pairs: int = Field(default=1, ge=1, le=MAX_PAIRS)  # S: NvsN
+    switch: str = Field(pattern=NAME_PATTERN)  # V
+    packet_size_bytes: int = Field(ge=MIN_FRAME_BYTES, le=MAX_FRAME_BYTES)  # P, with FCS
+    rate_pps: int | None = Field(default=None, ge=1, le=MAX_RATE_PPS)  # R per pair; None is `max`
+    burst: int = Field(default=32, ge=1, le=MAX_BURST)  # B
 
-    scenario: str = "pairs"
-    environment: str = "netns"
+    scenario: str = Field(default="pairs", pattern=NAME_PATTERN)
+    environment: str = Field(default="netns", pattern=NAME_PATTERN)
     connect_mode: ConnectMode | None = None  # None: not yet chosen (planning fills it in)
+    port_kind: PortKind | None = None  # None: the switch's first that the environment has
     io: Io = Io.AUTO
     idle: Idle = Idle.AUTO
     touch: bool = False
-    duration_s: float = Field(default=10.0, gt=0)
-    interval_s: float = Field(default=0.2, gt=0)
-    switch_cores: int = Field(default=1, ge=1)
-    repetition: int = Field(default=0, ge=0)
+    duration_s: float = Field(default=10.0, ge=MIN_TIME_S, le=MAX_TIME_S)
+    interval_s: float = Field(default=0.2, ge=MIN_TIME_S, le=MAX_TIME_S)
+    switch_cores: int = Field(default=1, ge=1, le=MAX_CORES)
+    # Left idle on purpose, as a switch would use them.
+    spare_cores: int = Field(default=0, ge=0, le=MAX_CORES)
+    repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
 
     @property
     def id(self) -> str:
         """16 hex digits of the whole description: the key under which its record is kept."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def default_rate_pps(dimension: Dimension) -> int | None:
+    """The rate a pair is driven at when none is asked: saturating, or 1000/s for round trips."""
+    return None if dimension is Dimension.THROUGHPUT else 1000
+
+
+def default_burst(dimension: Dimension) -> int:
+    """The burst when none is asked. Round trips go singly: a burst measures its own queue."""
+    return 32 if dimension is Dimension.THROUGHPUT else 1
+
+
+class Sweep(_Frozen):
+    """A grid of trials: every combination of the values. The fields are those of `Trial`."""
+
+    dimension: Dimension
+    location: tuple[Literal["local"], ...]
+    pairs: tuple[int, ...]
+    switch: tuple[str, ...] = Field(min_length=1)
+    packet_size_bytes: tuple[int, ...]
+    rate_pps: tuple[int | None, ...]
+    burst: tuple[int, ...]
+    scenario: tuple[str, ...]
+    environment: tuple[str, ...]
+    connect_mode: tuple[ConnectMode | None, ...]
+    port_kind: tuple[PortKind | None, ...]
+    io: tuple[Io, ...]
+    idle: tuple[Idle, ...]
+    touch: tuple[bool, ...]
+    duration_s: tuple[float, ...]
+    interval_s: tuple[float, ...]
+    switch_cores: tuple[int, ...]
+    spare_cores: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """How many trials the grid has, without making them."""
+        return math.prod(len(getattr(self, axis)) for axis in SWEPT_FIELDS)
+
+
+SWEPT_FIELDS: tuple[str, ...] = tuple(name for name in Sweep.model_fields if name != "dimension")
+
+
+class TrimPolicy(_Frozen):
+    """What is left out of a trial: the first and last samples of a throughput trial (inside
+    its duration); a latency trial has a warm-up run of its own before it (outside)."""
+
+    warm_up_s: float = Field(default=1.0, ge=0)
+    cool_down_s: float = Field(default=0.4, ge=0)
+
+
+class VerifyPolicy(_Frozen):
+    """What the check before each trial sends and what it demands."""
+
+    probes: int = Field(default=16, ge=1)  # frames each way, a pair
+    min_arrived_ratio: float = Field(default=1.0, ge=0, le=1)
+    max_strays: int = Field(default=0, ge=0)  # frames at a port they were not meant for
+    timeout_s: float = Field(default=15.0, gt=0)  # until every port passes frames
+
+
+class Published(_Frozen):
+    """A figure from the literature, to be printed beside what was measured here."""
+
+    match: dict[str, str | int | float | bool | None]  # Trial field -> value
+    value: float
+    unit: Literal["pps", "bps", "ns", "us"]
+    source: str
+    note: str = ""
+
+    def matches(self, trial: Trial) -> bool:
+        """True when the figure was measured under what this trial describes."""
+        return all(getattr(trial, field) == value for field, value in self.match.items())
+
+
+class Campaign(_Frozen):
+    """A set of trials, how often and in what order they run, and what is demanded of them."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    description: str = ""
+    sweeps: tuple[Sweep, ...] = Field(min_length=1)
+    repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
+    seed: int = Field(default=1, ge=0)  # of the order inside each block
+    trim: TrimPolicy = TrimPolicy()
+    verify: VerifyPolicy = VerifyPolicy()
+    mixed_connect_modes: bool = False
+    time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
+    published: tuple[Published, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Trials at most, repetitions included (sweeps may overlap)."""
+        return self.repetitions * sum(sweep.count for sweep in self.sweeps)

@@ -17,24 +17,31 @@ from switchmark.testbed.host import Session, Spawned
 
 @dataclass(frozen=True, slots=True)
 class NodePort:
-    """A node's port: for veth the name of the device inside the node (`eth0`), with its
-    addresses; for vhost-user the socket path as the *host* sees it and as the node sees it."""
+    """A node's port. The caller fills in the upper part; the environment fills in the lower
+    part and hands the whole back as `node.spec.port`.
+
+    For veth that is the name of the device inside the node (`eth0`) and of the switch's end
+    (None on a wire); for vhost-user the socket path as the *host* and as the node sees it."""
 
     kind: PortKind
     mac: str
     ip: str  # with prefix length, e.g. 10.77.0.1/24
+    mtu_bytes: int = 1500  # of veth devices: at least the frame size (with FCS) less 18
+
     device_inside: str | None = None
     device_switch_side: str | None = None
     socket_host: Path | None = None
     socket_inside: str | None = None
-    vhost_back_end: bool = False  # this end plays the switch's part (only on a `direct` wire)
+    vhost_back_end: bool = (
+        False  # vhost-user: this end plays the switch's part (only on a `direct` wire)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
     """What to make: a short name unique in the session, its port, its cores."""
 
-    name: str
+    name: str  # at most 7 characters: it ends the names of devices, `sm1a2b3c` + name
     port: NodePort
     cores: tuple[int, ...]
     peer_mac: str
@@ -42,9 +49,10 @@ class NodeSpec:
 
 
 class Node(Protocol):
-    """A place where one traffic application runs."""
+    """A place where one traffic application runs (one at a time in a container)."""
 
-    spec: NodeSpec
+    spec: NodeSpec  # as asked, with the port completed
+    netns: str  # the network namespace, for `ip netns exec` (a container lies in it, too)
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """Run `switchmark-traffic ARGS` inside the node, pinned to the node's cores."""
@@ -54,7 +62,9 @@ class Node(Protocol):
         """(rx, tx) frames the kernel counted on the node's device; None without a device."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End what still runs in the node and remove it. Idempotent."""
+        ...
 
 
 class Environment(Protocol):
@@ -62,9 +72,13 @@ class Environment(Protocol):
 
     name: str
 
-    def probe(self) -> Probe: ...
+    def probe(self) -> Probe:
+        """Say whether this machine can run it. Must not change the machine."""
+        ...
 
-    def port_kinds(self) -> tuple[PortKind, ...]: ...
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        """The kinds of port that its nodes can have."""
+        ...
 
     def create(self, session: Session, spec: NodeSpec) -> Node:
         """Make the node with its port plugged (veth made, one end inside, both ends up, IPv6

@@ -1,30 +1,81 @@
 """The record of one trial: everything that was asked, done, seen and concluded.
 
 One JSON document a trial, validated when written and again when read. Units are in the
-names. Raw samples and histograms are kept, so every figure can be computed again.
+names. Raw samples and histograms are kept, so every figure can be computed again. The
+validators refuse numbers that contradict each other: a wrong number is the worst bug.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import Dimension, Trial
+from switchmark.results.histogram import decode_histogram
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
+
+L1_OVERHEAD_BYTES = 20  # preamble 7, start delimiter 1, inter-frame gap 12 (IEEE 802.3)
+
+
+def _check_percentiles(values: dict[str, float]) -> dict[str, float]:
+    previous = -math.inf
+    for key in sorted(values, key=float):
+        if not 0 <= float(key) <= 100:
+            raise ValueError(f"percentile {key!r} is not between 0 and 100")
+        if values[key] < previous:
+            raise ValueError(f"percentile {key} ({values[key]}) is below a lower percentile")
+        previous = values[key]
+    return values
+
+
+def _check_finite(value: Any, where: str = "") -> Any:
+    """NaN and infinity are not JSON; refuse them anywhere inside free-form values."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where or 'value'}: {value} is not a finite number")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_finite(item, f"{where}.{key}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _check_finite(item, f"{where}[{index}]")
+    return value
+
+
+def parse_utc(text: str) -> datetime:
+    """A time as records keep it (RFC 3339, UTC). Raises ValueError for anything else."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None or moment.utcoffset() != UTC.utcoffset(None):
+        raise ValueError(f"{text!r} is not a UTC time (RFC 3339, e.g. 2026-01-31T12:00:00Z)")
+    return moment
+
+
+def _check_utc(text: str) -> str:
+    parse_utc(text)
+    return text
+
+
+Count = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0)]
+Ratio = Annotated[float, Field(ge=0, le=1)]
+Percentiles = Annotated[dict[str, Amount], AfterValidator(_check_percentiles)]
+FreeForm = Annotated[dict[str, Any], AfterValidator(_check_finite)]
+UtcTime = Annotated[str, AfterValidator(_check_utc)]
 
 
 class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Placement(_Value):
     """Which core did what, and whether there were enough."""
 
-    switch_cores: list[int]
-    application_cores: dict[str, list[int]]  # node name -> cores
-    bench_cores: list[int]
+    switch_cores: list[Count]
+    application_cores: dict[str, list[Count]]  # node name -> cores
+    bench_cores: list[Count]
     oversubscribed: bool
     reason: str  # why it was placed so
     idle: str  # the idle strategy chosen
@@ -33,10 +84,10 @@ class Placement(_Value):
 class Interval(_Value):
     """One sample of one engine process; counters are deltas over `duration_ns`."""
 
-    index: int
+    index: Count
     t_ns: int
-    duration_ns: int
-    counters: dict[str, int]
+    duration_ns: Count
+    counters: dict[str, Count]
 
 
 class EngineRun(_Value):
@@ -44,11 +95,11 @@ class EngineRun(_Value):
 
     node: str
     role: str
-    pair: int
+    pair: Count
     args: list[str]
-    ready: dict[str, Any]
+    ready: FreeForm
     intervals: list[Interval]
-    result: dict[str, Any]
+    result: FreeForm
 
 
 class Trim(_Value):
@@ -57,59 +108,89 @@ class Trim(_Value):
     policy: str  # e.g. "fixed: first 1.0 s and last 0.5 s"
     kept_from_ns: int
     kept_to_ns: int
-    samples_kept: int
-    samples_dropped: int
+    samples_kept: Count
+    samples_dropped: Count
+
+    @model_validator(mode="after")
+    def _window_runs_forward(self) -> Trim:
+        if self.kept_to_ns < self.kept_from_ns:
+            raise ValueError("trim: kept_to_ns lies before kept_from_ns")
+        return self
 
 
 class PairLoads(_Value):
     """Intended, offered and forwarded load of one pair over the kept window, frames per second."""
 
-    pair: int
-    intended_pps: float | None  # None: saturating
-    offered_pps: float
-    forwarded_pps: float
-    lost_frames: int | None = None
-    duplicates: int | None = None
-    reordered: int | None = None
-    corrupt: int | None = None
+    pair: Count
+    intended_pps: Amount | None  # None: saturating
+    offered_pps: Amount
+    forwarded_pps: Amount
+    lost_frames: Count | None = None
+    duplicates: Count | None = None
+    reordered: Count | None = None
+    corrupt: Count | None = None
 
 
 class Throughput(_Value):
     """Sums over pairs, over the kept window."""
 
-    intended_pps: float | None
-    offered_pps: float
-    forwarded_pps: float
-    forwarded_l2_bps: float  # frame with FCS
-    forwarded_l1_bps: float  # plus 20 B preamble, SFD, inter-frame gap
-    forwarded_stdev_pps: float  # over the kept interval samples
-    loss_ratio: float  # (offered - forwarded) / offered, whole trial, from sequence numbers
+    intended_pps: Amount | None
+    offered_pps: Amount
+    forwarded_pps: Amount
+    forwarded_l2_bps: Amount  # frame with FCS
+    forwarded_l1_bps: Amount  # plus 20 B preamble, SFD, inter-frame gap
+    forwarded_stdev_pps: Amount  # over the kept interval samples
+    loss_ratio: Ratio  # (offered - forwarded) / offered, whole trial, from sequence numbers
     pairs: list[PairLoads]
+
+    @model_validator(mode="after")
+    def _sums_are_sums(self) -> Throughput:
+        for name in ("offered_pps", "forwarded_pps"):
+            total: float = getattr(self, name)
+            parts = math.fsum(getattr(pair, name) for pair in self.pairs)
+            if self.pairs and not math.isclose(total, parts, rel_tol=1e-3, abs_tol=1.0):
+                raise ValueError(f"throughput.{name} is {total}, but its pairs sum to {parts}")
+        return self
 
 
 class Latency(_Value):
     """Round-trip time over all pairs, every sample of the trial after warm-up."""
 
     kind: Literal["rtt", "one_way"]
-    count: int
-    min_ns: float
-    mean_ns: float
-    stdev_ns: float
-    max_ns: float
-    percentiles_ns: dict[str, float]  # "50", "90", "99", "99.9", "99.99", "99.999"
-    intended_percentiles_ns: dict[str, float]  # from the intended send time
+    count: Count
+    min_ns: Amount
+    mean_ns: Amount
+    stdev_ns: Amount
+    max_ns: Amount
+    percentiles_ns: Percentiles  # "50", "90", "99", "99.9", "99.99", "99.999"
+    intended_percentiles_ns: Percentiles  # from the intended send time
     histogram: str  # HdrHistogram V2 compressed base64, ns, merged over pairs
     intended_histogram: str
-    lost: int  # requests without an answer
+    lost: Count  # requests without an answer
+
+    @model_validator(mode="after")
+    def _figures_agree(self) -> Latency:
+        if self.count == 0:
+            raise ValueError("latency.count is 0: without one answer there is no latency")
+        if not self.min_ns <= self.max_ns:
+            raise ValueError(f"latency: min_ns {self.min_ns} is above max_ns {self.max_ns}")
+        # Means taken from a histogram may lie outside by one bucket (below 1 %).
+        if not self.min_ns * 0.99 <= self.mean_ns <= self.max_ns * 1.01:
+            raise ValueError(f"latency: mean_ns {self.mean_ns} is not between min and max")
+        for name in ("histogram", "intended_histogram"):
+            held = decode_histogram(getattr(self, name)).get_total_count()
+            if held != self.count:
+                raise ValueError(f"latency.{name} holds {held} samples, count says {self.count}")
+        return self
 
 
 class Verification(_Value):
     """The pre-flight check: learning frames both ways, arrival, no flooding."""
 
-    probes_sent: int
-    probes_arrived: int
-    strays: int  # frames of one pair seen at another pair's port
-    witness_frames: int | None  # frames that left the switch's third port after teaching
+    probes_sent: Count
+    probes_arrived: Count
+    strays: Count  # frames of one pair seen at another pair's port
+    witness_frames: Count | None  # frames that left the switch's third port after teaching
     passed: bool
     message: str
 
@@ -125,41 +206,51 @@ class Verdict(_Value):
     """How far the number can be trusted."""
 
     valid: bool
-    marks: list[str]  # e.g. "oversubscribed", "generator-bound", "unstable", "flooding"
+    marks: list[str]  # names from `results/marks.py`, e.g. "oversubscribed"
     explanations: list[str]  # one sentence a mark: what it means and what to do
+
+    @model_validator(mode="after")
+    def _every_mark_is_explained(self) -> Verdict:
+        if len(self.marks) != len(self.explanations):
+            raise ValueError(
+                f"verdict has {len(self.marks)} marks but {len(self.explanations)} explanations"
+            )
+        return self
 
 
 class CpuCost(_Value):
     """CPU seconds per second, by who used them, over the trial."""
 
-    switch_cores_used: float | None  # None: in-kernel, cannot be told from its callers
-    applications_cores_used: float
-    softirq_cores_used: float | None
-    run_delay_share: float | None  # share of time applications were runnable but waited
+    switch_cores_used: Amount | None  # None: in-kernel, cannot be told from its callers
+    applications_cores_used: Amount
+    softirq_cores_used: Amount | None
+    run_delay_share: Amount | None  # share of time applications were runnable but waited
+    others_cores_used: Amount | None = None  # by programs that have nothing to do with the trial
+    stolen_cores: Amount | None = None  # taken by the hypervisor
 
 
 class Timing(_Value):
     """The bench's own time around the measurement, seconds."""
 
-    deploy_s: float
-    verify_s: float
-    measure_s: float
-    teardown_s: float
-    overhead_s: float  # deploy + verify + teardown + anything else not measuring
+    deploy_s: Amount
+    verify_s: Amount
+    measure_s: Amount
+    teardown_s: Amount
+    overhead_s: Amount  # deploy + verify + teardown + anything else not measuring
 
 
 class Record(_Value):
     """One trial, finished or failed."""
 
-    schema_version: int = SCHEMA_VERSION
-    trial_id: str
+    schema_version: Literal[1] = SCHEMA_VERSION
+    trial_id: str = Field(pattern=r"^[0-9a-f]{16}$")
     trial: Trial
     campaign: str
     run_id: str
     status: Literal["finished", "failed"]
     message: str = ""  # why it failed; empty when finished
-    started_at: str  # RFC 3339 UTC
-    ended_at: str
+    started_at: UtcTime  # RFC 3339 UTC
+    ended_at: UtcTime
     notation: str  # the (D, L, S, V, P, R, B) tuple
     connect_mode: str | None = None
     port_kind: str | None = None
@@ -175,7 +266,40 @@ class Record(_Value):
     timing: Timing | None = None
     engines: list[EngineRun] = Field(default_factory=list)
     switch_details: dict[str, str] = Field(default_factory=dict)
-    switch_counters_before: dict[str, Any] = Field(default_factory=dict)
-    switch_counters_after: dict[str, Any] = Field(default_factory=dict)
+    switch_counters_before: FreeForm = Field(default_factory=dict)
+    switch_counters_after: FreeForm = Field(default_factory=dict)
     switch_log: str = ""
-    provenance: dict[str, Any] = Field(default_factory=dict)
+    provenance: FreeForm = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _status_and_content_agree(self) -> Record:
+        if (self.status == "failed") != bool(self.message.strip()):
+            raise ValueError("a failed record needs a message, a finished one must not have any")
+        if parse_utc(self.ended_at) < parse_utc(self.started_at):
+            raise ValueError("ended_at lies before started_at")
+        if self.status == "finished":
+            needed = ["placement", "limit", "verdict"]
+            needed.append("latency" if self.trial.dimension is Dimension.LATENCY else "throughput")
+            missing = [name for name in needed if getattr(self, name) is None]
+            if missing:
+                raise ValueError(f"a finished record lacks {', '.join(missing)}")
+        return self
+
+    @model_validator(mode="after")
+    def _bit_rates_follow_from_frames(self) -> Record:
+        """L2 counts the frame with FCS; L1 adds 20 B. A slip here would change every figure."""
+        if self.throughput is None:
+            return self
+        size = self.trial.packet_size_bytes
+        for name, frame_bytes in (
+            ("forwarded_l2_bps", size),
+            ("forwarded_l1_bps", size + L1_OVERHEAD_BYTES),
+        ):
+            stored: float = getattr(self.throughput, name)
+            due = self.throughput.forwarded_pps * frame_bytes * 8
+            if not math.isclose(stored, due, rel_tol=0.01, abs_tol=frame_bytes * 8):
+                raise ValueError(
+                    f"throughput.{name} is {stored:.0f}, but {self.throughput.forwarded_pps:.1f} "
+                    f"frames/s of {frame_bytes} B make {due:.0f}"
+                )
+        return self

@@ -40,6 +40,7 @@ class Capabilities:
     port_kinds: tuple[PortKind, ...]  # in order of preference
     connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
     polling: bool  # it busy-polls, so it wants a core of its own
+    in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
     multi_core: bool = False
     max_ports: int | None = None
     needs_hugepages: bool = False
@@ -61,10 +62,12 @@ class SwitchPort:
     """One port of the trial as the switch sees it.
 
     `index` counts from 0; ports 2k and 2k+1 are the two ends of pair k.
-    For veth, `device` is the name of the end that lies in the switch's namespace (the root
-    namespace) and is already up. For vhost-user, `socket` is the path where the
-    application listens as vhost-user *front end in server mode* (virtio-user `server=1`);
-    the switch connects to it as client, and must cope with the socket appearing later.
+    For veth, `device` is the name of the end that lies in the root namespace and is already
+    up; a switch may take it into a namespace of its own while it runs, and hands it back
+    (down) on stop. For vhost-user, `socket` is the path where the application listens as
+    vhost-user *front end in server mode* (virtio-user `server=1`); the switch connects to it
+    as client, and must cope with the socket appearing later. `mtu_bytes` is the longest
+    payload of a frame, without Ethernet header and FCS.
     """
 
     index: int
@@ -72,6 +75,7 @@ class SwitchPort:
     mac: str  # of the application behind this port
     device: str | None = None
     socket: str | None = None
+    mtu_bytes: int = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,15 @@ class Switch(Protocol):
         """Return when every port has its peer and passes frames; raise `TrialFailed` else."""
         ...
 
+    def settle(self) -> None:
+        """Called once every application has been heard: return when what the switch has
+        learnt from that is in force for every frame to come."""
+        ...
+
     def counters(self) -> SwitchCounters:
-        """Frames per port since start."""
+        """Frames per port since start; to be read while the applications are still there.
+
+        Raises `TrialFailed` where they have gone and took the counters with them."""
         ...
 
     def alive(self) -> str | None:

@@ -31,17 +31,33 @@ class Spawned(Protocol):
 
     pid: int
 
-    def write_line(self, line: str) -> None: ...
+    def write_line(self, line: str) -> None:
+        """Send a line to standard input. Raises SwitchmarkError when the process has ended."""
+        ...
+
+    def close_input(self) -> None:
+        """Close standard input; the engine finishes cleanly at end of file. Idempotent."""
+        ...
+
     def read_line(self, timeout_s: float) -> str | None:
         """The next line of standard output; None at end of file. Raises TimeoutError."""
         ...
 
-    def poll(self) -> int | None: ...
+    def poll(self) -> int | None:
+        """The exit code (negative: the signal), or None while it runs."""
+        ...
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the end; returns the exit code. Raises TimeoutError."""
+        ...
+
     def terminate(self, grace_s: float = 2.0) -> int:
         """SIGTERM, then SIGKILL after the grace; returns the exit code."""
         ...
 
-    def stderr_tail(self) -> str: ...
+    def stderr_tail(self) -> str:
+        """The last of standard error (empty when it goes to a log file)."""
+        ...
 
 
 class Host(Protocol):
@@ -58,7 +74,8 @@ class Host(Protocol):
         input_text: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        """Run to the end. With `check`, a failure raises SwitchmarkError with stderr's last lines."""
+        """Run to the end. With `check`, a failure raises SwitchmarkError with the last lines
+        of standard error."""
         ...
 
     def spawn(
@@ -70,7 +87,10 @@ class Host(Protocol):
         log: Path | None = None,
         netns: str | None = None,
     ) -> Spawned:
-        """Start a process pinned to `cores` in its own session, inside netns if named."""
+        """Start a process pinned to `cores` in its own session, inside netns if named.
+
+        With `log`, standard error goes to that file. The process is in the session's ledger,
+        and carries the session's mark in its environment, as do all its children."""
         ...
 
 

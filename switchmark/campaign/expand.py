@@ -1,0 +1,266 @@
+"""From a campaign to its trials: connect modes settled, impossible ones refused, order drawn.
+
+Pure: what a switch and an environment can do comes in as arguments. Each repetition is a
+block that holds every trial once; inside a block the order is random, so that drift of the
+machine hits all switches alike. The order follows from the seed alone.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from switchmark.campaign.model import SWEPT_FIELDS, Campaign, Dimension, Io, Sweep, Trial
+from switchmark.errors import UsageError
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+
+WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
+KERNEL_PORTS = frozenset({PortKind.VETH, PortKind.TAP})
+
+# What the bench takes around a trial, for the estimate of the time left; measured values
+# replace it as soon as the first trials have run.
+OVERHEAD_KERNEL_S = 1.0
+OVERHEAD_POLLING_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long the trials will take, in seconds."""
+
+    measuring_s: float  # exact: the durations, and the warm-up runs of latency trials
+    overhead_s: float  # a guess: deploying, verifying, tearing down
+
+    @property
+    def total_s(self) -> float:
+        """Measuring and everything around it."""
+        return self.measuring_s + self.overhead_s
+
+
+def expand(
+    campaign: Campaign,
+    capabilities: Mapping[str, Capabilities],
+    environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
+) -> list[Trial]:
+    """All trials of the campaign in the order in which they are to run.
+
+    Raises `UsageError`, one line a problem, when a switch cannot do what is asked of it or
+    when switches would be compared in different connect modes without saying so."""
+    problems = [
+        problem
+        for sweep in campaign.sweeps
+        for switch in sweep.switch
+        for problem in _refusals(sweep, switch, capabilities, environment_ports)
+    ]
+    modes: dict[str, ConnectMode] = {}
+    if not problems:
+        modes, problems = choose_modes(campaign, capabilities)
+    if problems:
+        unique = dict.fromkeys(f"{campaign.name}: {problem}" for problem in problems)
+        raise UsageError("\n".join(unique))
+    settle = _Settler(modes, capabilities, environment_ports)
+    trials = dict.fromkeys(settle(t) for sweep in campaign.sweeps for t in trials_of(sweep))
+    return _in_blocks(list(trials), campaign)
+
+
+def trials_of(sweep: Sweep) -> Iterator[Trial]:
+    """Every combination of the sweep's values, connect modes as written, no order drawn."""
+    axes = (getattr(sweep, field) for field in SWEPT_FIELDS)
+    for values in product(*axes):
+        yield Trial(dimension=sweep.dimension, **dict(zip(SWEPT_FIELDS, values, strict=True)))
+
+
+def estimate(
+    campaign: Campaign, trials: Sequence[Trial], capabilities: Mapping[str, Capabilities]
+) -> Estimate:
+    """How long these trials of the campaign will take."""
+    overhead_s = sum(
+        OVERHEAD_POLLING_S if capabilities[trial.switch].polling else OVERHEAD_KERNEL_S
+        for trial in trials
+    )
+    warm_ups = sum(trial.dimension is Dimension.LATENCY for trial in trials)
+    running_s = sum(trial.duration_s for trial in trials)
+    return Estimate(running_s + warm_ups * campaign.trim.warm_up_s, overhead_s)
+
+
+def usable_ports(
+    capabilities: Capabilities,
+    environment_ports: Sequence[PortKind] | None,
+    io: Io = Io.AUTO,
+    port_kind: PortKind | None = None,
+) -> list[PortKind]:
+    """The port kinds that switch, environment and traffic I/O all have, best first.
+
+    Sockets (udp, raw) need a kernel device; DPDK reaches every kind."""
+    socket = io not in {Io.AUTO, Io.DPDK}
+    return [
+        kind
+        for kind in capabilities.port_kinds
+        if port_kind in {None, kind}
+        and (environment_ports is None or kind in environment_ports)
+        and (not socket or kind in KERNEL_PORTS)
+    ]
+
+
+class _Settler:
+    """Puts what `auto` stands for into a trial, as far as the comparison depends on it.
+
+    The port kind stays open (the switch's best) unless the I/O cannot use that one."""
+
+    def __init__(
+        self,
+        modes: Mapping[str, ConnectMode],
+        capabilities: Mapping[str, Capabilities],
+        environment_ports: Mapping[str, Sequence[PortKind]] | None,
+    ) -> None:
+        self.modes = modes
+        self.capabilities = capabilities
+        self.environment_ports = environment_ports
+        self.forced: dict[tuple[str, str, Io], PortKind | None] = {}
+
+    def __call__(self, trial: Trial) -> Trial:
+        update: dict[str, object] = {}
+        if trial.connect_mode is None:
+            update["connect_mode"] = self.modes[trial.switch]
+        if trial.port_kind is None:
+            where = trial.switch, trial.environment, trial.io
+            if where not in self.forced:
+                self.forced[where] = self._forced_port(*where)
+            update["port_kind"] = self.forced[where]
+        return trial.model_copy(update=update) if update else trial
+
+    def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:
+        can = self.capabilities[switch]
+        offered = None if self.environment_ports is None else self.environment_ports[environment]
+        best, usable = usable_ports(can, offered)[0], usable_ports(can, offered, io)[0]
+        return None if usable is best else usable
+
+
+def _in_blocks(trials: list[Trial], campaign: Campaign) -> list[Trial]:
+    # random() alone is promised to give the same sequence in every Python version.
+    draw = random.Random(campaign.seed).random
+    ordered: list[Trial] = []
+    for repetition in range(campaign.repetitions):
+        block = [trial.model_copy(update={"repetition": repetition}) for trial in trials]
+        block.sort(key=lambda _trial: draw())
+        ordered += block
+    return ordered
+
+
+def choose_modes(
+    campaign: Campaign, capabilities: Mapping[str, Capabilities]
+) -> tuple[dict[str, ConnectMode], list[str]]:
+    """The connect mode that `auto` stands for, a switch; and what forbids the comparison.
+
+    Without leave to mix, all switches take one mode that each of them has: the one that is
+    the natural mode of the most. With leave, each takes its own natural mode."""
+    everyone = list(dict.fromkeys(s for sweep in campaign.sweeps for s in sweep.switch))
+    natural = {switch: capabilities[switch].connect_modes[0] for switch in everyone}
+    automatic = list(
+        dict.fromkeys(
+            switch
+            for sweep in campaign.sweeps
+            for switch in sweep.switch
+            if None in sweep.connect_mode and switch != WIRE
+        )
+    )
+    chosen = dict(natural)
+    if automatic and not campaign.mixed_connect_modes:
+        shared = [
+            mode
+            for mode in ConnectMode
+            if all(mode in capabilities[switch].connect_modes for switch in automatic)
+        ]
+        if not shared:
+            return {}, [_no_shared_mode(automatic, capabilities)]
+        favourite = max(shared, key=lambda m: sum(natural[switch] is m for switch in automatic))
+        chosen |= dict.fromkeys(automatic, favourite)
+    if campaign.mixed_connect_modes:
+        return chosen, []
+    return chosen, _mixed(campaign, chosen)
+
+
+def _no_shared_mode(switches: Sequence[str], capabilities: Mapping[str, Capabilities]) -> str:
+    offers = "; ".join(f"{s}: {', '.join(capabilities[s].connect_modes)}" for s in switches)
+    return (
+        f"no connect mode is common to all switches ({offers}); choose switches that share one, "
+        "or set mixed_connect_modes: true to run each in its own"
+    )
+
+
+def _mixed(campaign: Campaign, chosen: Mapping[str, ConnectMode]) -> list[str]:
+    modes: dict[str, set[ConnectMode]] = {}
+    for sweep in campaign.sweeps:
+        for switch in sweep.switch:
+            if switch != WIRE:
+                found = modes.setdefault(switch, set())
+                found.update(chosen[switch] if m is None else m for m in sweep.connect_mode)
+    if len({frozenset(found) for found in modes.values()}) <= 1:
+        return []
+    runs = "; ".join(f"{switch}: {', '.join(sorted(found))}" for switch, found in modes.items())
+    return [
+        f"the switches would run in different connect modes ({runs}); give all of them the same, "
+        "or set mixed_connect_modes: true to compare them all the same"
+    ]
+
+
+def _refusals(
+    sweep: Sweep,
+    switch: str,
+    capabilities: Mapping[str, Capabilities],
+    environment_ports: Mapping[str, Sequence[PortKind]] | None,
+) -> Iterator[str]:
+    can = capabilities.get(switch)
+    if can is None:
+        known = ", ".join(capabilities) or "none"
+        yield f"switch '{switch}' is not installed here (known: {known})"
+        return
+    for mode in sweep.connect_mode:
+        if mode is not None and mode not in can.connect_modes:
+            yield (
+                f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)}); "
+                f"choose one of these, or leave {switch} out"
+            )
+    cores = max(sweep.switch_cores)
+    if cores > 1 and not can.multi_core:
+        yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
+    pairs = max(sweep.pairs)
+    if can.max_ports is not None and 2 * pairs > can.max_ports:
+        yield (
+            f"{switch} takes at most {can.max_ports} ports, and {pairs} pairs need {2 * pairs}; "
+            f"use pairs up to {can.max_ports // 2}"
+        )
+    yield from _port_refusals(sweep, switch, can, environment_ports)
+
+
+def _port_refusals(
+    sweep: Sweep,
+    switch: str,
+    can: Capabilities,
+    environment_ports: Mapping[str, Sequence[PortKind]] | None,
+) -> Iterator[str]:
+    for environment in sweep.environment:
+        offered = None if environment_ports is None else environment_ports.get(environment)
+        if environment_ports is not None and offered is None:
+            yield f"environment '{environment}' is not installed here"
+            continue
+        if not usable_ports(can, offered):
+            yield (
+                f"{switch} has {', '.join(can.port_kinds)} ports, and environment {environment} "
+                f"offers {', '.join(offered or ())}; choose another environment"
+            )
+            continue
+        for io, kind in product(sweep.io, sweep.port_kind):
+            if kind is not None and not usable_ports(can, offered, port_kind=kind):
+                has = ", ".join(usable_ports(can, offered))
+                yield (
+                    f"{switch} in {environment} has no {kind} port (it has: {has}); "
+                    "use port_kind: auto"
+                )
+            elif not usable_ports(can, offered, io, kind):
+                has = ", ".join(usable_ports(can, offered, port_kind=kind))
+                yield (
+                    f"io {io} needs a kernel port, and {switch} in {environment} has {has} only; "
+                    "use io: dpdk or auto"
+                )

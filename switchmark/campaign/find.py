@@ -1,0 +1,66 @@
+"""Finds the campaign a user means: a built-in name, a file, or a notation.
+
+switchmark run quick
+switchmark run my-campaign.yaml
+switchmark run "(V=linux-bridge, P={64, 1500}, R=1M)"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from switchmark.campaign import load, notation, values
+from switchmark.campaign.keys import Known
+from switchmark.campaign.model import Campaign
+from switchmark.errors import UsageError
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def builtin_names() -> list[str]:
+    """The campaigns that come with switchmark."""
+    folder = resources.files("switchmark.campaign") / "builtin"
+    return sorted(
+        entry.name.removesuffix(".yaml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".yaml")
+    )
+
+
+def builtin_text(name: str) -> str:
+    """The YAML of a built-in campaign, a good start for one's own."""
+    return (resources.files("switchmark.campaign") / "builtin" / f"{name}.yaml").read_text("utf-8")
+
+
+def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Campaign:
+    """The campaign called `what`; `overrides` are `key=value` texts that win over it.
+
+    Raises `UsageError` when there is none, `CampaignError` when it is wrong."""
+    if what.lstrip().startswith("("):
+        settings = notation.parse_settings(what)
+        settings.pop("repetition", None)  # which run it was says nothing about a new one
+        return load.load_settings(
+            settings,
+            known,
+            name="notation",
+            label=lambda key: f"notation: {key}",
+            overrides=overrides,
+        )
+    if what in builtin_names():
+        return load.load_text(builtin_text(what), f"{what}.yaml", known, overrides)
+    if what.endswith(_SUFFIXES) or "/" in what or Path(what).is_file():
+        return load.load_file(Path(what), known, overrides)
+    raise UsageError(
+        f"{values.unknown(what, builtin_names(), 'campaign')}; or name a file (.yaml) or a "
+        'notation such as "(V=linux-bridge, P=64, R=1M)"'
+    )
+
+
+def source_text(what: str) -> str:
+    """What the user wrote, to be kept with the results: a campaign's YAML, or the notation."""
+    if what in builtin_names():
+        return builtin_text(what)
+    path = Path(what)
+    return path.read_text("utf-8") if path.is_file() else f"# notation\n{what}\n"

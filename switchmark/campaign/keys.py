@@ -1,0 +1,279 @@
+"""The keys that describe trials: one table, from which everything else follows.
+
+The loader, the notation, `--set`, the error messages and the tables of docs/campaigns.md
+all read `KEYS`, so a key is added here and in `Trial`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from switchmark.campaign import model, values
+from switchmark.campaign.model import Dimension, Idle, Io, Trial
+from switchmark.campaign.values import BadValueError, Limits
+from switchmark.switch.base import ConnectMode, PortKind
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The names that exist on this installation; None takes any well-formed name."""
+
+    switches: tuple[str, ...] | None = None
+    environments: tuple[str, ...] | None = None
+    scenarios: tuple[str, ...] | None = ("pairs",)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One parameter of a trial as users write it."""
+
+    name: str  # in campaign files, `--set` and notations
+    field: str  # of Trial
+    meaning: str
+    read: Callable[[str, Known], Any]  # one value
+    show: Callable[[Any], str]  # the same value as text; `read` takes it back
+    example: str
+    unit: str = ""
+    letter: str | None = None  # of the (D, L, S, V, P, R, B) notation
+    ranges: bool = False
+
+    def default(self, dimension: Dimension) -> Any:
+        """The value when none is given; raises KeyError for keys that must be given."""
+        if self.field == "rate_pps":
+            return model.default_rate_pps(dimension)
+        if self.field == "burst":
+            return model.default_burst(dimension)
+        if self.name == "packet_size":
+            return model.MIN_FRAME_BYTES
+        field = Trial.model_fields[self.field]
+        if field.is_required():
+            raise KeyError(self.name)
+        return field.default
+
+    def parse(self, text: str, known: Known) -> list[Any]:
+        """A value, list or range as written; raises `BadValueError`."""
+        return values.many(text, lambda item: self.read(item, known), ranges=self.ranges)
+
+
+_FRAME = Limits(
+    model.MIN_FRAME_BYTES,
+    model.MAX_FRAME_BYTES,
+    "below the smallest Ethernet frame (64 with FCS)",
+    "above the largest frame the engine builds (9018 with FCS)",
+)
+_RATE = Limits(
+    1, model.MAX_RATE_PPS, "not a rate", "above any link that exists (10G packets/s)", suffixes=True
+)
+_BURST = Limits(1, model.MAX_BURST, "not a burst", "above the largest burst")
+_PAIRS = Limits(1, model.MAX_PAIRS, "not a number of pairs", "above the most pairs one host takes")
+_CORES = Limits(1, model.MAX_CORES, "not a number of cores", "above any machine's cores")
+_SPARE = Limits(0, model.MAX_CORES, "not a number of cores", "above any machine's cores")
+_PAIRS_NOTATION = re.compile(r"(\d+)\s*vs\s*(\d+)", re.ASCII)
+
+
+def _rate(text: str, _known: Known) -> int | None:
+    return None if text == "max" else values.whole(text, _RATE)
+
+
+def _pairs(text: str, _known: Known) -> int:
+    match = _PAIRS_NOTATION.fullmatch(text)
+    if match and match[1] != match[2]:
+        raise BadValueError(f"'{text}' is uneven; pairs have as many ends left as right, e.g. 2vs2")
+    return values.whole(match[1] if match else text, _PAIRS)
+
+
+def _connect_mode(text: str, _known: Known) -> ConnectMode | None:
+    word = values.choice(text, ("auto", *ConnectMode), "connect mode")
+    return None if word == "auto" else ConnectMode(word)
+
+
+def _port_kind(text: str, _known: Known) -> PortKind | None:
+    word = values.choice(text, ("auto", *PortKind), "port kind")
+    return None if word == "auto" else PortKind(word)
+
+
+def _time(text: str, _known: Known) -> float:
+    return values.seconds(text, model.MIN_TIME_S, model.MAX_TIME_S)
+
+
+def _whole(limits: Limits) -> Callable[[str, Known], int]:
+    return lambda text, _known: values.whole(text, limits)
+
+
+KEYS: tuple[Key, ...] = (
+    Key(
+        "dimension",
+        "dimension",
+        "what is measured: `throughput` (forwarded frames/s, sender to receiver) or `latency` "
+        "(round-trip time, client and server)",
+        lambda text, _known: Dimension(values.choice(text, tuple(Dimension), "dimension")),
+        str,
+        "throughput, latency",
+        letter="D",
+    ),
+    Key(
+        "location",
+        "location",
+        "where the two ends of a pair are: `local`, both on this host",
+        lambda text, _known: values.choice(text, ("local",), "location"),
+        str,
+        "local",
+        letter="L",
+    ),
+    Key(
+        "pairs",
+        "pairs",
+        "how many pairs of traffic applications run at the same time; `4vs4` is the same as `4`",
+        _pairs,
+        lambda value: f"{value}vs{value}",
+        "1vs1, 2vs2, 4",
+        letter="S",
+        ranges=True,
+    ),
+    Key(
+        "switch",
+        "switch",
+        "the switch under test; `switchmark list switches` names them",
+        lambda text, known: values.choice(text, known.switches, "switch"),
+        str,
+        "[linux-bridge, ovs-dpdk, basicfwd]",
+        letter="V",
+    ),
+    Key(
+        "packet_size",
+        "packet_size_bytes",
+        "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame)",
+        _whole(_FRAME),
+        str,
+        "64..512 step 64, 1024, 1500",
+        unit="bytes",
+        letter="P",
+        ranges=True,
+    ),
+    Key(
+        "rate",
+        "rate_pps",
+        "load offered to each pair; `max` sends as fast as the port takes it",
+        _rate,
+        values.format_rate,
+        "1M..20M step 1M",
+        unit="packets/s a pair",
+        letter="R",
+        ranges=True,
+    ),
+    Key(
+        "burst",
+        "burst",
+        "packets handed to the port at a time, 1 to 4096",
+        _whole(_BURST),
+        str,
+        "32, 128",
+        unit="packets",
+        letter="B",
+        ranges=True,
+    ),
+    Key(
+        "environment",
+        "environment",
+        "where the traffic applications live; `switchmark list environments` names them",
+        lambda text, known: values.choice(text, known.environments, "environment"),
+        str,
+        "lxc",
+    ),
+    Key(
+        "scenario",
+        "scenario",
+        "how the nodes are joined: `pairs` is N independent pairs through one switch",
+        lambda text, known: values.choice(text, known.scenarios, "scenario"),
+        str,
+        "pairs",
+    ),
+    Key(
+        "connect_mode",
+        "connect_mode",
+        "how the switch chooses the output port: `cross-connect`, `learning`, `static-mac`, or "
+        "`auto`: a mode that all chosen switches have",
+        _connect_mode,
+        lambda value: "auto" if value is None else str(value),
+        "learning",
+    ),
+    Key(
+        "port_kind",
+        "port_kind",
+        "where the applications meet the switch: `veth`, `vhost-user`, `tap`, `memif`, or `auto`: "
+        "the switch's best that the environment has and `io` can use",
+        _port_kind,
+        lambda value: "auto" if value is None else str(value),
+        "veth",
+    ),
+    Key(
+        "io",
+        "io",
+        "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, `dpdk`, "
+        "or `auto`: the fastest for the port",
+        lambda text, _known: Io(values.choice(text, tuple(Io), "io")),
+        str,
+        "udp, udp-mmsg",
+    ),
+    Key(
+        "idle",
+        "idle",
+        "what an application does while its ring is full or empty: `poll`, `yield`, `sleep`, or "
+        "`auto`: by the cores there are",
+        lambda text, _known: Idle(values.choice(text, tuple(Idle), "idle strategy")),
+        str,
+        "yield",
+    ),
+    Key(
+        "touch",
+        "touch",
+        "write and verify every payload byte at both ends",
+        lambda text, _known: values.boolean(text),
+        lambda value: "true" if value else "false",
+        "true",
+    ),
+    Key(
+        "duration",
+        "duration_s",
+        "how long a trial lasts (a latency trial's warm-up comes before it)",
+        _time,
+        values.format_seconds,
+        "5s",
+        unit="time",
+    ),
+    Key(
+        "interval",
+        "interval_s",
+        "length of one sample inside a trial",
+        _time,
+        values.format_seconds,
+        "200ms",
+        unit="time",
+    ),
+    Key(
+        "switch_cores",
+        "switch_cores",
+        "cores given to a switch that polls",
+        _whole(_CORES),
+        str,
+        "1, 2",
+        unit="cores",
+        ranges=True,
+    ),
+    Key(
+        "spare_cores",
+        "spare_cores",
+        "cores left idle on purpose, as a polling switch would use them (for the bare wire)",
+        _whole(_SPARE),
+        str,
+        "1",
+        unit="cores",
+        ranges=True,
+    ),
+)
+
+BY_NAME: dict[str, Key] = {key.name: key for key in KEYS}
+BY_LETTER: dict[str, Key] = {key.letter: key for key in KEYS if key.letter}

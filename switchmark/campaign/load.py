@@ -1,0 +1,294 @@
+"""From a campaign file, flags or a notation to a `Campaign`, with every error named at once.
+
+Pure: which switches and environments exist comes in as an argument (`Known`). An error is
+one line: file, line, key, value and remedy, for instance
+`campaign.yaml:7: packet_size: 40 is below the smallest Ethernet frame (64 with FCS); use 64
+or more`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from switchmark.campaign import keys, settings, source, sweeps, values
+from switchmark.campaign.keys import Known
+from switchmark.campaign.model import Campaign, Dimension, TrimPolicy, VerifyPolicy
+from switchmark.campaign.published import read_published
+from switchmark.campaign.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
+from switchmark.campaign.sweeps import Block, Entry, joined
+
+_IN_SECTIONS = [
+    f"{section}.{name}"
+    for section in sweeps.SECTIONS
+    for name in keys.BY_NAME
+    if name != "dimension"
+]
+MIN_SAMPLES = 3  # in what is left of a trial after trimming
+
+
+def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> Campaign:
+    """The campaign in a YAML file; raises `CampaignError` with one line a problem.
+
+    `overrides` are `key=value` texts (`--set`); they win over everything in the file."""
+    return load_text(source.read_file(path), str(path), known, overrides)
+
+
+def load_text(text: str, where: str, known: Known, overrides: Sequence[str] = ()) -> Campaign:
+    """The same from text; `where` names its source in messages and, less its suffix, itself."""
+    problems: list[Problem] = []
+    table = source.parse(text, where, problems)
+    return _Loader(known, problems).campaign(table, _split(overrides, problems), where)
+
+
+def load_settings(
+    given: Mapping[str, str],
+    known: Known,
+    *,
+    name: str,
+    label: Callable[[str], str] = lambda key: f"--{key.replace('_', '-')}",
+    overrides: Sequence[str] = (),
+) -> Campaign:
+    """A campaign from keys and values alone, such as the flags of `switchmark trial`.
+
+    `label` names the place of a key in messages; by default `--packet-size: 40 is ...`."""
+    problems: list[Problem] = []
+    nodes = {key: Text(text, Place(label(key))) for key, text in given.items()}
+    nodes |= _split(overrides, problems)
+    table = Table({}, Place(name))
+    return _Loader(known, problems).campaign(table, nodes, name)
+
+
+def _split(overrides: Sequence[str], problems: list[Problem]) -> dict[str, Text]:
+    found: dict[str, Text] = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key.strip():
+            message = f"'{values.shorten(override)}' is not key=value; write e.g. duration=2s"
+            problems.append(Problem(Place("--set"), "", message))
+            continue
+        found[key.strip()] = Text(text.strip() or None, Place(f"--set {key.strip()}"))
+    return found
+
+
+class _Loader:
+    """One load: collects problems on the way and raises them together at the end."""
+
+    def __init__(self, known: Known, problems: list[Problem]) -> None:
+        self.known = known
+        self.problems = problems
+
+    def campaign(self, table: Table, overrides: dict[str, Text], where: str) -> Campaign:
+        top = sweeps.read_block(table.entries, "", self.known, self.problems)
+        over = self._override_block(overrides)
+        options = self._options(table) | self._override_options(overrides)
+        self._unknown_keys(table)
+        grids = self._grids(table, top, over, Place(where))
+        published = read_published(table.entries.get("published"), self.known, self.problems)
+        if not self.problems:
+            self._check(grids, options, where)
+        if self.problems:
+            raise CampaignError(
+                sorted(self.problems, key=lambda p: (p.place.source != where, p.place.line or 0))
+            )
+        return _build(grids, options, published, where)
+
+    def _note(self, place: Place, key: str, message: str) -> None:
+        self.problems.append(Problem(place, key, message))
+
+    def _unknown_keys(self, table: Table) -> None:
+        tops = [name for name in settings.BY_NAME if "." not in name]
+        allowed = [*keys.BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
+        for name, place in table.key_places.items():
+            if name not in allowed:
+                self._note(place, name, sweeps.unknown_key(name, allowed))
+
+    def _options(self, table: Table) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, node in table.entries.items():
+            if name in settings.BY_NAME:
+                self._option(name, name, node, found)
+            elif name in settings.GROUPS:
+                self._group(name, node, found)
+        return found
+
+    def _group(self, name: str, node: Node, found: dict[str, Any]) -> None:
+        inner = [key.split(".")[1] for key in settings.BY_NAME if key.startswith(f"{name}.")]
+        if isinstance(node, Bad):
+            return
+        if not isinstance(node, Table):
+            example = settings.BY_NAME[f"{name}.{inner[0]}"].example
+            self._note(
+                node.place, name, f"holds other keys; write e.g. {name}: {{{inner[0]}: {example}}}"
+            )
+            return
+        for key, value in node.entries.items():
+            if key in inner:
+                self._option(f"{name}.{key}", f"{name}.{key}", value, found)
+            else:
+                place = node.key_places.get(key, value.place)
+                self._note(place, f"{name}.{key}", sweeps.unknown_key(key, inner))
+
+    def _option(self, name: str, shown: str, node: Node, found: dict[str, Any]) -> None:
+        setting = settings.BY_NAME[name]
+        try:
+            found[setting.field] = setting.read(sweeps.text_of(node, f"{name}: {setting.example}"))
+        except values.BadValueError as error:
+            for message in error.messages:
+                self._note(node.place, shown, message)
+
+    def _override_block(self, overrides: dict[str, Text]) -> Block:
+        block = Block()
+        for name, node in overrides.items():
+            section, _, inner = name.rpartition(".")
+            if name not in keys.BY_NAME and name not in _IN_SECTIONS:
+                continue
+            entry = sweeps.read_values(keys.BY_NAME[inner], node, "", self.known, self.problems)
+            if section:
+                block.sections.setdefault(sweeps.SECTIONS[section], {})[inner] = entry
+            else:
+                block.plain[inner] = entry
+        return block
+
+    def _override_options(self, overrides: dict[str, Text]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, node in overrides.items():
+            if name in settings.BY_NAME:
+                self._option(name, "", node, found)
+            elif name not in keys.BY_NAME and name not in _IN_SECTIONS:
+                allowed = [*keys.BY_NAME, *settings.BY_NAME]
+                message = sweeps.unknown_key(name, allowed)
+                if name in settings.STRUCTURE or name in settings.GROUPS:
+                    message = f"cannot be set as a whole; set a key in it, e.g. {_inside(name)}"
+                self._note(node.place, "", message)
+        return found
+
+    def _grids(self, table: Table, top: Block, over: Block, place: Place) -> list[dict[str, Entry]]:
+        blocks = self._sweep_blocks(table)
+        layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
+        found = []
+        for layers, at in layered:
+            found += sweeps.grids(layers, at, self.problems)
+        everywhere = {dim for layers, _ in layered for dim in sweeps.dimensions(layers)}
+        for dimension, entries in over.sections.items():
+            for entry in entries.values():
+                self._unused(dimension, entry.place, "", everywhere)
+        if "dimension" not in over.plain:
+            for dimension, at in top.section_places.items():
+                self._unused(dimension, at, dimension, everywhere)
+            for (block, _), (layers, _) in zip(blocks, layered, strict=False):
+                for dimension, at in block.section_places.items():
+                    used = sweeps.dimensions(layers)
+                    self._unused(dimension, at, joined("sweeps", dimension), used)
+        return found
+
+    def _unused(
+        self, dimension: Dimension, place: Place, key: str, used: Collection[Dimension]
+    ) -> None:
+        if used and dimension not in used:
+            self._note(place, key, f"is never used; add {dimension} to dimension, or leave it out")
+
+    def _sweep_blocks(self, table: Table) -> list[tuple[Block, Place]]:
+        node = table.entries.get("sweeps")
+        if node is None or isinstance(node, Bad):
+            return []
+        if not isinstance(node, Items) or not node.items:
+            self._note(node.place, "sweeps", "is a list of blocks; write e.g. - packet_size: 64")
+            return []
+        found = []
+        allowed = [*keys.BY_NAME, *sweeps.SECTIONS]
+        for item in node.items:
+            if not isinstance(item, Table):
+                self._note(item.place, "sweeps", "each item holds keys, e.g. - packet_size: 64")
+                continue
+            for name, place in item.key_places.items():
+                if name not in allowed:
+                    message = sweeps.unknown_key(name, allowed)
+                    if name in settings.BY_NAME or name in settings.GROUPS:
+                        message = "belongs to the whole campaign; write it outside of sweeps"
+                    self._note(place, joined("sweeps", name), message)
+            block = sweeps.read_block(item.entries, "sweeps", self.known, self.problems)
+            found.append((block, item.place))
+        return found
+
+    def _check(self, grids: list[dict[str, Entry]], options: dict[str, Any], where: str) -> None:
+        repetitions = options.get("repetitions", 1)
+        too_many = sweeps.too_many(grids, repetitions)
+        if too_many:
+            self._note(Place(where), "", too_many)
+            return
+        self._check_times(grids, options)
+        budget = options.get("time_budget_s")
+        if budget is not None:
+            trim = _part(TrimPolicy, "trim", options)
+            measuring_s = sum(_measuring_s(grid, trim) for grid in grids)
+            self._check_budget(repetitions * measuring_s, budget, where)
+
+    def _check_times(self, grids: list[dict[str, Entry]], options: dict[str, Any]) -> None:
+        trim = _part(TrimPolicy, "trim", options)
+        trimmed_s = trim.warm_up_s + trim.cool_down_s
+        said: set[tuple[Place, float]] = set()
+        for grid in grids:
+            if grid["dimension"].values != (Dimension.THROUGHPUT,):
+                continue  # a latency trial warms up before its duration, and keeps every sample
+            entry, interval_s = grid["duration"], max(grid["interval"].values)
+            needed_s = trimmed_s + MIN_SAMPLES * interval_s
+            shortest_s = min(entry.values)
+            if shortest_s + 1e-9 < needed_s and (entry.place, shortest_s) not in said:
+                said.add((entry.place, shortest_s))
+                short, trimmed, interval, needed = (
+                    values.format_seconds(round(t, 9))
+                    for t in (shortest_s, trimmed_s, interval_s, needed_s)
+                )
+                message = (
+                    f"{short} leaves fewer than {MIN_SAMPLES} samples of {interval} after trimming "
+                    f"{trimmed}; use {needed} or more, or trim less"
+                )
+                self._note(entry.place, entry.path, message)
+
+    def _check_budget(self, measuring_s: float, budget_s: float, where: str) -> None:
+        if measuring_s > budget_s + 1e-9:
+            message = (
+                f"the trials measure {measuring_s:,.6g} s, above the budget of {budget_s:,.6g} s; "
+                "shorten duration, or drop values or repetitions"
+            )
+            self._note(Place(where), "time_budget", message)
+
+
+def _inside(name: str) -> str:
+    if name in settings.GROUPS:
+        return next(key for key in settings.BY_NAME if key.startswith(f"{name}."))
+    return f"{name}.rate" if name in sweeps.SECTIONS else "packet_size"
+
+
+def _measuring_s(grid: Mapping[str, Entry], trim: TrimPolicy) -> float:
+    durations = grid["duration"].values
+    trials = sweeps.count(grid)
+    extra_s = trim.warm_up_s if grid["dimension"].values == (Dimension.LATENCY,) else 0.0
+    return float(trials / len(durations) * sum(durations) + trials * extra_s)
+
+
+def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:
+    start = f"{prefix}."
+    return kind(**{k.removeprefix(start): v for k, v in options.items() if k.startswith(start)})
+
+
+def _build(
+    grids: list[dict[str, Entry]], options: dict[str, Any], published: Sequence[Any], where: str
+) -> Campaign:
+    plain = {field: value for field, value in options.items() if "." not in field}
+    plain.setdefault("name", _name_from(where))
+    return Campaign(
+        **plain,
+        sweeps=tuple(sweeps.to_sweep(grid) for grid in grids),
+        trim=_part(TrimPolicy, "trim", options),
+        verify=_part(VerifyPolicy, "verify", options),
+        published=tuple(published),
+    )
+
+
+def _name_from(where: str) -> str:
+    stem = Path(where).stem
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._+-") else "-" for c in stem)
+    return kept.strip("-._+") or "campaign"

@@ -1,0 +1,112 @@
+"""The (D, L, S, V, P, R, B) notation of Ara et al. (2021), printed and read.
+
+`(D=throughput, L=local, S=1vs1, V=linux-bridge, P=64, R=1M, B=64)` names a trial; further
+keys of a trial follow inside the parentheses as `key=value` where they are not the default.
+`V ∈ {ovs, vpp}` or `P={64, 1500}` stands for several trials.
+"""
+
+from __future__ import annotations
+
+import re
+
+from switchmark.campaign import keys, sweeps
+from switchmark.campaign.expand import trials_of
+from switchmark.campaign.keys import Key, Known
+from switchmark.campaign.model import MAX_REPETITIONS, Trial
+from switchmark.campaign.source import CampaignError, Place, Problem, Text
+from switchmark.campaign.values import BadValueError, Limits, many, shorten, unknown, whole
+from switchmark.errors import UsageError
+
+_REPETITION = Limits(0, MAX_REPETITIONS - 1, "not a repetition", "above the last repetition")
+_KEY = re.compile(r"([A-Za-z_]\w*)\s*[=∈]")
+_SEPARATORS = " \t\r\n,;"
+
+
+def to_notation(trial: Trial) -> str:
+    """The trial's notation: the seven letters, then whatever differs from the default."""
+    parts = [f"{letter}={_shown(key, trial)}" for letter, key in keys.BY_LETTER.items()]
+    for key in keys.KEYS:
+        default = Trial.model_fields[key.field].default
+        if key.letter is None and getattr(trial, key.field) != default:
+            parts.append(f"{key.name}={_shown(key, trial)}")
+    if trial.repetition:
+        parts.append(f"repetition={trial.repetition}")
+    return f"({', '.join(parts)})"
+
+
+def _shown(key: Key, trial: Trial) -> str:
+    return key.show(getattr(trial, key.field))
+
+
+def from_notation(text: str, known: Known | None = None) -> Trial:
+    """The one trial that the notation names; `to_notation` undone.
+
+    Raises `UsageError` when the text is wrong or stands for several trials."""
+    trials = expand_notation(text, known)
+    if len(trials) != 1:
+        raise UsageError(
+            f"notation: '{shorten(text)}' stands for {len(trials)} trials; give one value a key"
+        )
+    return trials[0]
+
+
+def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
+    """Every trial that the notation stands for, in the order of its values.
+
+    Letters and key names may be mixed, in any order, with any spacing; what is left out
+    takes the default, but V must be there. `known=None` takes any well-formed names."""
+    settings = parse_settings(text)
+    repetitions = _repetitions(settings.pop("repetition", "0"))
+    problems: list[Problem] = []
+    nodes = {name: Text(value, Place("notation")) for name, value in settings.items()}
+    block = sweeps.read_block(nodes, "", known or Known(scenarios=None), problems)
+    grids = sweeps.grids([block], Place("notation"), problems)
+    too_many = sweeps.too_many(grids, len(repetitions))
+    if too_many:
+        problems.append(Problem(Place("notation"), "", too_many))
+    if problems:
+        raise CampaignError(problems)
+    grid = dict.fromkeys(trial for g in grids for trial in trials_of(sweeps.to_sweep(g)))
+    return [t.model_copy(update={"repetition": r}) for r in repetitions for t in grid]
+
+
+def _repetitions(text: str) -> list[int]:
+    try:
+        return many(text, lambda item: whole(item, _REPETITION), ranges=True)
+    except BadValueError as error:
+        raise UsageError(f"notation: repetition: {error}") from None
+
+
+def parse_settings(text: str) -> dict[str, str]:
+    """The notation's keys, as campaign files name them, with the text of their values."""
+    before, *pairs = _KEY.split(_without_parentheses(text))
+    if before.strip(_SEPARATORS) or not pairs:
+        wrong = shorten(before if pairs else text)
+        raise UsageError(f"notation: '{wrong}' is not key=value; write e.g. (V=ovs, P=64, R=1M)")
+    found: dict[str, str] = {}
+    names = [*keys.BY_LETTER, *keys.BY_NAME, "repetition"]
+    for written, value in zip(pairs[::2], pairs[1::2], strict=True):
+        name = keys.BY_LETTER[written].name if written in keys.BY_LETTER else written
+        if name not in names:
+            raise UsageError(f"notation: {unknown(written, names, 'key')}")
+        if name in found:
+            raise UsageError(f"notation: {written} is given twice; keep one")
+        if not value.strip(_SEPARATORS):
+            raise UsageError(
+                f"notation: {written} has no value; write e.g. {written}={_example(name)}"
+            )
+        found[name] = value.strip(_SEPARATORS)
+    return found
+
+
+def _example(name: str) -> str:
+    return keys.BY_NAME[name].example if name in keys.BY_NAME else "1"
+
+
+def _without_parentheses(text: str) -> str:
+    body = text.strip()
+    if body.startswith("(") and body.count("(") == body.count(")") == 1:
+        return body[1:].replace(")", " ")
+    if "(" in body or ")" in body:
+        raise UsageError(f"notation: '{shorten(text)}' needs one '(' in front and one ')' behind")
+    return body

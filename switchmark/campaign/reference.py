@@ -1,0 +1,65 @@
+"""The tables of docs/campaigns.md, made from the same tables that the loader reads.
+
+    python -m switchmark.campaign.reference
+
+prints them; a test compares the page with them, so the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from switchmark.campaign import keys, settings
+from switchmark.campaign.keys import Key
+from switchmark.campaign.model import Dimension
+
+
+def trial_keys() -> str:
+    """The keys that describe trials."""
+    rows = [
+        (
+            f"`{key.name}`",
+            key.letter or "",
+            key.meaning,
+            key.unit,
+            _default(key),
+            f"`{key.example}`",
+        )
+        for key in keys.KEYS
+    ]
+    return _table(("key", "letter", "meaning", "unit", "default", "example"), rows)
+
+
+def campaign_keys() -> str:
+    """The keys that describe the campaign as a whole."""
+    rows = [
+        (f"`{s.name}`", s.meaning, s.unit, s.default, f"`{s.example}`") for s in settings.SETTINGS
+    ]
+    return _table(("key", "meaning", "unit", "default", "example"), rows)
+
+
+def structure_keys() -> str:
+    """The keys that hold other keys."""
+    rows = [(f"`{name}`", meaning) for name, meaning in settings.STRUCTURE.items()]
+    return _table(("key", "meaning"), rows)
+
+
+def _default(key: Key) -> str:
+    if key.name == "dimension":
+        return "the sections written below, else `throughput`"
+    try:
+        shown = {d: f"`{key.show(key.default(d))}`" for d in Dimension}
+    except KeyError:
+        return "must be given"
+    if len(set(shown.values())) == 1:
+        return next(iter(shown.values()))
+    return ", ".join(f"{text} for {dimension}" for dimension, text in shown.items())
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+if __name__ == "__main__":
+    print("\n\n".join([trial_keys(), campaign_keys(), structure_keys()]))

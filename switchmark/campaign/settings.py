@@ -1,0 +1,161 @@
+"""The keys of a campaign as a whole: repetitions, order, trim, verification, budget.
+
+One table, as `keys.py` has for trials; the loader, `--set` and docs/campaigns.md read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from switchmark.campaign import model, values
+from switchmark.campaign.model import Campaign, TrimPolicy, VerifyPolicy
+from switchmark.campaign.values import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of a campaign; a dot means a key inside a mapping (`trim.warm_up`)."""
+
+    name: str
+    field: str  # of Campaign, or of its part: `trim.warm_up_s`
+    meaning: str
+    read: Callable[[str], Any]
+    example: str
+    default: str
+    unit: str = ""
+
+
+def _time_from_zero(text: str) -> float:
+    return values.seconds(text, 0.0, model.MAX_TIME_S)
+
+
+def _time(text: str) -> float:
+    return values.seconds(text, model.MIN_TIME_S, model.MAX_TIME_S)
+
+
+def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
+    limits = Limits(low, high, f"not {what}", f"too large for {what}")
+    return lambda text: values.whole(text, limits)
+
+
+_TRIM, _VERIFY = TrimPolicy(), VerifyPolicy()
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "name",
+        "name",
+        "names the campaign in results and reports",
+        values.name,
+        "my-campaign",
+        "the file's name",
+    ),
+    Setting(
+        "description",
+        "description",
+        "one line that says what the campaign is for",
+        lambda text: " ".join(text.split()),
+        "What does 64 B cost?",
+        "empty",
+    ),
+    Setting(
+        "repetitions",
+        "repetitions",
+        "how often every trial is measured; each repetition is a block of all trials",
+        _whole(1, model.MAX_REPETITIONS, "a number of repetitions"),
+        "3",
+        str(Campaign.model_fields["repetitions"].default),
+    ),
+    Setting(
+        "seed",
+        "seed",
+        "fixes the random order of the trials inside each block",
+        _whole(0, 2**63 - 1, "a seed"),
+        "42",
+        str(Campaign.model_fields["seed"].default),
+    ),
+    Setting(
+        "trim.warm_up",
+        "trim.warm_up_s",
+        "left out at the beginning of every trial",
+        _time_from_zero,
+        "1s",
+        values.format_seconds(_TRIM.warm_up_s),
+        "time",
+    ),
+    Setting(
+        "trim.cool_down",
+        "trim.cool_down_s",
+        "left out at the end of every trial",
+        _time_from_zero,
+        "500ms",
+        values.format_seconds(_TRIM.cool_down_s),
+        "time",
+    ),
+    Setting(
+        "verify.probes",
+        "verify.probes",
+        "frames sent each way before a trial, to teach addresses and to see them arrive",
+        _whole(1, 10_000, "a number of probes"),
+        "20",
+        str(_VERIFY.probes),
+        "frames",
+    ),
+    Setting(
+        "verify.min_arrived",
+        "verify.min_arrived_ratio",
+        "share of the probes that must arrive, or the trial fails",
+        values.share,
+        "90%",
+        f"{_VERIFY.min_arrived_ratio:.0%}",
+    ),
+    Setting(
+        "verify.max_strays",
+        "verify.max_strays",
+        "frames that may show up at a port they were not meant for, once addresses are learned",
+        _whole(0, 1_000_000, "a number of strays"),
+        "2",
+        str(_VERIFY.max_strays),
+        "frames",
+    ),
+    Setting(
+        "verify.timeout",
+        "verify.timeout_s",
+        "how long a switch may take until every port passes frames",
+        _time,
+        "10s",
+        values.format_seconds(_VERIFY.timeout_s),
+        "time",
+    ),
+    Setting(
+        "mixed_connect_modes",
+        "mixed_connect_modes",
+        "`true`: run each switch in its own natural connect mode, although they differ",
+        values.boolean,
+        "true",
+        "false",
+    ),
+    Setting(
+        "time_budget",
+        "time_budget_s",
+        "refuse the campaign if its trials measure longer than this in sum",
+        _time,
+        "3m",
+        "none",
+        "time",
+    ),
+)
+
+# Keys that hold other keys, and what they are for.
+STRUCTURE: dict[str, str] = {
+    "throughput": "values that apply to throughput trials only",
+    "latency": "values that apply to latency trials only",
+    "sweeps": "a list of blocks; each is a sweep of its own, on top of the keys outside",
+    "published": "figures from the literature, printed beside the measured ones",
+}
+
+BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
+GROUPS: tuple[str, ...] = tuple(
+    dict.fromkeys(setting.name.split(".")[0] for setting in SETTINGS if "." in setting.name)
+)

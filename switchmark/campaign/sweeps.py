@@ -1,0 +1,193 @@
+"""From the keys of a campaign to its grids: reads blocks of values and lays them over another.
+
+The nearer to a trial, the stronger: a sweep's own keys win over those outside, in the same
+place a `throughput:`/`latency:` section wins over plain keys, and `--set` wins over all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmark.campaign import keys, values
+from switchmark.campaign.keys import Key, Known
+from switchmark.campaign.model import Dimension, Sweep
+from switchmark.campaign.source import Bad, Items, Node, Place, Problem, Table, Text
+
+MAX_TRIALS = 1_000_000
+SECTIONS: dict[str, Dimension] = {dimension.value: dimension for dimension in Dimension}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The values of one key; empty when they were wrong and that has been said."""
+
+    values: tuple[Any, ...]
+    place: Place
+    path: str  # the key as messages name it; empty where the place says it
+
+
+@dataclass(slots=True)
+class Block:
+    """The values written in one place of a campaign."""
+
+    plain: dict[str, Entry] = field(default_factory=dict)
+    sections: dict[Dimension, dict[str, Entry]] = field(default_factory=dict)
+    section_places: dict[Dimension, Place] = field(default_factory=dict)  # none for `--set`
+
+
+def joined(path: str, key: str) -> str:
+    """A key with the keys around it, as messages name it."""
+    return f"{path}.{key}" if path else key
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """The message for a key that is not in the language."""
+    names = list(allowed)
+    near = values.nearest(key, names)
+    return (
+        f"unknown key; did you mean {near}?" if near else f"unknown key; known: {', '.join(names)}"
+    )
+
+
+def read_values(key: Key, node: Node, path: str, known: Known, problems: list[Problem]) -> Entry:
+    """All values of one key: a scalar, a YAML list, a range, or a list of those."""
+    items = node.items if isinstance(node, Items) else (node,)
+    if isinstance(node, Items) and not items:
+        problems.append(Problem(node.place, path, f"is an empty list; write e.g. {key.example}"))
+    found: dict[Any, None] = {}
+    complete = True
+    for item in items:
+        try:
+            found.update(dict.fromkeys(key.parse(text_of(item, key.example), known)))
+        except values.BadValueError as error:
+            complete = False
+            problems += [Problem(item.place, path, message) for message in error.messages]
+    return Entry(tuple(found) if complete else (), node.place, path)
+
+
+def text_of(node: Node, example: str) -> str:
+    """The text of a scalar; raises `BadValueError` else (without a message for `Bad`)."""
+    match node:
+        case Text(text=None):
+            raise values.BadValueError(f"has no value; write e.g. {example}")
+        case Text(text=str() as text):
+            return text
+        case Items():
+            raise values.BadValueError(f"a list does not belong here; write e.g. {example}")
+        case Table():
+            raise values.BadValueError(f"a mapping does not belong here; write e.g. {example}")
+    raise values.BadValueError
+
+
+def read_block(
+    entries: Mapping[str, Node], path: str, known: Known, problems: list[Problem]
+) -> Block:
+    """The trial keys and dimension sections among the entries; other keys are left alone."""
+    block = Block()
+    for name, node in entries.items():
+        if name in keys.BY_NAME:
+            where = joined(path, name)
+            block.plain[name] = read_values(keys.BY_NAME[name], node, where, known, problems)
+        elif name in SECTIONS:
+            block.section_places[SECTIONS[name]] = node.place
+            block.sections[SECTIONS[name]] = _read_section(name, node, path, known, problems)
+    return block
+
+
+def _read_section(
+    name: str, node: Node, path: str, known: Known, problems: list[Problem]
+) -> dict[str, Entry]:
+    where = joined(path, name)
+    if isinstance(node, Bad):
+        return {}
+    if not isinstance(node, Table):
+        message = f"holds other keys; write e.g. {name}: {{rate: 1M}}"
+        problems.append(Problem(node.place, where, message))
+        return {}
+    allowed = [key for key in keys.BY_NAME if key != "dimension"]
+    found = {}
+    for inner, value in node.entries.items():
+        if inner in allowed:
+            key = keys.BY_NAME[inner]
+            found[inner] = read_values(key, value, joined(where, inner), known, problems)
+        else:
+            place = node.key_places.get(inner, value.place)
+            message = unknown_key(inner, allowed)
+            if inner == "dimension":
+                message = f"belongs outside; this section is for {name} already"
+            problems.append(Problem(place, joined(where, inner), message))
+    return found
+
+
+def dimensions(layers: list[Block]) -> tuple[Dimension, ...]:
+    """What is measured: as said, else the sections that are written, else throughput."""
+    for block in reversed(layers):
+        if "dimension" in block.plain:
+            return block.plain["dimension"].values
+    named = [
+        dimension for dimension in Dimension if any(dimension in b.section_places for b in layers)
+    ]
+    return tuple(named) or (Dimension.THROUGHPUT,)
+
+
+def lookup(layers: list[Block], dimension: Dimension, name: str) -> Entry | None:
+    """The strongest entry of a key, innermost layer first; None when nobody wrote it."""
+    for block in reversed(layers):
+        section = block.sections.get(dimension, {})
+        if name in section:
+            return section[name]
+        if name in block.plain:
+            return block.plain[name]
+    return None
+
+
+def grids(layers: list[Block], place: Place, problems: list[Problem]) -> list[dict[str, Entry]]:
+    """One grid a dimension: an entry for every key, defaults filled in.
+
+    A key that must be given and is not is a problem, said once."""
+    found = []
+    missing: set[str] = set()
+    for dimension in dimensions(layers):
+        grid = {"dimension": Entry((dimension,), place, "dimension")}
+        for key in keys.KEYS[1:]:
+            entry = lookup(layers, dimension, key.name)
+            if entry is None:
+                try:
+                    entry = Entry((key.default(dimension),), place, key.name)
+                except KeyError:
+                    missing.add(key.name)
+                    continue
+            grid[key.name] = entry
+        found.append(grid)
+    for name in sorted(missing):
+        message = f"is missing; write e.g. {name}: {keys.BY_NAME[name].example}"
+        problems.append(Problem(place, name, message))
+    return found
+
+
+def count(grid: Mapping[str, Entry]) -> int:
+    """How many trials a grid has."""
+    total = 1
+    for entry in grid.values():
+        total *= len(entry.values)
+    return total
+
+
+def too_many(grids: Sequence[Mapping[str, Entry]], repetitions: int) -> str | None:
+    """The message when there are more trials than anyone can mean; counted, not made."""
+    total = repetitions * sum(count(grid) for grid in grids)
+    if total <= MAX_TRIALS:
+        return None
+    most, name = max((len(e.values), name) for grid in grids for name, e in grid.items())
+    return (
+        f"asks for {total:,} trials, above {MAX_TRIALS:,}; use fewer values ({name} has {most:,}) "
+        "or a larger step"
+    )
+
+
+def to_sweep(grid: Mapping[str, Entry]) -> Sweep:
+    """The grid as a plain value; every entry must have values."""
+    fields = {keys.BY_NAME[name].field: entry.values for name, entry in grid.items()}
+    return Sweep(**{**fields, "dimension": fields["dimension"][0]})

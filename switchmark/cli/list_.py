@@ -1,0 +1,131 @@
+"""`switchmark list`: the names that campaigns, flags and notations may use.
+
+Reads the registries only; whether this machine can run a switch is for `doctor` to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from switchmark.campaign import find, load
+from switchmark.campaign.installed import Installed, installed
+from switchmark.campaign.model import Dimension, Io
+from switchmark.cli.output import print_json, print_line, print_table
+
+EPILOG = """
+Examples:
+  switchmark list                 everything
+  switchmark list switches        the switches under test, with their ports and modes
+  switchmark list campaigns       the built-in campaigns
+  switchmark list --json          for programs
+
+What this machine can run is answered by: switchmark doctor
+"""
+
+METHODS: dict[Dimension, str] = {
+    Dimension.THROUGHPUT: "sender to receiver: intended, offered and forwarded frames/s, loss",
+    Dimension.LATENCY: "client to server and back: round-trip times, every sample kept",
+}
+IOS: dict[Io, str] = {
+    Io.AUTO: "the fastest for the port: dpdk on vhost-user and memif, raw-mmsg on a kernel device",
+    Io.UDP: "a UDP socket, send and recv",
+    Io.UDP_MMSG: "a UDP socket, sendmmsg and recvmmsg",
+    Io.RAW: "a packet socket, send and recv",
+    Io.RAW_MMSG: "a packet socket, sendmmsg and recvmmsg",
+    Io.DPDK: "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
+}
+
+
+class What(StrEnum):
+    """What can be listed."""
+
+    SWITCHES = "switches"
+    ENVIRONMENTS = "environments"
+    CAMPAIGNS = "campaigns"
+    SCENARIOS = "scenarios"
+    METHODS = "methods"
+    IOS = "ios"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One kind of thing: a row for each, keyed as in JSON."""
+
+    columns: tuple[str, ...]
+    rows: list[dict[str, Any]]
+
+
+def command(
+    what: Annotated[What | None, typer.Argument(help="One kind only.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Name the switches, environments, campaigns, scenarios, methods and I/O kinds there are.
+
+    These are the names that campaign files, flags and notations use.
+    """
+    there = installed()
+    listings = {kind: _listing(kind, there) for kind in ([what] if what else list(What))}
+    if json:
+        print_json({kind.value: listing.rows for kind, listing in listings.items()})
+        return
+    for number, (kind, listing) in enumerate(listings.items()):
+        if number:
+            print_line()
+        rows = [[_cell(row[column]) for column in listing.columns] for row in listing.rows]
+        print_table(listing.columns, rows, title=kind.value)
+
+
+def _listing(what: What, there: Installed) -> Listing:
+    match what:
+        case What.SWITCHES:
+            columns = ("name", "ports", "connect_modes", "polling", "multi_core", "description")
+            return Listing(columns, [_switch(name, there) for name in there.switches])
+        case What.ENVIRONMENTS:
+            rows = [
+                {"name": name, "ports": [str(kind) for kind in ports]}
+                for name, ports in there.environments.items()
+            ]
+            return Listing(("name", "ports"), rows)
+        case What.CAMPAIGNS:
+            rows = [_campaign(name, there) for name in find.builtin_names()]
+            return Listing(("name", "trials", "description"), rows)
+        case What.SCENARIOS:
+            return _described(dict(there.scenarios))
+        case What.METHODS:
+            return _described({str(name): text for name, text in METHODS.items()})
+        case What.IOS:
+            return _described({str(name): text for name, text in IOS.items()})
+
+
+def _switch(name: str, there: Installed) -> dict[str, Any]:
+    can = there.switches[name]
+    return {
+        "name": name,
+        "ports": [str(kind) for kind in can.port_kinds],
+        "connect_modes": [str(mode) for mode in can.connect_modes],
+        "polling": can.polling,
+        "multi_core": can.multi_core,
+        "max_ports": can.max_ports,
+        "needs_hugepages": can.needs_hugepages,
+        "description": can.description,
+    }
+
+
+def _campaign(name: str, there: Installed) -> dict[str, Any]:
+    campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", there.known)
+    return {"name": name, "trials": campaign.count, "description": campaign.description}
+
+
+def _described(names: dict[str, str]) -> Listing:
+    rows = [{"name": name, "description": text} for name, text in names.items()]
+    return Listing(("name", "description"), rows)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)

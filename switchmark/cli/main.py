@@ -1,0 +1,166 @@
+"""The entry point of `switchmark`: finds the command, runs it, turns errors into exit codes.
+
+A command is one module in this folder and one line in `COMMANDS`; it is imported only when
+it is called, so `--help` and completion stay fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from switchmark import __version__
+from switchmark.errors import SwitchmarkError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where a command is: a module here, a function in it that typer can read, a line of help.
+
+    The function's docstring is the command's help, the module's `EPILOG` its examples. The
+    function may return its exit code."""
+
+    module: str
+    function: str
+    help: str
+
+
+COMMANDS: dict[str, Command] = {
+    "doctor": Command("doctor", "command", "Say what this machine can and cannot measure."),
+    "list": Command("list_", "command", "Name the switches, environments, campaigns there are."),
+    "plan": Command("plan", "command", "Show what a campaign would run, and where."),
+    "run": Command("run", "command", "Measure a campaign; every trial becomes a record."),
+    "trial": Command("trial", "command", "Measure one trial, described by flags."),
+    "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
+    "report": Command("report", "report", "Write one self-contained HTML report."),
+    "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
+    "clean": Command("clean", "command", "Undo what a killed bench left behind."),
+}
+
+EPILOG = """
+Examples:
+  switchmark doctor                        what this machine can measure
+  switchmark run quick                     compare three switches in minutes
+  switchmark plan my-campaign.yaml         what would run, and for how long
+  switchmark run "(V=linux-bridge, P=64)"  one trial, named as results name it
+
+Exit codes:
+  0    done
+  1    something failed at run time
+  2    bad input: arguments, campaign file, value
+  3    this machine cannot run what was asked; the message says what to do
+  130  interrupted with Ctrl-C; what has been measured is kept
+"""
+
+
+class LazyGroup(TyperGroup):
+    """A group that lists its commands without importing them."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Put the real command in the place of its stand-in, now that it is called."""
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = load_command(args[0])
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """The commands in the order of the table."""
+        return list(COMMANDS)
+
+
+def load_command(name: str) -> Any:
+    """The command of this name, imported from its module."""
+    entry = COMMANDS[name]
+    module = import_module(f"switchmark.cli.{entry.module}")
+    alone = _new_app(add_completion=False)
+    alone.command(name, epilog=as_written(module.EPILOG))(getattr(module, entry.function))
+    return typer.main.get_command(alone)
+
+
+def as_written(text: str) -> str:
+    """Text that the help formatter leaves as it is, line by line."""
+    return "\n\n".join(f"\b\n{block}" for block in text.strip().split("\n\n"))
+
+
+def _new_app(**options: Any) -> typer.Typer:
+    return typer.Typer(
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help: it starts fast, and reads well in a pipe
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        **options,
+    )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"switchmark {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Which virtual switch should carry my traffic, and what does it cost?
+
+    Puts traffic applications into containers, joins them through a switch under test,
+    measures throughput and latency, and says how far each number can be trusted.
+    """
+
+
+def build() -> Any:
+    """The whole command line as one callable; its commands are stand-ins until called."""
+    app = _new_app(cls=LazyGroup, epilog=as_written(EPILOG))
+    app.callback()(_root)
+    for name, entry in COMMANDS.items():
+        app.command(name, help=entry.help)(lambda: None)
+    return typer.main.get_command(app)
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code. Errors a user may meet are a line each."""
+    given = list(sys.argv[1:] if args is None else args)
+    try:
+        answer = build()(args=given or ["--help"], prog_name="switchmark", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:  # an unknown command, option or argument
+        command = " ".join(["switchmark", *(name for name in given[:1] if name in COMMANDS)])
+        return _complain(f"{error.format_message()} (see {command} --help)", error.exit_code)
+    except SwitchmarkError as error:
+        return _complain(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone; keep the interpreter from flushing into the broken pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    if answer == INTERRUPTED:
+        return _complain("interrupted", INTERRUPTED)
+    return answer if isinstance(answer, int) else 0
+
+
+def _complain(message: str, exit_code: int) -> int:
+    for line in message.splitlines() or ["failed"]:
+        print(f"switchmark: {line}", file=sys.stderr)
+    return exit_code
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its code."""
+    sys.exit(run())
+
+
+if __name__ == "__main__":
+    main()

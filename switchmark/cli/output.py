@@ -1,0 +1,106 @@
+"""How commands print: JSON for programs, tables for people, plain text where there is no screen.
+
+Colour and boxes appear on a terminal only; `NO_COLOR` and a pipe switch them off. Rich is
+imported when a table is made, so commands that print JSON start without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_WIDE = 10_000  # a pipe has no edge at which to cut a table
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output. Takes models, dataclasses, enums and paths."""
+    print(json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for standard output (or error) that knows whether anybody looks at it."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    screen = stream.isatty()
+    return Console(
+        file=stream,
+        width=None if screen else _WIDE,
+        no_color=True if "NO_COLOR" in os.environ or not screen else None,
+        highlight=False,
+        soft_wrap=not screen,
+    )
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    title: str = "",
+    right: Sequence[str] = (),
+) -> None:
+    """A table on standard output; `right` names the columns that hold numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD if out.is_terminal else None,
+        pad_edge=False,
+        header_style="bold",
+    )
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    with out.capture() as captured:
+        out.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().strip("\n").splitlines()))
+
+
+def print_line(text: str = "") -> None:
+    """A line of plain text on standard output."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """A remark for the person at the terminal, on standard error so that pipes stay clean."""
+    print(text, file=sys.stderr)
+
+
+def format_duration(time_s: float) -> str:
+    """A time as people say it: `45 s`, `3 min 20 s`, `2 h 5 min`."""
+    total = round(time_s)
+    if total < 60:
+        return f"{total} s"
+    if total < 3600:
+        return f"{total // 60} min {total % 60} s" if total % 60 else f"{total // 60} min"
+    minutes = round(time_s / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"

@@ -1,0 +1,55 @@
+"""Where the traffic engine is on this machine, and which version it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from switchmark.errors import UnavailableError
+
+NAME = "switchmark-traffic"
+
+
+def find_engine() -> Path:
+    """The engine: `SWITCHMARK_TRAFFIC`, beside the Python that runs us, in PATH, or in ./build.
+
+    Raises UnavailableError when it is in none of them, or cannot be executed."""
+    if chosen := os.environ.get("SWITCHMARK_TRAFFIC"):
+        path = Path(chosen).resolve()
+        if not os.access(path, os.X_OK) or not path.is_file():
+            raise UnavailableError(f"SWITCHMARK_TRAFFIC={chosen}: not an executable file")
+        return path
+    in_path = shutil.which(NAME)
+    places = [
+        Path(sys.executable).parent / NAME,
+        *([Path(in_path)] if in_path else []),
+        Path("build") / NAME,
+        Path("build/engine") / NAME,
+    ]
+    for place in places:
+        if place.is_file() and os.access(place, os.X_OK):
+            return place.resolve()
+    raise UnavailableError(
+        f"{NAME}: not found beside {sys.executable}, in PATH or in ./build;"
+        " build it with ./quickstart --setup-only, or set SWITCHMARK_TRAFFIC to its path"
+    )
+
+
+def engine_version(engine: Path) -> str | None:
+    """What the engine says of its version; None when it says nothing sensible."""
+    try:
+        done = subprocess.run(
+            [str(engine), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.strip().splitlines()
+    return lines[0] if done.returncode == 0 and lines else None

@@ -1,0 +1,152 @@
+"""LXC containers: the engine in its own mount, pid, ipc, uts, cgroup and network namespaces.
+
+A node's network namespace is made first, with its port plugged; the container is put around
+it when the engine is started (`lxc-execute`, 3 to 15 ms) and ends with it. LXC's small init
+is process 1: it reaps, hands signals on and gives the engine's exit code back. Standard
+streams are the bench's own pipes, so the end of standard input reaches the engine as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from switchmark.environment.base import NodeSpec
+from switchmark.environment.engine_binary import find_engine
+from switchmark.environment.netns import NetnsNode
+from switchmark.environment.plug import Plugged, plug, plug_wire
+from switchmark.environment.rootfs import (
+    BUSYBOX_INSIDE,
+    ENGINE_INSIDE,
+    build_root,
+    find_busybox,
+)
+from switchmark.errors import UnavailableError
+from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.netlink import NETNS_DIR
+from switchmark.testbed.things import Container
+
+SOCKET_FOLDER_INSIDE = "/run/vhost"
+
+# What the engine needs of root's powers, and nothing else:
+CAPABILITIES = (
+    "net_raw",  # packet sockets, and binding a UDP socket to a device
+    "ipc_lock",  # locking buffers and hugepages in memory beyond RLIMIT_MEMLOCK
+    "sys_nice",  # its own scheduling and memory policy (DPDK places memory by NUMA node)
+)
+
+CONFIG = """\
+lxc.uts.name = {name}
+lxc.rootfs.path = dir:{root}
+lxc.rootfs.options = ro
+lxc.namespace.share.net = {netns}
+lxc.mount.auto = proc:mixed sys:ro
+lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,noexec,size=1m,mode=755 0 0
+lxc.mount.entry = tmpfs tmp tmpfs rw,nosuid,nodev,noexec,size=16m,mode=1777 0 0
+lxc.autodev = 1
+lxc.tty.max = 0
+lxc.pty.max = 1
+lxc.console.path = none
+lxc.cap.keep = {capabilities}
+lxc.apparmor.profile = unconfined
+lxc.log.level = WARN
+lxc.log.file = {log}
+"""
+SOCKET_MOUNT = "lxc.mount.entry = {folder} run/vhost none bind,create=dir 0 0\n"
+
+
+class LxcNode(NetnsNode):
+    """A container with one port; it exists as long as the engine in it runs."""
+
+    def __init__(self, session: Session, plugged: Plugged, engine: Path, root: Path) -> None:
+        super().__init__(session, plugged, engine)
+        self._lxcpath = session.run_dir / "lxc"
+        self._name = plugged.netns  # one name for both, each in its own kind
+        plugged.entries.append(session.ledger.record(Container(self._name, str(self._lxcpath))))
+        folder = self._lxcpath / self._name
+        folder.mkdir(parents=True)
+        (folder / "config").write_text(self._config(root, folder / "log"))
+
+    def spawn_engine(self, args: Sequence[str]) -> Spawned:
+        """Start the container with `switchmark-traffic ARGS` in it, pinned to its cores.
+
+        Raises UnavailableError while an engine runs in it already."""
+        if any(process.poll() is None for process in self._spawned):
+            raise UnavailableError(f"container {self._name}: an engine runs in it already")
+        # Older kernels forget the inherited affinity when LXC moves the container into its
+        # cpuset group, so it is set again inside.
+        mask = hex(sum(1 << core for core in self.spec.cores))
+        pinned = [BUSYBOX_INSIDE, "taskset", mask, ENGINE_INSIDE, *args]
+        command = ["lxc-execute", "-P", str(self._lxcpath), "-n", self._name, "--", *pinned]
+        process = self._session.host.spawn(command, cores=self.spec.cores)
+        self._spawned.append(process)
+        return process
+
+    def _config(self, root: Path, log: Path) -> str:
+        text = CONFIG.format(
+            name=self._name,
+            root=root,
+            netns=NETNS_DIR / self.netns,
+            capabilities=" ".join(CAPABILITIES),
+            log=log,
+        )
+        if self.spec.port.socket_host is not None:
+            text += SOCKET_MOUNT.format(folder=self.spec.port.socket_host.parent)
+        return text
+
+
+class LxcEnvironment:
+    """Makes nodes that are LXC containers, in a path of our own: a user's are never touched."""
+
+    name = "lxc"
+
+    def probe(self) -> Probe:
+        """LXC with its static init, a static BusyBox, control groups, and root."""
+        if os.geteuid() != 0:
+            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+        if shutil.which("lxc-execute") is None or _static_init() is None:
+            return Probe(False, reason="LXC is not installed", remedy="apt install lxc")
+        if not re.search(r" - cgroup2? ", Path("/proc/self/mountinfo").read_text()):
+            return Probe(
+                False,
+                reason="no control group hierarchy is mounted, and LXC needs one",
+                remedy="mount -t cgroup2 cgroup2 /sys/fs/cgroup",
+            )
+        try:
+            find_busybox()
+        except UnavailableError:
+            return Probe(False, reason="no static BusyBox", remedy="apt install busybox-static")
+        done = subprocess.run(
+            ["lxc-execute", "--version"], capture_output=True, text=True, check=False
+        )
+        return Probe(True, version=done.stdout.strip())
+
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        """The kinds of port that its nodes can have."""
+        return (PortKind.VETH, PortKind.VHOST_USER)
+
+    def create(self, session: Session, spec: NodeSpec) -> LxcNode:
+        """A container (to be) with one port for a switch."""
+        engine = find_engine()
+        root = build_root(engine)
+        return LxcNode(session, plug(session, spec, SOCKET_FOLDER_INSIDE), engine, root)
+
+    def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[LxcNode, LxcNode]:
+        """Two containers joined without a switch."""
+        engine = find_engine()
+        root = build_root(engine)
+        ends = plug_wire(session, a, b, SOCKET_FOLDER_INSIDE)
+        return LxcNode(session, ends[0], engine, root), LxcNode(session, ends[1], engine, root)
+
+
+def _static_init() -> Path | None:
+    """LXC's static init, which it puts into containers that have none."""
+    for folder in ("/usr/sbin", "/sbin", "/usr/libexec", "/usr/lib/lxc"):
+        if (path := Path(folder, "init.lxc.static")).exists():
+            return path
+    return None

@@ -1,0 +1,96 @@
+"""Network namespaces: the lightest environment. The engine runs right on the host, in a
+namespace of its own with one port; nothing but the network is apart."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from switchmark.environment.base import NodeSpec
+from switchmark.environment.engine_binary import find_engine
+from switchmark.environment.plug import Plugged, plug, plug_wire
+from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed import netlink
+from switchmark.testbed.host import Session, Spawned
+
+
+class NetnsNode:
+    """A network namespace with one port, in which the engine can be run."""
+
+    def __init__(self, session: Session, plugged: Plugged, engine: Path) -> None:
+        self.spec: NodeSpec = plugged.spec
+        self.netns = plugged.netns
+        self._session = session
+        self._plugged = plugged
+        self._engine = engine
+        self._spawned: list[Spawned] = []
+
+    def spawn_engine(self, args: Sequence[str]) -> Spawned:
+        """Run `switchmark-traffic ARGS` in the namespace, pinned to the node's cores."""
+        process = self._session.host.spawn(
+            [str(self._engine), *args], cores=self.spec.cores, netns=self.netns
+        )
+        self._spawned.append(process)
+        return process
+
+    def device_frames(self) -> tuple[int, int] | None:
+        """(rx, tx) frames the kernel counted on the node's device; None without a device."""
+        if self.spec.port.device_inside is None:
+            return None
+        return netlink.device_frames(self.netns, self.spec.port.device_inside)
+
+    def close(self) -> None:
+        """End what still runs in the node and remove it. Idempotent."""
+        self._end_engines()
+        self._plugged.unplug(self._session)
+
+    def begin_close(self) -> None:
+        """End what still runs, and let the kernel begin to remove the port in its own time.
+
+        It removes many namespaces in one go, while one device at a time takes it some 15 ms."""
+        self._end_engines()
+        self._plugged.release_namespace(self._session)
+
+    def port_gone(self) -> bool:
+        """Whether the switch's end of the port is off the machine."""
+        device = self.spec.port.device_switch_side
+        return device is None or not Path("/sys/class/net", device).exists()
+
+    def _end_engines(self) -> None:
+        for process in self._spawned:
+            if process.poll() is None:
+                process.terminate()
+        self._spawned.clear()
+
+
+class NetnsEnvironment:
+    """Makes nodes that are network namespaces."""
+
+    name = "netns"
+
+    def probe(self) -> Probe:
+        """Namespaces are in every kernel; making them needs root, and `ip` to enter them."""
+        if os.geteuid() != 0:
+            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+        if shutil.which("ip") is None:
+            return Probe(False, reason="no `ip` program", remedy="apt install iproute2")
+        return Probe(True, version=os.uname().release)
+
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        """The kinds of port that its nodes can have."""
+        return (PortKind.VETH, PortKind.VHOST_USER)
+
+    def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
+        """A namespace with one port for a switch."""
+        engine = find_engine()
+        return NetnsNode(session, plug(session, spec), engine)
+
+    def create_wire(
+        self, session: Session, a: NodeSpec, b: NodeSpec
+    ) -> tuple[NetnsNode, NetnsNode]:
+        """Two namespaces joined without a switch."""
+        engine = find_engine()
+        ends = plug_wire(session, a, b)
+        return NetnsNode(session, ends[0], engine), NetnsNode(session, ends[1], engine)

@@ -1,0 +1,14 @@
+"""The environments there are, by name. A new one is a module here and a line below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switchmark.environment.base import Environment
+from switchmark.environment.lxc import LxcEnvironment
+from switchmark.environment.netns import NetnsEnvironment
+
+ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
+    "netns": NetnsEnvironment,
+    "lxc": LxcEnvironment,
+}

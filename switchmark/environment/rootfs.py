@@ -1,0 +1,155 @@
+"""The root of our containers: read-only, shared by all, with only what the engine needs.
+
+It holds a static BusyBox, the engine, the shared libraries it loads and the DPDK drivers it
+may load. It is built once for each set of these files and kept in the cache directory, under
+a key of their paths, sizes and times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed.state import cache_dir
+
+ENGINE_INSIDE = "/usr/bin/switchmark-traffic"
+BUSYBOX_INSIDE = "/usr/bin/busybox"
+APPLETS = ("sh", "cat", "ls", "ip", "mount", "ps", "sleep", "taskset")
+
+# Every DPDK driver that the engine may load, in this one place: buses, the default mempool,
+# and the ports of the engine's `dpdk` backend. EAL must find each exactly once.
+DPDK_DRIVERS = (
+    "bus_vdev",
+    "bus_pci",
+    "mempool_ring",
+    "net_virtio",
+    "net_vhost",
+    "net_memif",
+    "net_af_packet",
+    "net_null",
+    "net_ring",
+    "net_tap",
+)
+
+FORMAT = "3"  # raise when the layout changes, so that old roots are not used
+
+
+def build_root(engine: Path) -> Path:
+    """The root directory for this engine, built now or before. Raises UnavailableError."""
+    busybox = find_busybox()
+    needed = _needed(engine, engine.stat().st_mtime_ns)
+    parent = cache_dir() / "roots"
+    root = parent / _key([engine, busybox, *needed])
+    if not root.is_dir():
+        parent.mkdir(parents=True, exist_ok=True)
+        _build(parent, root, engine, busybox, needed)
+    return root
+
+
+@cache
+def _needed(engine: Path, _mtime_ns: int) -> tuple[Path, ...]:
+    """What the engine loads: asking `ldd` costs some milliseconds, so it is asked once."""
+    libraries = shared_libraries(engine)
+    drivers = dpdk_drivers(libraries)
+    for driver in drivers:
+        libraries = sorted({*libraries, *shared_libraries(driver)})
+    return (*libraries, *drivers)
+
+
+@cache
+def find_busybox() -> Path:
+    """The static BusyBox. Raises UnavailableError: a dynamic one would need libraries."""
+    path = shutil.which("busybox")
+    if path is None or shared_libraries(Path(path)):
+        raise UnavailableError("no static busybox on this machine: apt install busybox-static")
+    return Path(path).resolve()
+
+
+def shared_libraries(program: Path) -> list[Path]:
+    """The shared libraries and the loader of a program, as `ldd` finds them (empty: static)."""
+    done = subprocess.run(
+        ["ldd", str(program)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    if done.returncode != 0:
+        return []  # "not a dynamic executable"
+    missing = re.findall(r"(\S+) => not found", done.stdout)
+    if missing:
+        raise UnavailableError(f"{program}: its library {missing[0]} is not installed")
+    return sorted(Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout))
+
+
+def dpdk_drivers(libraries: Sequence[Path]) -> list[Path]:
+    """The DPDK drivers that belong to the EAL among these libraries (empty without DPDK)."""
+    eal = [path for path in libraries if path.name.startswith("librte_eal.so.")]
+    if not eal:
+        return []
+    abi = eal[0].name.removeprefix("librte_eal.so.").split(".")[0]
+    folders = sorted(eal[0].resolve().parent.glob(f"dpdk/pmds-{abi}.*"))
+    found = [folder / f"librte_{name}.so" for folder in folders for name in DPDK_DRIVERS]
+    return [path for path in found if path.exists()]
+
+
+def _key(inputs: Sequence[Path]) -> str:
+    digest = hashlib.sha256(FORMAT.encode())
+    for path in inputs:
+        status = path.stat()
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def _build(
+    parent: Path, root: Path, engine: Path, busybox: Path, libraries: Sequence[Path]
+) -> None:
+    """Build under a temporary name and rename, so that a root is there whole or not at all."""
+    building = Path(tempfile.mkdtemp(prefix=".building-", dir=parent))
+    try:
+        building.chmod(0o755)
+        for folder in ("usr/bin", "usr/lib", "dev", "proc", "sys", "run", "tmp", "etc", "var"):
+            (building / folder).mkdir(parents=True)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            (building / name).symlink_to(f"usr/{name.replace('sbin', 'bin')}")
+        (building / "usr/lib64").mkdir()
+        (building / "var/run").symlink_to("../run")
+        shutil.copy2(busybox, building / BUSYBOX_INSIDE.lstrip("/"))
+        shutil.copy2(engine, building / ENGINE_INSIDE.lstrip("/"))
+        for applet in APPLETS:
+            (building / "usr/bin" / applet).symlink_to("busybox")
+        for library in libraries:
+            _install(building, library)
+        with suppress(FileNotFoundError):  # where the loader looks for libraries elsewhere
+            shutil.copy2("/etc/ld.so.cache", building / "etc/ld.so.cache")
+        try:
+            building.rename(root)
+        except OSError:
+            if not root.is_dir():  # else another bench was faster, with the same content
+                raise
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _install(root: Path, path: Path) -> None:
+    """Copy a file under the path it has on the host, with the symbolic links that lead to it."""
+    place = root / str(path.parent.resolve() / path.name).lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.is_symlink() or place.exists():
+        return
+    if path.is_symlink():
+        target = Path(os.readlink(path))  # noqa: PTH115
+        place.symlink_to(target)
+        _install(root, path.parent / target)
+    else:
+        shutil.copy2(path, place)

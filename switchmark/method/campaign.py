@@ -1,0 +1,121 @@
+"""A whole campaign: every trial in its order, each record stored before the next begins.
+
+A finished trial is never lost and never run again; a failed one does not stop the others.
+The bare wire is measured first, because every later figure is judged against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from switchmark.campaign.model import Dimension, Trial
+from switchmark.method.judge import Baseline
+from switchmark.method.trial import TrialPlan, run_trial
+from switchmark.results.record import Record
+from switchmark.results.store import Run
+from switchmark.testbed.host import Session
+
+FIRST_GUESS_OVERHEAD_S = 2.0  # of a trial, until one has been seen
+
+
+class Observer(Protocol):
+    """Whoever watches a campaign run (the progress bar; nobody in tests)."""
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
+        """Trial `number` of `total` starts now; about `left_s` seconds are left in all."""
+        ...
+
+    def live(self, forwarded_pps: float | None) -> None:
+        """The latest sample of the running trial; called many times a second."""
+        ...
+
+    def trial_ended(self, record: Record) -> None:
+        """The record has been stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A trial to run, and the baseline it is judged against (None for baselines)."""
+
+    plan: TrialPlan
+    baseline: Trial | None
+
+
+@dataclass
+class TimeLeft:
+    """How long the rest takes: measuring time is known, the bench's own is learnt."""
+
+    overheads_s: dict[str, list[float]] = field(default_factory=dict)
+
+    def learn(self, record: Record) -> None:
+        """Take in how long the bench itself took around this trial."""
+        if record.timing is not None:
+            self.overheads_s.setdefault(record.trial.switch, []).append(record.timing.overhead_s)
+
+    def estimate_s(self, steps: Sequence[Step]) -> float:
+        """Seconds that these steps will take."""
+        seen = [s for samples in self.overheads_s.values() for s in samples]
+        usual = sum(seen) / len(seen) if seen else FIRST_GUESS_OVERHEAD_S
+        total = 0.0
+        for step in steps:
+            own = self.overheads_s.get(step.plan.trial.switch)
+            total += measuring_time_s(step.plan) + (sum(own) / len(own) if own else usual)
+        return total
+
+
+def measuring_time_s(plan: TrialPlan) -> float:
+    """Seconds of traffic that a trial needs (latency adds its separate warm-up run)."""
+    extra = plan.policy.warm_up_s if plan.trial.dimension is Dimension.LATENCY else 0.0
+    return plan.trial.duration_s + extra
+
+
+def run_campaign(
+    session: Session,
+    run: Run,
+    campaign: str,
+    steps: Sequence[Step],
+    provenance: Callable[[], Mapping[str, Any]],
+    observer: Observer,
+) -> list[Record]:
+    """Run what is not finished yet; returns the records made now.
+
+    `provenance` is asked before each trial, outside the measured window: load and clock
+    speeds change during a campaign.
+    """
+    finished = run.finished_ids()
+    todo = [step for step in steps if step.plan.trial.id not in finished]
+    left = TimeLeft()
+    made: list[Record] = []
+    done = len(steps) - len(todo)
+    for position, step in enumerate(todo):
+        observer.trial_begins(
+            done + position + 1, len(steps), step.plan, left.estimate_s(todo[position:])
+        )
+        record = run_trial(
+            session,
+            step.plan,
+            campaign=campaign,
+            run_id=run.info.run_id,
+            baseline=_baseline(run, step.baseline),
+            provenance=dict(provenance()),
+            observe=observer.live,
+        )
+        run.write(record)
+        left.learn(record)
+        made.append(record)
+        observer.trial_ended(record)
+    return made
+
+
+def _baseline(run: Run, trial: Trial | None) -> Baseline:
+    """What the bare wire gave for this trial, as stored; empty when it was not measured."""
+    if trial is None or not run.path_of(trial.id).exists():
+        return Baseline()
+    record = run.read(trial.id)
+    return Baseline(
+        forwarded_pps=record.throughput.forwarded_pps if record.throughput else None,
+        rtt_median_ns=record.latency.percentiles_ns["50"] if record.latency else None,
+    )

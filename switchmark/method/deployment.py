@@ -1,0 +1,179 @@
+"""Everything of one trial that exists on the machine: nodes, switch, running applications.
+
+Brought up in the order that costs least time: nodes first (the switch needs their ports),
+then the applications (they make the vhost-user sockets and start slowly), then the switch;
+only then is anything waited for. Taken down in reverse, whatever happened in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+
+from switchmark.campaign.model import Dimension, Io, Trial
+from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
+from switchmark.errors import TrialFailed
+from switchmark.method.engine import EngineProcess
+from switchmark.method.verification import PairEnds
+from switchmark.results.record import Placement
+from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchPort
+from switchmark.testbed.host import Session
+
+READY_TIMEOUT_S = 20.0
+UDP_PORT_A, UDP_PORT_B = 17000, 17001
+ROLES = {Dimension.THROUGHPUT: ("sender", "receiver"), Dimension.LATENCY: ("client", "server")}
+
+
+def resolve_io(io: Io, kind: PortKind) -> Io:
+    """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
+    if io is not Io.AUTO:
+        return io
+    return Io.DPDK if kind in (PortKind.VHOST_USER, PortKind.MEMIF) else Io.RAW_MMSG
+
+
+class Deployment:
+    """A context manager. Inside, every application is ready and every port is up."""
+
+    def __init__(
+        self,
+        session: Session,
+        trial: Trial,
+        pairs: Sequence[tuple[NodeSpec, NodeSpec]],
+        environment: Environment,
+        switch: Switch,
+        mode: ConnectMode,
+        placement: Placement,
+    ) -> None:
+        self.session = session
+        self.trial = trial
+        self.pairs = pairs
+        self.environment = environment
+        self.switch = switch
+        self.mode = mode
+        self.placement = placement
+        self.ends: list[PairEnds] = []
+        self._nodes: list[tuple[Node, Node]] = []
+        self._undo = ExitStack()
+
+    def __enter__(self) -> Deployment:
+        with self._undo:  # a failure half-way undoes the first half
+            self._deploy()
+            self._undo = self._undo.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._undo.close()
+
+    @property
+    def engines(self) -> list[EngineProcess]:
+        """All applications, pair by pair."""
+        return [engine for pair in self.ends for engine in (pair.a, pair.b)]
+
+    def check_alive(self) -> None:
+        """Raise `TrialFailed` when the switch has died."""
+        if died := self.switch.alive():
+            raise TrialFailed(f"{self.switch.name}: {died}")
+
+    def _deploy(self) -> None:
+        direct = self.trial.switch == "direct"
+        for first, second in self.pairs:
+            self._nodes.append(self._create_pair(first, second, direct=direct))
+        for number, (node_a, node_b) in enumerate(self._nodes):
+            # The receiving end first: it must be there before the first frame.
+            b = self._spawn(node_b, number, end=1)
+            a = self._spawn(node_a, number, end=0)
+            self.ends.append(PairEnds(a, b))
+        self._undo.callback(self.switch.stop)
+        self.switch.start(
+            self.session, self._switch_ports(), self.mode, self.placement.switch_cores
+        )
+        for engine in self.engines:
+            engine.wait_ready(READY_TIMEOUT_S)
+        self.switch.wait_ports_up(READY_TIMEOUT_S)
+
+    def _create_pair(self, a: NodeSpec, b: NodeSpec, *, direct: bool) -> tuple[Node, Node]:
+        if direct:
+            nodes = self.environment.create_wire(self.session, a, b)
+        else:
+            node_a = self.environment.create(self.session, a)
+            self._undo.callback(node_a.close)
+            node_b = self.environment.create(self.session, b)
+            self._undo.callback(node_b.close)
+            return node_a, node_b
+        for node in nodes:
+            self._undo.callback(node.close)
+        return nodes
+
+    def _spawn(self, node: Node, pair: int, *, end: int) -> EngineProcess:
+        role = ROLES[self.trial.dimension][end]
+        args = engine_args(self.trial, node.spec, role, pair, end, self.placement.idle)
+        engine = EngineProcess(
+            spawned=node.spawn_engine(args), node=node.spec.name, role=role, pair=pair, args=args
+        )
+        self._undo.callback(engine.close)
+        return engine
+
+    def _switch_ports(self) -> list[SwitchPort]:
+        nodes = [node for pair in self._nodes for node in pair]
+        return [
+            SwitchPort(
+                index=index,
+                kind=node.spec.port.kind,
+                mac=node.spec.port.mac,
+                device=node.spec.port.device_switch_side,
+                socket=str(node.spec.port.socket_host) if node.spec.port.socket_host else None,
+                mtu_bytes=node.spec.port.mtu_bytes,
+            )
+            for index, node in enumerate(nodes)
+        ]
+
+
+def engine_args(
+    trial: Trial, spec: NodeSpec, role: str, pair: int, end: int, idle: str
+) -> list[str]:
+    """The engine's command line for one end of a pair."""
+    own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
+    args = [
+        role,
+        "--port", port_spec(spec.port, resolve_io(trial.io, spec.port.kind)),
+        "--src-mac", spec.port.mac,
+        "--dst-mac", spec.peer_mac,
+        "--src-ip", spec.port.ip.partition("/")[0],
+        "--dst-ip", spec.peer_ip.partition("/")[0],
+        "--src-port", str(own_udp),
+        "--dst-port", str(peer_udp),
+        "--frame-size", str(trial.packet_size_bytes),
+        "--stream", str(pair),
+        "--burst", str(trial.burst),
+        "--interval", str(trial.interval_s),
+        "--idle", idle,
+        "--session",
+    ]  # fmt: skip
+    if role in ("sender", "client"):
+        args += ["--rate", str(trial.rate_pps or "max")]
+    if trial.touch:
+        args.append("--touch")
+    return args
+
+
+def port_spec(port: NodePort, io: Io) -> str:
+    """The engine's `--port` value for a node's port."""
+    match io:
+        case Io.UDP | Io.RAW:
+            return f"{io.value}:dev={port.device_inside}"
+        case Io.UDP_MMSG | Io.RAW_MMSG:
+            return f"{io.value.removesuffix('-mmsg')}:dev={port.device_inside},mmsg"
+        case Io.DPDK if port.socket_inside is not None:
+            if port.vhost_back_end:
+                return f"dpdk:vhost={port.socket_inside},client"
+            return f"dpdk:virtio-user={port.socket_inside},server"
+        case Io.DPDK:
+            return f"dpdk:af-packet={port.device_inside}"
+        case _:
+            raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")

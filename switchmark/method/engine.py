@@ -1,0 +1,161 @@
+"""One running traffic application, spoken to in the engine protocol (docs/engine-protocol.md).
+
+The bench never parses anything but the JSON lines of that protocol, and every wait here has
+a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.results.record import EngineRun, Interval
+from switchmark.testbed.host import Spawned
+
+PROTOCOL_VERSION = 1
+_NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "duration_ns"})
+
+
+@dataclass
+class EngineProcess:
+    """A traffic application in its node. Not thread-safe; owned by one trial."""
+
+    spawned: Spawned
+    node: str
+    role: str
+    pair: int
+    args: list[str]
+    ready: dict[str, Any] = field(default_factory=dict)
+    intervals: list[Interval] = field(default_factory=list)
+    result: dict[str, Any] | None = None
+    started_ns: int | None = None
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
+        self.ready = self._wait_event("ready", timeout_s)
+
+    def probe(self, count: int, timeout_s: float = 2.0) -> int:
+        """Send `count` probe frames to the peer; returns how many the port accepted."""
+        self.spawned.write_line(f"probe {count}")
+        return int(self._wait_event("probe", timeout_s)["sent"])
+
+    def counters(self, timeout_s: float = 2.0) -> dict[str, int]:
+        """What has arrived since `ready`, in the idle state."""
+        self.spawned.write_line("counters")
+        event = self._wait_event("counters", timeout_s)
+        return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
+
+    def start(self, timeout_s: float = 2.0, **overrides: str | float) -> None:
+        """Begin a trial with these overrides of the command line; returns once it runs."""
+        self.intervals.clear()
+        self.result = None
+        words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
+        self.spawned.write_line(" ".join(["start", *words]))
+        self.started_ns = int(self._wait_event("started", timeout_s)["t_ns"])
+
+    def request_stop(self) -> None:
+        """Ask for the end of the trial; its result follows (see `pump`)."""
+        self.spawned.write_line("stop")
+
+    def pump(self, timeout_s: float) -> None:
+        """Take in what the engine has printed, waiting at most `timeout_s` for the first line."""
+        deadline = time.monotonic() + timeout_s
+        while self.result is None:
+            try:
+                event = self._next_event(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                return
+            self._take(event)
+            deadline = time.monotonic()
+
+    def wait_result(self, timeout_s: float) -> dict[str, Any]:
+        """The trial's result; raises `TrialFailed` when it does not come in time."""
+        deadline = time.monotonic() + timeout_s
+        while self.result is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TrialFailed(self._say(f"gave no result within {timeout_s:.1f} s"))
+            self.pump(left)
+        return self.result
+
+    def as_run(self) -> EngineRun:
+        """What goes into the record."""
+        return EngineRun(
+            node=self.node,
+            role=self.role,
+            pair=self.pair,
+            args=self.args,
+            ready=self.ready,
+            intervals=list(self.intervals),
+            result=self.result or {},
+        )
+
+    def close(self) -> None:
+        """Ask the engine to exit, then make sure that it has."""
+        if self.spawned.poll() is None:
+            with contextlib.suppress(OSError, SwitchmarkError):
+                self.spawned.write_line("stop")
+        self.spawned.terminate(grace_s=1.0)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "interval":
+                self.intervals.append(
+                    Interval(
+                        index=event["index"],
+                        t_ns=event["t_ns"],
+                        duration_ns=event["duration_ns"],
+                        counters={
+                            key: value
+                            for key, value in event.items()
+                            if isinstance(value, int) and key not in _NOT_COUNTERS
+                        },
+                    )
+                )
+            case "result":
+                self.result = event
+            case _:
+                pass
+
+    def _wait_event(self, name: str, timeout_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                event = self._next_event(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                raise TrialFailed(
+                    self._say(f"gave no '{name}' event within {timeout_s:.1f} s")
+                ) from None
+            if event["event"] == name:
+                return event
+            self._take(event)
+
+    def _next_event(self, timeout_s: float) -> dict[str, Any]:
+        line = self.spawned.read_line(timeout_s)
+        if line is None:
+            code = self.spawned.terminate(grace_s=0.5)
+            raise TrialFailed(self._say(f"ended with exit code {code}"))
+        try:
+            event: dict[str, Any] = json.loads(line)
+            version, name = event["v"], event["event"]
+        except (ValueError, KeyError, TypeError):
+            raise TrialFailed(self._say(f"printed a line that is no event: {line[:200]}")) from None
+        if version != PROTOCOL_VERSION:
+            raise TrialFailed(
+                self._say(
+                    f"speaks protocol {version}, the bench {PROTOCOL_VERSION}: install both "
+                    "from the same checkout"
+                )
+            )
+        if name == "error":
+            raise TrialFailed(self._say(str(event.get("message", ""))))
+        return event
+
+    def _say(self, what: str) -> str:
+        tail = self.spawned.stderr_tail().strip().splitlines()
+        last = f": {tail[-1]}" if tail else ""
+        return f"{self.role} in {self.node} {what}{last}"

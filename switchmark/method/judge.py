@@ -1,0 +1,188 @@
+"""What limited a number, and how far it can be trusted: conclusions from measured evidence only.
+
+The order of the questions matters: a load that was met limits nothing; frames lost in the
+receiver's own socket are the receiver's fault; a figure close to what the bare wire gives
+says more about the traffic applications than about the switch; only what is left is the
+switch's. Every conclusion carries the figures it rests on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from switchmark.campaign.model import Trial
+from switchmark.results.marks import explain, marks_are_valid
+from switchmark.results.record import Latency, Limit, Placement, Throughput, Verdict, Verification
+
+What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
+
+CEILING_SHARE = 0.90  # within 10 % of the bare wire: the applications, not the switch
+LOAD_MET_SHARE = 0.995  # forwarded / intended from which a paced load counts as met
+BACKPRESSURE_SHARE = 0.05  # transmit calls refused, from which the port pushed back
+RECEIVER_BUSY_SHARE = 0.05  # fewer idle receive polls than this: the receiver never waited
+UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
+MIN_KEPT_SAMPLES = 5
+LOSS_WORTH_NAMING = 0.001
+CPU_WAIT_SHARE = 0.10
+DISTURBED_CORES = 0.10  # used by others meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The same trial over the bare wire (`direct`); None where it was not run."""
+
+    forwarded_pps: float | None = None
+    rtt_median_ns: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the trial found; one of the two."""
+
+    throughput: Throughput | None = None
+    latency: Latency | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen in one trial, over the kept window unless the name says otherwise."""
+
+    sender: dict[str, int]  # summed counters of all senders (or clients)
+    receiver: dict[str, int]  # summed counters of all receivers
+    baseline: Baseline
+    kept_samples: int
+    on_schedule: bool  # every paced sender kept its schedule
+    in_kernel: bool  # the switch runs in its callers' context, without a process of its own
+    cpu_wait_share: float  # largest share of time an application waited for a core
+    others_cores: float  # used by other programs or guests meanwhile
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the receivers' polls that found nothing: near 0, they never waited."""
+        idle = self.receiver.get("idle_polls", 0)
+        polls = idle + self.receiver.get("useful_polls", 0)
+        return idle / polls if polls else 1.0
+
+    @property
+    def refused_share(self) -> float:
+        """Share of transmit calls that met a full ring: the port pushed back."""
+        polls = self.sender.get("tx_polls", 0)
+        return self.sender.get("ring_full_polls", 0) / polls if polls else 0.0
+
+    @property
+    def socket_drops(self) -> int:
+        """Frames dropped at the receivers' own sockets."""
+        return self.receiver.get("rx_socket_drops", 0)
+
+
+def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
+    """Name what held the figure where it is."""
+    if figures.latency is not None:
+        return _latency_limit(trial, figures.latency, evidence)
+    seen = figures.throughput
+    assert seen is not None, "a trial has a throughput or a latency"
+    if seen.forwarded_pps <= 0:
+        return Limit(what="unknown", evidence=["no frame arrived in the kept window"])
+    notes = _figures(seen, evidence)
+    if seen.intended_pps and seen.forwarded_pps >= LOAD_MET_SHARE * seen.intended_pps:
+        share = seen.forwarded_pps / seen.intended_pps
+        met = f"forwarded {share:.2%} of the intended load: more could have been asked"
+        return Limit(what="rate", evidence=[met, *notes])
+    return Limit(what=_what(trial, seen, evidence), evidence=notes)
+
+
+def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
+    ceiling = evidence.baseline.forwarded_pps
+    offered = max(1, evidence.sender.get("tx_offered", 0))
+    pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
+    downstream_full = pushed_back or seen.loss_ratio >= LOSS_WORTH_NAMING
+    receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
+    if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * offered:
+        return "receiver"
+    if trial.switch == "direct" or (ceiling and seen.forwarded_pps >= CEILING_SHARE * ceiling):
+        return "generator"
+    # An in-kernel switch works inside the sender's own system call, so it shows neither as a
+    # full ring nor as loss: only as the distance from the bare wire.
+    if downstream_full or (evidence.in_kernel and ceiling):
+        return "switch"
+    return "generator" if ceiling else "unknown"
+
+
+def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
+    """A round trip is made of the applications' own part (the floor) and the switch's."""
+    median = seen.percentiles_ns["50"]
+    floor = evidence.baseline.rtt_median_ns
+    notes = [f"median round trip {median / 1e3:.1f} us"]
+    if floor:
+        notes.append(f"the bare wire's median is {floor / 1e3:.1f} us")
+    if evidence.cpu_wait_share > CPU_WAIT_SHARE:
+        notes.append(_waited(evidence))
+        return Limit(what="cpu-shared", evidence=notes)
+    if trial.switch == "direct":
+        return Limit(what="generator", evidence=notes)
+    if floor is None:
+        return Limit(what="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
+    return Limit(what="generator" if floor >= CEILING_SHARE * median else "switch", evidence=notes)
+
+
+def verdict(
+    trial: Trial,
+    bound: Limit,
+    figures: Figures,
+    evidence: Evidence,
+    placement: Placement,
+    verification: Verification,
+    *,
+    mixed_connect_modes: bool,
+) -> Verdict:
+    """Collect the marks; a result is valid unless a mark says the figure itself is wrong."""
+    switched = trial.switch != "direct"
+    baseline = evidence.baseline
+    seen = figures.throughput
+    flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
+    checks = {
+        "oversubscribed": placement.oversubscribed,
+        "generator-bound": switched and bound.what == "generator",
+        "receiver-bound": switched and bound.what == "receiver",
+        "unstable": seen is not None
+        and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
+        "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
+        "disturbed": evidence.others_cores > DISTURBED_CORES,
+        "schedule-missed": not evidence.on_schedule,
+        "lossy-receiver-socket": evidence.socket_drops > 0,
+        "flooding": flooded,
+        "unverified": not verification.passed and not flooded,
+        "no-baseline": switched
+        and baseline.forwarded_pps is None
+        and baseline.rtt_median_ns is None,
+        "mixed-connect-modes": switched and mixed_connect_modes,
+        "corrupt-frames": seen is not None and any(pair.corrupt for pair in seen.pairs),
+        "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
+    }
+    marks = [mark for mark, holds in checks.items() if holds]
+    return Verdict(
+        valid=marks_are_valid(marks),
+        marks=marks,
+        explanations=[explain(mark) for mark in marks],
+    )
+
+
+def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
+    notes = [
+        f"{evidence.refused_share:.0%} of transmit calls met a full ring",
+        f"{evidence.idle_share:.0%} of the receiver's polls found nothing",
+        f"{seen.loss_ratio:.2%} of offered frames were lost",
+    ]
+    if evidence.baseline.forwarded_pps:
+        share = seen.forwarded_pps / evidence.baseline.forwarded_pps
+        notes.append(f"{share:.0%} of what the bare wire carries here")
+    if evidence.socket_drops:
+        notes.append(f"{evidence.socket_drops} frames were dropped at the receiver's own socket")
+    if evidence.cpu_wait_share > CPU_WAIT_SHARE:
+        notes.append(_waited(evidence))
+    return notes
+
+
+def _waited(evidence: Evidence) -> str:
+    return f"an application waited for a core {evidence.cpu_wait_share:.0%} of the time"

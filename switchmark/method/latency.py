@@ -1,0 +1,81 @@
+"""Round-trip time: a client sends paced requests, a server echoes them.
+
+Two runs on one deployment: a warm-up whose samples are thrown away whole, then the
+measurement, of which every sample counts. Times are given from the actual send time and
+from the *intended* one, so that a client that fell behind cannot hide it (coordinated
+omission).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switchmark.campaign.model import Trial, TrimPolicy
+from switchmark.errors import TrialFailed
+from switchmark.method.engine import EngineProcess
+from switchmark.method.seen import Seen
+from switchmark.method.throughput import Tick, run_traffic
+from switchmark.method.trim import totals
+from switchmark.method.verification import PairEnds
+from switchmark.results.histogram import merge_histograms, percentiles_ns
+from switchmark.results.record import Latency, Trim
+
+
+def warm_up(pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> None:
+    """Run the requests for the policy's warm-up time and forget what was seen."""
+    if policy.warm_up_s > 0:
+        run_traffic([pair.a for pair in pairs], [pair.b for pair in pairs], policy.warm_up_s, tick)
+
+
+def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
+    """Run one latency trial on applications that are ready, verified and warmed up."""
+    clients = [pair.a for pair in pairs]
+    servers = [pair.b for pair in pairs]
+    run_traffic(clients, servers, trial.duration_s, tick)
+    samples = [s for client in clients for s in client.intervals]
+    ended_ns = max(s.t_ns for s in samples) if samples else 0
+    started_ns = min(client.started_ns or 0 for client in clients)
+    return Seen(
+        latency=_merge(clients),
+        trim=Trim(
+            policy=f"separate warm-up run of {policy.warm_up_s:g} s, its samples left out; "
+            "every later sample kept",
+            kept_from_ns=started_ns,
+            kept_to_ns=ended_ns,
+            samples_kept=len(samples),
+            samples_dropped=0,
+        ),
+        source_counters=totals(samples),
+        sink_counters={},
+        on_schedule=all(
+            bool(((client.result or {}).get("pacing") or {"on_schedule": True})["on_schedule"])
+            for client in clients
+        ),
+    )
+
+
+def _merge(clients: Sequence[EngineProcess]) -> Latency:
+    results = [client.result or {} for client in clients]
+    actual = merge_histograms(result["latency"]["from_actual"] for result in results)
+    intended = merge_histograms(result["latency"]["from_intended"] for result in results)
+    if not actual.get_total_count():
+        raise TrialFailed("no request was answered: there is no latency to report")
+    reported = [result["latency"] for result in results]
+    unanswered = sum(
+        result["totals"]["tx_offered"] - (result.get("loss") or {}).get("received_unique", 0)
+        for result in results
+    )
+    count = sum(one["count"] for one in reported)
+    return Latency(
+        kind="rtt",
+        count=count,
+        min_ns=min(one["min_ns"] for one in reported if one["count"]),
+        mean_ns=sum(one["mean_ns"] * one["count"] for one in reported) / count,
+        stdev_ns=float(actual.get_stddev()),
+        max_ns=max(one["max_ns"] for one in reported if one["count"]),
+        percentiles_ns=percentiles_ns(actual),
+        intended_percentiles_ns=percentiles_ns(intended),
+        histogram=actual.encode().decode(),
+        intended_histogram=intended.encode().decode(),
+        lost=max(0, unanswered),
+    )

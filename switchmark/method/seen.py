@@ -1,0 +1,19 @@
+"""What a method hands back: its figure and what the figure was made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switchmark.results.record import Latency, Throughput, Trim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One trial as measured. Exactly one of `throughput` and `latency` is there."""
+
+    throughput: Throughput | None = None
+    latency: Latency | None = None
+    trim: Trim
+    source_counters: dict[str, int]  # summed over senders (or clients), kept window
+    sink_counters: dict[str, int]  # summed over receivers, kept window; empty for latency
+    on_schedule: bool  # every paced source kept its schedule

@@ -1,0 +1,136 @@
+"""Throughput: the load that arrives when a sender offers a set rate, or all it can.
+
+Receivers run before senders start and after they end, so that no frame in flight is called
+lost. Intended, offered and forwarded load are three numbers; the forwarded one is counted
+at the receiver over the kept window, each sample divided by its true length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from switchmark.campaign.model import Trial, TrimPolicy
+from switchmark.method.engine import EngineProcess
+from switchmark.method.seen import Seen
+from switchmark.method.trim import describe, kept_intervals, rate_per_s, totals, window_ns
+from switchmark.method.verification import PairEnds
+from switchmark.results.record import Interval, PairLoads, Throughput
+
+RESULT_GRACE_S = 5.0
+L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
+_PUMP_S = 0.05
+
+Tick = Callable[[], None]  # called many times a second while traffic runs; raises to end it
+
+
+def run_traffic(
+    sources: Sequence[EngineProcess],
+    sinks: Sequence[EngineProcess],
+    duration_s: float,
+    tick: Tick,
+) -> None:
+    """Start every sink, then every source; wait for the sources to end, then stop the sinks."""
+    for sink in sinks:
+        sink.start(duration=0)
+    for source in sources:
+        source.start(duration=duration_s)
+    waiting = list(sources)
+    polls_left = math.ceil((duration_s + RESULT_GRACE_S) / _PUMP_S)
+    while waiting and polls_left > 0:
+        waiting[0].pump(_PUMP_S)
+        for engine in [*waiting[1:], *sinks]:
+            engine.pump(0)
+        waiting = [source for source in waiting if source.result is None]
+        polls_left -= 1
+        tick()
+    for source in waiting:
+        source.wait_result(0)
+    for sink in sinks:
+        sink.request_stop()
+    for sink in sinks:
+        sink.wait_result(RESULT_GRACE_S)
+
+
+def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
+    """Run one throughput trial on applications that are ready and verified."""
+    senders = [pair.a for pair in pairs]
+    receivers = [pair.b for pair in pairs]
+    run_traffic(senders, receivers, trial.duration_s, tick)
+    window = common_window(senders, policy)
+    loads = [_pair_loads(trial, pair, window) for pair in pairs]
+    samples = [s for pair in pairs for s in pair.b.intervals]
+    return Seen(
+        throughput=_sum(trial, pairs, loads, window),
+        trim=describe(policy, window, samples),
+        source_counters=totals(_kept(senders, window)),
+        sink_counters=totals(_kept(receivers, window)),
+        on_schedule=all(_kept_schedule(sender) for sender in senders),
+    )
+
+
+def common_window(sources: Sequence[EngineProcess], policy: TrimPolicy) -> tuple[int, int]:
+    """The part of the trial in which every source was sending, trimmed by the policy."""
+    started = max(source.started_ns or 0 for source in sources)
+    ended = min(
+        (source.started_ns or 0) + (source.result or {})["duration_ns"] for source in sources
+    )
+    return window_ns(policy, started, ended)
+
+
+def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Interval]:
+    return [s for engine in engines for s in kept_intervals(engine.intervals, window)]
+
+
+def _kept_schedule(sender: EngineProcess) -> bool:
+    pacing = (sender.result or {}).get("pacing")
+    return pacing is None or bool(pacing["on_schedule"])
+
+
+def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLoads:
+    loss = (pair.b.result or {}).get("loss") or {}
+    offered = (pair.a.result or {})["totals"]["tx_offered"]
+    unique = loss.get("received_unique", 0)
+    return PairLoads(
+        pair=pair.a.pair,
+        intended_pps=float(trial.rate_pps) if trial.rate_pps else None,
+        offered_pps=rate_per_s(kept_intervals(pair.a.intervals, window), "tx_offered"),
+        forwarded_pps=rate_per_s(kept_intervals(pair.b.intervals, window), "rx_frames"),
+        lost_frames=max(0, offered - unique),
+        duplicates=loss.get("duplicates", 0),
+        reordered=loss.get("reordered", 0),
+        corrupt=(pair.b.result or {})["totals"].get("rx_corrupt", 0),
+    )
+
+
+def _sum(
+    trial: Trial, pairs: Sequence[PairEnds], loads: Sequence[PairLoads], window: tuple[int, int]
+) -> Throughput:
+    offered_frames = sum((pair.a.result or {})["totals"]["tx_offered"] for pair in pairs)
+    lost = sum(load.lost_frames or 0 for load in loads)
+    forwarded = sum(load.forwarded_pps for load in loads)
+    bits = trial.packet_size_bytes * 8
+    return Throughput(
+        intended_pps=float(trial.rate_pps * trial.pairs) if trial.rate_pps else None,
+        offered_pps=sum(load.offered_pps for load in loads),
+        forwarded_pps=forwarded,
+        forwarded_l2_bps=forwarded * bits,
+        forwarded_l1_bps=forwarded * (bits + 8 * L1_OVERHEAD_BYTES),
+        forwarded_stdev_pps=_stdev_pps(pairs, window),
+        loss_ratio=lost / offered_frames if offered_frames else 0.0,
+        pairs=list(loads),
+    )
+
+
+def _stdev_pps(pairs: Sequence[PairEnds], window: tuple[int, int]) -> float:
+    """Spread of the forwarded load over time: pairs' variances add, as their samples are
+    independent clocks that cannot be summed sample by sample."""
+    variance = 0.0
+    for pair in pairs:
+        rates = [
+            rate_per_s([sample], "rx_frames") for sample in kept_intervals(pair.b.intervals, window)
+        ]
+        if len(rates) > 1:
+            mean = sum(rates) / len(rates)
+            variance += sum((rate - mean) ** 2 for rate in rates) / (len(rates) - 1)
+    return math.sqrt(variance)

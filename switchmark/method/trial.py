@@ -1,0 +1,203 @@
+"""One trial from description to record: deploy, verify, measure, judge, tear down.
+
+Whatever goes wrong ends in a record that says so; only the user's own interruption passes
+through. The bench's time around the measurement is taken here and kept in the record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
+from switchmark.campaign.notation import to_notation
+from switchmark.environment.base import Environment, NodeSpec
+from switchmark.errors import SwitchmarkError
+from switchmark.method import latency, throughput
+from switchmark.method.cpu import CpuReading, cost
+from switchmark.method.deployment import Deployment, resolve_io
+from switchmark.method.engine import EngineProcess
+from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.method.trim import rate_per_s
+from switchmark.method.verification import PairEnds, verify, wait_reachable
+from switchmark.results.record import Placement, Record, Timing
+from switchmark.scenario.topology import Topology
+from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
+from switchmark.testbed.host import Session
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """A trial with every choice made: what a deployment needs, nothing touched yet."""
+
+    trial: Trial
+    topology: Topology
+    environment: Environment
+    switch: Switch
+    mode: ConnectMode
+    port_kind: PortKind
+    placement: Placement
+    policy: TrimPolicy
+    verify: VerifyPolicy
+    mixed_connect_modes: bool = False
+
+    def pairs(self) -> list[tuple[NodeSpec, NodeSpec]]:
+        """What the environment is asked to make. Made on demand: plans are many, trials run
+        one at a time."""
+        return self.topology.pair_specs(self.port_kind, self.placement.application_cores)
+
+
+@dataclass
+class _Stopwatch:
+    """Where the time of a trial went, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.monotonic)
+    _first: float = field(default_factory=time.monotonic)
+
+    def lap(self, name: str) -> None:
+        now = time.monotonic()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
+
+    def timing(self) -> Timing:
+        whole = time.monotonic() - self._first
+        measure = self.seconds.get("measure", 0.0)
+        return Timing(
+            deploy_s=self.seconds.get("deploy", 0.0),
+            verify_s=self.seconds.get("verify", 0.0),
+            measure_s=measure,
+            teardown_s=self.seconds.get("teardown", 0.0),
+            overhead_s=whole - measure,
+        )
+
+
+def run_trial(
+    session: Session,
+    plan: TrialPlan,
+    *,
+    campaign: str,
+    run_id: str,
+    baseline: Baseline,
+    provenance: dict[str, Any],
+    observe: Callable[[float | None], None],
+) -> Record:
+    """Run one trial and return its record, finished or failed."""
+    watch = _Stopwatch()
+    facts: dict[str, Any] = {
+        "trial_id": plan.trial.id,
+        "trial": plan.trial,
+        "campaign": campaign,
+        "run_id": run_id,
+        "started_at": _now(),
+        "notation": to_notation(plan.trial),
+        "connect_mode": None if plan.trial.switch == "direct" else plan.mode.value,
+        "port_kind": plan.port_kind.value,
+        "io": resolve_io(plan.trial.io, plan.port_kind).value,
+        "placement": plan.placement,
+        "provenance": provenance,
+    }
+    deployment = Deployment(
+        session, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
+    )
+    try:
+        with deployment:
+            watch.lap("deploy")
+            facts |= _measure(deployment, plan, baseline, watch, observe)
+            watch.lap("finish")
+        watch.lap("teardown")
+        facts["status"] = "finished"
+    except (SwitchmarkError, TimeoutError, OSError, ValueError, KeyError) as error:
+        watch.lap("teardown")
+        facts |= {"status": "failed", "message": _one_line(error)}
+        facts["switch_log"] = plan.switch.alive() or ""
+    facts["engines"] = [engine.as_run() for engine in deployment.engines]
+    return Record(**facts, ended_at=_now(), timing=watch.timing())
+
+
+def _measure(
+    deployment: Deployment,
+    plan: TrialPlan,
+    baseline: Baseline,
+    watch: _Stopwatch,
+    observe: Callable[[float | None], None],
+) -> dict[str, Any]:
+    """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
+    switch, trial = plan.switch, plan.trial
+    wait_reachable(deployment.ends, plan.verify.timeout_s)
+    switch.settle()
+    checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
+    before, pids = switch.counters(), switch.process_ids()
+    watch.lap("verify")
+
+    def watched() -> None:
+        deployment.check_alive()
+        observe(_live_pps(deployment.ends))
+
+    if trial.dimension is Dimension.LATENCY:
+        latency.warm_up(deployment.ends, plan.policy, watched)
+    clocks = CpuReading.take(pids)
+    method = throughput.measure if trial.dimension is Dimension.THROUGHPUT else latency.measure
+    seen = method(trial, deployment.ends, plan.policy, watched)
+    results = [engine.result for engine in deployment.engines if engine.result]
+    used = cost(clocks, CpuReading.take(pids), results)
+    watch.lap("measure")
+
+    evidence = Evidence(
+        sender=seen.source_counters,
+        receiver=seen.sink_counters,
+        baseline=baseline,
+        kept_samples=seen.trim.samples_kept,
+        on_schedule=seen.on_schedule,
+        in_kernel=not pids,
+        cpu_wait_share=used.run_delay_share or 0.0,
+        others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
+    )
+    figures = Figures(throughput=seen.throughput, latency=seen.latency)
+    bound = limit(trial, figures, evidence)
+    return {
+        "throughput": seen.throughput,
+        "latency": seen.latency,
+        "trim": seen.trim,
+        "cpu": used,
+        "verification": checked,
+        "limit": bound,
+        "verdict": verdict(
+            trial, bound, figures, evidence, plan.placement, checked,
+            mixed_connect_modes=plan.mixed_connect_modes,
+        ),
+        "switch_details": switch.details(),
+        "switch_counters_before": _plain(before),
+        "switch_counters_after": _plain(switch.counters()),
+    }  # fmt: skip
+
+
+def _live_pps(ends: Sequence[PairEnds]) -> float | None:
+    """What arrives right now, over all pairs: the last sample of each receiving end."""
+    last = [engine.intervals[-1:] for engine in _receiving(ends)]
+    return sum(rate_per_s(samples, "rx_frames") for samples in last) if any(last) else None
+
+
+def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
+    """Receivers, or clients (which receive the answers)."""
+    return [pair.b if pair.b.role == "receiver" else pair.a for pair in ends]
+
+
+def _plain(counters: SwitchCounters) -> dict[str, Any]:
+    """Counters as JSON: port indices become strings there."""
+    return {
+        "ports": {str(index): asdict(port) for index, port in counters.ports.items()},
+        "witness_rx_frames": counters.witness_rx_frames,
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text or type(error).__name__

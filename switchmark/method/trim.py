@@ -1,0 +1,60 @@
+"""Which samples count: the stated policy by which warm-up and cool-down are left out.
+
+Raw samples are always kept in the record; this only says which of them a figure is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from switchmark.campaign.model import TrimPolicy
+from switchmark.results.record import Interval, Trim
+
+
+def window_ns(policy: TrimPolicy, started_ns: int, ended_ns: int) -> tuple[int, int]:
+    """The kept window in CLOCK_MONOTONIC ns.
+
+    A run too short for the policy keeps its middle half: some figure, clearly described, is
+    better than none; the record's `short-window` mark says so.
+    """
+    start = started_ns + round(policy.warm_up_s * 1e9)
+    end = ended_ns - round(policy.cool_down_s * 1e9)
+    if end - start < (ended_ns - started_ns) / 4:
+        quarter = (ended_ns - started_ns) // 4
+        return started_ns + quarter, ended_ns - quarter
+    return start, end
+
+
+def describe(policy: TrimPolicy, window: tuple[int, int], samples: Sequence[Interval]) -> Trim:
+    """The record's account of what was kept, over these samples."""
+    kept = sum(1 for _ in kept_intervals(samples, window))
+    return Trim(
+        policy=f"fixed: first {policy.warm_up_s:g} s and last {policy.cool_down_s:g} s",
+        kept_from_ns=window[0],
+        kept_to_ns=window[1],
+        samples_kept=kept,
+        samples_dropped=len(samples) - kept,
+    )
+
+
+def kept_intervals(samples: Iterable[Interval], window: tuple[int, int]) -> Iterable[Interval]:
+    """Samples that lie wholly inside the window: no partial sample is ever scaled."""
+    return (s for s in samples if s.t_ns - s.duration_ns >= window[0] and s.t_ns <= window[1])
+
+
+def rate_per_s(samples: Iterable[Interval], counter: str) -> float:
+    """Mean rate of a counter: total count over total *true* interval length."""
+    count = duration_ns = 0
+    for sample in samples:
+        count += sample.counters.get(counter, 0)
+        duration_ns += sample.duration_ns
+    return count * 1e9 / duration_ns if duration_ns else 0.0
+
+
+def totals(samples: Iterable[Interval]) -> dict[str, int]:
+    """Sum of every counter."""
+    sums: dict[str, int] = {}
+    for sample in samples:
+        for name, value in sample.counters.items():
+            sums[name] = sums.get(name, 0) + value
+    return sums

@@ -1,0 +1,213 @@
+"""Summary rows as a flat table for other programs: one column a figure, its unit in its name.
+
+`show --format csv|json|parquet` writes it, and `--where` and `--columns` speak its names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from rapidfuzz import process
+
+from switchmark.campaign.model import Published, Trial
+from switchmark.errors import UsageError
+from switchmark.results.histogram import PERCENTILES
+from switchmark.results.statistics import Estimate
+from switchmark.results.summary import SummaryRow, baseline_of, headline
+
+_OPERATORS = ("!=", ">=", "<=", "=", ">", "<")  # longer ones first
+_ESTIMATES: dict[str, tuple[str, str]] = {
+    # column stem: (part of the row, attribute)
+    "forwarded_pps": ("throughput", "forwarded_pps"),
+    "offered_pps": ("throughput", "offered_pps"),
+    "forwarded_l2_bps": ("throughput", "forwarded_l2_bps"),
+    "forwarded_l1_bps": ("throughput", "forwarded_l1_bps"),
+    "loss_ratio": ("throughput", "loss_ratio"),
+    "rtt_mean_ns": ("latency", "mean_ns"),
+    "rtt_p50_ns": ("latency", "p50_ns"),
+    "rtt_p99_ns": ("latency", "p99_ns"),
+}
+_ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
+_ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
+
+
+def flat_rows(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
+    """Every row as plain values: what was asked, done and found. Absent figures are None.
+
+    `<figure>_low` and `_high` bound the 95 % confidence interval of `<figure>_mean`;
+    `rtt_merged_p99_ns` and the like come from the repetitions' merged histogram.
+    """
+    return [_flat(row, rows) for row in rows]
+
+
+def frame(flat: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """The flat rows as a polars frame, lists included."""
+    return pl.DataFrame(list(flat), infer_schema_length=None)
+
+
+def columns() -> list[str]:
+    """The names of all columns, in order."""
+    trial = [name for name in Trial.model_fields if name != "repetition"]
+    estimates = [f"{stem}_{part}" for stem in _ESTIMATES for part in _ESTIMATE_PARTS]
+    merged = [f"{kind}_p{p}_ns" for kind in ("rtt_merged", "rtt_intended") for p in PERCENTILES]
+    return [
+        "contender", *trial, "notation", "connect_mode_used", "port_kind_used", "io_used",
+        "idle_used", "oversubscribed", "repetitions_finished", "repetitions_failed", "valid",
+        "marks", "limited_by", "intended_pps", *estimates, "of_baseline_ratio", *merged,
+        "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
+        "applications_cores_used", "softirq_cores_used", "run_delay_share", "overhead_s",
+        "trial_ids", "failures",
+    ]  # fmt: skip
+
+
+def where(flat: Sequence[dict[str, Any]], conditions: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows that fulfil all conditions, e.g. `switch=ovs-dpdk` or `packet_size_bytes>=512`.
+
+    Raises UsageError for an unknown column or a condition that cannot be read.
+    """
+    kept = list(flat)
+    for condition in conditions:
+        name, operator, wanted = _split(condition)
+        kept = [row for row in kept if _holds(row[name], operator, wanted, condition)]
+    return kept
+
+
+def check_columns(names: Sequence[str]) -> list[str]:
+    """The full names of columns as a user wrote them; raises UsageError for unknown ones."""
+    return [_column(name, "--columns") for name in names]
+
+
+def published_beside(
+    rows: Sequence[SummaryRow], published: Sequence[Published]
+) -> list[tuple[Published, SummaryRow | None, float | None]]:
+    """Each published figure with the measured row it matches and the measured value in its
+    unit: mean forwarded load for pps and bps (L2), median round trip for ns and us."""
+    beside: list[tuple[Published, SummaryRow | None, float | None]] = []
+    for figure in published:
+        matching = [
+            (row, value)
+            for row in rows
+            if not row.is_baseline and figure.matches(row.trial)
+            if (value := _in_unit(row, figure.unit)) is not None
+        ]
+        beside += [(figure, row, value) for row, value in matching] or [(figure, None, None)]
+    return beside
+
+
+def _in_unit(row: SummaryRow, unit: str) -> float | None:
+    if not row.finished:
+        return None
+    if row.throughput is not None and unit in ("pps", "bps"):
+        loads = row.throughput
+        return (loads.forwarded_pps if unit == "pps" else loads.forwarded_l2_bps).mean
+    if row.latency is not None and unit in ("ns", "us"):
+        return row.latency.percentiles_ns["50"] / (1 if unit == "ns" else 1e3)
+    return None
+
+
+def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
+    values: dict[str, Any] = dict.fromkeys(columns())
+    values |= row.trial.model_dump(mode="json", exclude={"repetition"})
+    values |= {
+        "contender": row.contender,
+        "notation": row.notation,
+        "connect_mode_used": row.connect_mode,
+        "port_kind_used": row.port_kind,
+        "io_used": row.io,
+        "idle_used": row.idle,
+        "oversubscribed": row.oversubscribed,
+        "repetitions_finished": row.finished,
+        "repetitions_failed": row.failed,
+        "valid": row.valid,
+        "marks": list(row.marks),
+        "limited_by": list(row.limited_by),
+        "overhead_s": row.overhead_s,
+        "trial_ids": list(row.trial_ids),
+        "failures": list(row.failures),
+    }
+    for stem, (part, attribute) in _ESTIMATES.items():
+        holder = getattr(row, part)
+        if holder is not None:
+            one: Estimate = getattr(holder, attribute)
+            values |= {f"{stem}_{key}": getattr(one, key) for key in _ESTIMATE_PARTS}
+    if row.throughput is not None:
+        values["intended_pps"] = row.throughput.intended_pps
+    if row.latency is not None:
+        values |= _flat_latency(row)
+    if row.cpu is not None:
+        values |= {
+            "switch_cores_used": row.cpu.switch_cores,
+            "applications_cores_used": row.cpu.applications_cores,
+            "softirq_cores_used": row.cpu.softirq_cores,
+            "run_delay_share": row.cpu.run_delay_share,
+        }
+    values["of_baseline_ratio"] = of_baseline(row, rows)
+    return values
+
+
+def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
+    """The row's headline figure over that of the bare wire; None where that is not known."""
+    wire = None if row.is_baseline or not row.finished else baseline_of(row, rows)
+    if wire is None or headline(wire).mean <= 0:
+        return None
+    return headline(row).mean / headline(wire).mean
+
+
+def _flat_latency(row: SummaryRow) -> dict[str, Any]:
+    assert row.latency is not None
+    latency = row.latency
+    values: dict[str, Any] = {
+        "rtt_count": latency.count,
+        "rtt_lost": latency.lost,
+        "rtt_min_ns": latency.min_ns,
+        "rtt_max_ns": latency.max_ns,
+    }
+    for name in PERCENTILES:
+        values[f"rtt_merged_p{name}_ns"] = latency.percentiles_ns[name]
+        values[f"rtt_intended_p{name}_ns"] = latency.intended_percentiles_ns[name]
+    return values
+
+
+def _column(name: str, place: str) -> str:
+    known = columns()
+    for candidate in (name, f"{name}_bytes", f"{name}_pps", f"{name}_s"):
+        if candidate in known:
+            return candidate
+    nearest = process.extractOne(name, known)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    raise UsageError(f"{place}: {name}: no such column{hint} (all: show --columns help)")
+
+
+def _split(condition: str) -> tuple[str, str, str]:
+    found = [(condition.find(op), -len(op), op) for op in _OPERATORS if op in condition]
+    if not found:
+        raise UsageError(f"--where: {condition}: write column=value, e.g. switch=ovs-dpdk")
+    position, _, operator = min(found)
+    name, wanted = condition[:position].strip(), condition[position + len(operator) :].strip()
+    return _column(name, "--where"), operator, wanted
+
+
+def _holds(value: Any, operator: str, wanted: str, condition: str) -> bool:
+    if isinstance(value, list):
+        inside = wanted in value
+        if operator not in ("=", "!="):
+            raise UsageError(f"--where: {condition}: a list is compared with = or != only")
+        return inside == (operator == "=")
+    absent = wanted.lower() in _ABSENT
+    if value is None or (absent and isinstance(value, int | float)):
+        return operator in ("=", "!=") and ((value is None) == absent) == (operator == "=")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if operator not in ("=", "!="):
+            raise UsageError(f"--where: {condition}: text is compared with = or != only")
+        return (text == wanted) == (operator == "=")
+    try:
+        number = float(wanted)
+    except ValueError as error:
+        raise UsageError(f"--where: {condition}: {wanted!r} is not a number") from error
+    return {
+        "=": value == number, "!=": value != number, ">": value > number,
+        "<": value < number, ">=": value >= number, "<=": value <= number,
+    }[operator]  # fmt: skip

@@ -1,0 +1,163 @@
+"""The trust marks a result may carry: what each means and what to do about it.
+
+The one place where these words live: the verdict takes its explanations from here, the
+report and `show` print them, and docs/results.md is tested against this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One reason to read a number with care. `invalidates`: the number must not be used."""
+
+    name: str
+    title: str
+    meaning: str
+    remedy: str
+    invalidates: bool = False
+
+    @property
+    def explanation(self) -> str:
+        """Meaning and remedy as the verdict, the report and `show` print them."""
+        return f"{self.meaning} {self.remedy}"
+
+
+_TABLE = (
+    Mark(
+        "oversubscribed",
+        "More busy programs than cores",
+        "Programs that wanted a core each had to share, so the number includes waiting for a core.",
+        "Use it only to compare switches measured with the same placement; "
+        "for absolute figures use a machine with more cores or fewer pairs.",
+    ),
+    Mark(
+        "generator-bound",
+        "The sender was the limit",
+        "The sender, not the switch, was at its ceiling, so the switch may be faster than shown.",
+        "Read the number as a lower bound; use a faster port kind or I/O, give the sender more "
+        "cores, or use more pairs.",
+    ),
+    Mark(
+        "receiver-bound",
+        "The receiver was the limit",
+        "The switch handed over more frames than the receiver could take, so the loss is the "
+        "receiver's.",
+        "Read the number as a lower bound; give the receiver a core of its own or a faster I/O.",
+    ),
+    Mark(
+        "unstable",
+        "The rate swung during the trial",
+        "The rate in the kept window varied more than the stated bound, so the mean hides a "
+        "moving value.",
+        "Look at the samples of the trial, quieten the machine, measure longer and repeat.",
+    ),
+    Mark(
+        "disturbed",
+        "Other programs were busy",
+        "Programs that have nothing to do with the trial, or other guests of the hypervisor, used "
+        "more than a tenth of a core meanwhile.",
+        "Stop them (the record's cpu section says how much they used), then measure again.",
+    ),
+    Mark(
+        "schedule-missed",
+        "The sender could not keep its schedule",
+        "The sender gave up some of the frames that its schedule asked for, so the offered load "
+        "is below the intended one.",
+        "Compare by offered load, ask for a lower rate, or give the sender a core of its own.",
+    ),
+    Mark(
+        "flooding",
+        "Frames went to ports they were not for",
+        "The switch had not learnt, or forgot, where a station is and copied frames to other "
+        "ports, so the work measured is not forwarding.",
+        "Do not use the number; check the connect mode and the switch's table size and ageing "
+        "time, then measure again.",
+        invalidates=True,
+    ),
+    Mark(
+        "unverified",
+        "The path was not proven before the trial",
+        "The probes sent before the trial did not all arrive where they should, so it is not "
+        "certain what the number measures.",
+        "Do not use the number; read the verification message and the switch's log, then "
+        "measure again.",
+        invalidates=True,
+    ),
+    Mark(
+        "corrupt-frames",
+        "Frames arrived damaged",
+        "Frames arrived whose header, checksum or payload differs from what was sent.",
+        "Do not use the number; look for a fault in the switch, its offloads or the memory.",
+        invalidates=True,
+    ),
+    Mark(
+        "nothing-arrived",
+        "No frame arrived",
+        "Not one frame reached the receiver in the kept window, so there is no rate to report.",
+        "Do not use the number; read the switch's log and counters, then measure again.",
+        invalidates=True,
+    ),
+    Mark(
+        "lossy-receiver-socket",
+        "The receiver's socket dropped frames",
+        "The kernel dropped frames at the receiver's socket after the switch had delivered them, "
+        "so the loss is not the switch's alone.",
+        "Enlarge the socket buffer (net.core.rmem_max), use a faster I/O, or lower the rate.",
+    ),
+    Mark(
+        "short-window",
+        "Too little time was measured",
+        "Too few samples were left after warm-up and cool-down were trimmed for the mean to be "
+        "steady.",
+        "Measure longer: raise the trial's duration.",
+    ),
+    Mark(
+        "no-baseline",
+        "The ceiling of the tools is not known",
+        "No trial without a switch (direct) was measured at the same point and port kind, so "
+        "how far the generator is from its own ceiling is not known.",
+        "Add the switch 'direct' to the campaign.",
+    ),
+    Mark(
+        "mixed-connect-modes",
+        "Switches were compared in different connect modes",
+        "Switches at this point decide in different ways where a frame goes (cross-connect, "
+        "learning, static-MAC), which is not the same work.",
+        "Set one connect_mode for the campaign, or compare only rows of the same mode.",
+    ),
+    Mark(
+        "software-emulated",
+        "A virtual machine ran without hardware support",
+        "A virtual machine ran under software emulation (no KVM), which is many times slower "
+        "than hardware.",
+        "Use the result as proof of function only; measure on a machine with KVM.",
+        invalidates=True,
+    ),
+)
+
+MARKS: dict[str, Mark] = {mark.name: mark for mark in _TABLE}
+
+
+def explain(name: str) -> str:
+    """What a mark means and what to do. Raises ValueError for a mark that is not in the table."""
+    if name not in MARKS:
+        raise ValueError(f"unknown trust mark {name!r}: add it to switchmark/results/marks.py")
+    return MARKS[name].explanation
+
+
+def marks_are_valid(names: Iterable[str]) -> bool:
+    """Whether a number with these marks may be used at all."""
+    return not any(name in MARKS and MARKS[name].invalidates for name in names)
+
+
+def markdown_table() -> str:
+    """The table as docs/results.md holds it."""
+    lines = ["| mark | what it means | what to do | number usable |", "|---|---|---|---|"]
+    for mark in _TABLE:
+        usable = "no" if mark.invalidates else "yes"
+        lines.append(f"| `{mark.name}` | {mark.meaning} | {mark.remedy} | {usable} |")
+    return "\n".join(lines)

@@ -1,0 +1,216 @@
+"""Read a results directory as a table, one row a record, through DuckDB.
+
+DuckDB reads the files in batches of bounded size and takes from each document a stated list
+of places with stated types, leaving the bulky raw samples behind. (Its `read_json` makes a
+vector a column for every file, which is thirty times slower for many small files.) A file
+that cannot be believed is named in `Table.problems` and left out, never skipped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+import duckdb
+import polars as pl
+
+from switchmark.campaign.model import Trial
+from switchmark.errors import SwitchmarkError
+from switchmark.results.histogram import PERCENTILES
+from switchmark.results.store import CorruptResultError, open_run, read_record
+
+FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
+_MEMORY_LIMIT = "400MB"
+_BATCH_BYTES = 16 << 20
+_BATCH_FILES = 8192
+
+TRIAL_COLUMNS = tuple(Trial.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column of the table: where in the document (JSON pointer), and its type."""
+
+    name: str
+    place: str
+    kind: str = "VARCHAR"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The records of a run as a polars frame, and a line for every file that was refused."""
+
+    frame: pl.DataFrame
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Histograms:
+    """The two encoded latency histograms of one trial."""
+
+    trial_id: str
+    actual: str
+    intended: str
+
+
+def read_table(run_directory: Path) -> Table:
+    """All current records of a run, one row each in order of their start."""
+    paths = open_run(run_directory).paths()
+    refused = _refused(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
+    good = [path for path in paths if path not in refused]
+    try:
+        frame = _select(good, _COLUMNS)
+    except duckdb.Error as error:
+        culprits = _refused(good)
+        if not culprits:
+            raise SwitchmarkError(f"{run_directory}: cannot be read: {error}") from error
+        refused |= culprits
+        good = [path for path in good if path not in culprits]
+        frame = _select(good, _COLUMNS)
+    frame, unsound = _split_unsound(frame, good)
+    problems = tuple(line for _, line in sorted((refused | unsound).items()))
+    return Table(frame.sort("started_at", "file"), problems)
+
+
+def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[Histograms]:
+    """The encoded latency histograms of these trials, in no particular order."""
+    run = open_run(run_directory)
+    frame = _select([run.path_of(trial_id) for trial_id in trial_ids], _HISTOGRAM_COLUMNS)
+    for row in frame.iter_rows(named=True):
+        yield Histograms(row["trial_id"], row["histogram"], row["intended_histogram"])
+
+
+def _select(paths: Sequence[Path], columns: Sequence[_Column]) -> pl.DataFrame:
+    """The frame of these files. Raises duckdb.Error for text that is not UTF-8 or a value
+    that is not of its column's type; what is not JSON at all gives a row of nulls."""
+    places = ", ".join(f"'{column.place}'" for column in columns)
+    sql = f"""
+        INSERT INTO records
+        SELECT file, {", ".join(_expression(i, c) for i, c in enumerate(columns, start=1))}
+        FROM (SELECT filename AS file,
+                     json_extract_string(CASE WHEN json_valid(content) THEN content END,
+                                         [{places}]) AS found
+              FROM read_text($paths))
+    """
+    fields = ", ".join(f'"{column.name}" {column.kind}' for column in columns)
+    with _connection() as connection:
+        connection.execute(f"CREATE TEMP TABLE records (file VARCHAR, {fields})")
+        for batch in _batches(paths):
+            connection.execute(sql, {"paths": [str(path) for path in batch]})
+        return pl.DataFrame(connection.table("records").to_arrow_table())
+
+
+def _expression(index: int, column: _Column) -> str:
+    if column.kind.endswith("[]"):
+        return f"CAST(CAST(found[{index}] AS JSON) AS {column.kind})"
+    return f"CAST(found[{index}] AS {column.kind})"
+
+
+def _batches(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Files whose sizes sum to about `_BATCH_BYTES`, so that memory stays bounded."""
+    batch: list[Path] = []
+    size = 0
+    for path in paths:
+        batch.append(path)
+        size += path.stat().st_size
+        if size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(
+        config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
+    )
+
+
+def _refused(paths: Iterable[Path]) -> dict[Path, str]:
+    """Files that are not valid records, with the line that says why."""
+    refused = {}
+    for path in paths:
+        try:
+            read_record(path)
+        except CorruptResultError as error:
+            refused[path] = str(error)
+    return refused
+
+
+def _split_unsound(
+    frame: pl.DataFrame, paths: Sequence[Path]
+) -> tuple[pl.DataFrame, dict[Path, str]]:
+    """Check that every file gave one row with what every record must have."""
+    has_figure = pl.col("forwarded_pps").is_not_null() | pl.col("rtt_mean_ns").is_not_null()
+    concluded = pl.all_horizontal(
+        pl.col("valid", "marks", "limited_by", "oversubscribed").is_not_null()
+    )
+    sound = frame.filter(
+        (pl.col("schema_version") == 1)
+        & pl.all_horizontal(
+            pl.col("trial_id", "status", "started_at", "notation", "switch").is_not_null()
+        )
+        & pl.col("status").is_in(["finished", "failed"])
+        & ((pl.col("status") == "failed") | (has_figure & concluded))
+        & (pl.col("file").str.split("/").list.last() == pl.col("trial_id") + ".json")
+    )
+    read = set(sound["file"].to_list())
+    missing = [path for path in paths if str(path) not in read]
+    reasons = _refused(missing)
+    for path in missing:
+        reasons.setdefault(path, f"{path}: is not one complete record; move the file away")
+    return sound, reasons
+
+
+def _sql_type(annotation: Any) -> str:
+    """The DuckDB type of a field of Trial; everything that is not a number is text."""
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
+    return {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}.get(annotation, "VARCHAR")
+
+
+def _record_columns() -> list[_Column]:
+    plain = ("trial_id", "status", "message", "started_at", "notation")
+    done = ("connect_mode", "port_kind", "io")  # what was done; the trial says what was asked
+    columns = [_Column("schema_version", "/schema_version", "BIGINT")]
+    columns += [_Column(name, f"/{name}") for name in (*plain, *done)]
+    for name, field in Trial.model_fields.items():
+        alias = f"asked_{name}" if name in done else name
+        columns.append(_Column(alias, f"/trial/{name}", _sql_type(field.annotation)))
+    columns += [
+        _Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
+        _Column("idle_used", "/placement/idle"),
+        _Column("limited_by", "/limit/what"),
+        _Column("valid", "/verdict/valid", "BOOLEAN"),
+        _Column("marks", "/verdict/marks", "VARCHAR[]"),
+        _Column("rtt_count", "/latency/count", "BIGINT"),
+        _Column("rtt_lost", "/latency/lost", "BIGINT"),
+    ]
+    numbers = {
+        "throughput": ("intended_pps", "offered_pps", "forwarded_pps", "forwarded_l2_bps",
+                       "forwarded_l1_bps", "forwarded_stdev_pps", "loss_ratio"),
+        "cpu": ("switch_cores_used", "applications_cores_used", "softirq_cores_used",
+                "run_delay_share"),
+        "timing": ("measure_s", "overhead_s"),
+    }  # fmt: skip
+    for part, names in numbers.items():
+        columns += [_Column(name, f"/{part}/{name}", "DOUBLE") for name in names]
+    for name in ("min_ns", "mean_ns", "max_ns"):
+        columns.append(_Column(f"rtt_{name}", f"/latency/{name}", "DOUBLE"))
+    for prefix, part in (("rtt", "percentiles_ns"), ("intended_rtt", "intended_percentiles_ns")):
+        columns += [
+            _Column(f"{prefix}_p{name}_ns", f"/latency/{part}/{name}", "DOUBLE")
+            for name in PERCENTILES
+        ]
+    return columns
+
+
+_COLUMNS = _record_columns()
+_HISTOGRAM_COLUMNS = (
+    _Column("trial_id", "/trial_id"),
+    _Column("histogram", "/latency/histogram"),
+    _Column("intended_histogram", "/latency/intended_histogram"),
+)

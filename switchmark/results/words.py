@@ -1,0 +1,96 @@
+"""Figures as people read them: with a unit, three significant digits, and the interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmark.campaign.model import Dimension
+from switchmark.results.statistics import RESOLUTION, Estimate
+from switchmark.results.summary import SummaryRow
+
+_SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+
+
+def number(value: float) -> str:
+    """Three significant digits without an exponent: 0.0123, 1.23, 12.3, 1230."""
+    if value == 0:
+        return "0"
+    for limit, digits in ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4)):
+        if abs(value) >= limit * 0.9995:
+            return f"{value:.{digits}f}"
+    return f"{value:.2g}"
+
+
+def with_prefix(value: float, unit: str) -> str:
+    """A value with the SI prefix that suits it: `3.52 Mpps`."""
+    for scale, prefix in _SCALES:
+        if abs(value) >= scale * 0.9995 or scale == 1.0:
+            return f"{number(value / scale)} {prefix}{unit}"
+    raise AssertionError("the last scale takes every value")
+
+
+def time_ns(value: float) -> str:
+    """A duration in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 ms`."""
+    if value < 1e3:
+        return f"{number(value)} ns"
+    return f"{number(value / 1e3)} µs" if value < 1e6 else f"{number(value / 1e6)} ms"
+
+
+def percent(ratio: float) -> str:
+    """A share as a percentage; a tiny one never reads as zero."""
+    if ratio == 0:
+        return "0 %"
+    if abs(ratio) < 0.0001:
+        return "< 0.01 %"
+    return f"{ratio * 100:.2f} %" if abs(ratio) < 0.1 else f"{ratio * 100:.0f} %"
+
+
+def plus_minus(value: Estimate, scale: float) -> str:
+    """Half the width of the confidence interval in units of `scale`, or a dash."""
+    if value.low is None:
+        return "-"
+    if value.mean - value.low < RESOLUTION / 2 * abs(value.mean):
+        return "<0.1 %"
+    return f"±{number((value.mean - value.low) / scale)}"
+
+
+def interval(value: Estimate, scale: float, unit: str) -> str:
+    """`95 % CI 3.45 to 3.59 Mpps, n = 5`, or why there is none."""
+    if value.low is None or value.high is None:
+        return value.note
+    low, high = number(value.low / scale), number(value.high / scale)
+    return f"95 % CI {low} to {high} {unit}, n = {value.count}"
+
+
+def rate(rate_pps: int | None) -> str:
+    """The intended rate of a pair."""
+    return "max" if rate_pps is None else with_prefix(rate_pps, "pps")
+
+
+_FIELD_WORDS: dict[str, Any] = {
+    "packet_size_bytes": lambda value: f"{value} B",
+    "pairs": lambda value: f"{value} pair{'' if value == 1 else 's'}",
+    "rate_pps": lambda value: f"rate {rate(value)}",
+    "burst": lambda value: f"burst {value}",
+    "duration_s": lambda value: f"{value:g} s",
+    "interval_s": lambda value: f"samples of {value:g} s",
+    "touch": lambda value: "payload touched" if value else "payload untouched",
+}
+
+
+def field(name: str, value: Any) -> str:
+    """One field of a trial in words."""
+    words = _FIELD_WORDS.get(name)
+    return str(words(value)) if words else f"{name.replace('_', ' ')} {value}"
+
+
+def varying_fields(rows: list[SummaryRow]) -> list[str]:
+    """The fields of the workload in which these rows differ, besides the size."""
+    names = [name for name, _ in rows[0].point] if rows else []
+    skip = {"dimension", "packet_size_bytes"}
+    return [n for n in names if n not in skip and len({dict(row.point)[n] for row in rows}) > 1]
+
+
+def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
+    """The finished rows that measured this."""
+    return [row for row in rows if row.trial.dimension is dimension and row.finished]

@@ -1,0 +1,234 @@
+"""`basicfwd`: DPDK port-to-port forwarding, the least a polling switch can do.
+
+Our own engine in its `forwarder` role, one process a pair, moves every frame of a
+vhost-user port to the other port of the pair. Pairs are dealt out over the cores in turn;
+where pairs share a core each process yields it when it finds no frame.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from switchmark.environment.engine_binary import engine_version, find_engine
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    Probe,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.ports import check_request, how_it_ended, require, socket_of
+from switchmark.switch.private import Footprint, check_socket_path
+from switchmark.switch.tools import hugepage_bytes_free, hugepage_bytes_total
+from switchmark.testbed.host import Session, Spawned
+
+MEMORY_MB = 128  # of hugepages, for each process
+INTERVAL_S = 0.1  # how old a counter may be; ten short writes a second cost nothing
+POLL_S = 0.005
+ETHERNET_AND_FCS_BYTES = 18
+
+
+class _Pair:
+    """One forwarder process; a thread adds up what it reports."""
+
+    def __init__(self, process: Spawned, sockets: tuple[str, str]) -> None:
+        self.process = process
+        self.sockets = sockets
+        self.ready: dict[str, Any] = {}
+        self.up = False
+        self.counted_until_ns = 0
+        self.totals = [dict.fromkeys(("rx_frames", "tx_offered", "tx_dropped"), 0) for _ in "AB"]
+        self._lock = threading.Lock()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                line = self.process.read_line(timeout_s=1.0)
+            except TimeoutError:
+                continue
+            if line is None:
+                return
+            self._take(json.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "ready":
+            self.ready = event
+        elif event["event"] == "interval":
+            with self._lock:
+                self.up = all(port["up"] for port in event["ports"])
+                for total, port in zip(self.totals, event["ports"], strict=True):
+                    for key in total:
+                        total[key] += port[key]
+                self.counted_until_ns = event["t_ns"]
+
+    def counters(self) -> list[PortCounters]:
+        """Both ports so far."""
+        with self._lock:
+            return [
+                PortCounters(t["rx_frames"], t["tx_offered"], 0, t["tx_dropped"])
+                for t in self.totals
+            ]
+
+    def last_words(self) -> str:
+        """How the process ended and the end of its standard error, on one line."""
+        said = " / ".join(self.process.stderr_tail().strip().splitlines()[-3:])
+        ending = how_it_ended(self.process.poll())
+        return f"forwarder (pid {self.process.pid}) {ending}: {said or 'it said nothing'}"
+
+
+class BasicForwarder:
+    """The engine as a port-to-port forwarder."""
+
+    name = "basicfwd"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER,),
+        connect_modes=(ConnectMode.CROSS_CONNECT,),
+        polling=True,
+        multi_core=True,
+        needs_hugepages=True,
+        description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
+    )
+
+    def __init__(self) -> None:
+        self._footprint: Footprint | None = None
+        self._pairs: list[_Pair] = []
+
+    def probe(self) -> Probe:
+        """Available where the engine is built, with hugepages reserved."""
+        try:
+            engine = find_engine()
+        except UnavailableError as error:
+            reason, _, remedy = str(error).partition("; ")
+            return Probe(False, reason=reason, remedy=remedy or "set SWITCHMARK_TRAFFIC")
+        version = engine_version(engine)
+        if version is None:
+            return Probe(False, reason=f"{engine} does not run", remedy="build the engine again")
+        if hugepage_bytes_total() == 0:
+            return Probe(
+                False,
+                reason="no hugepages are reserved",
+                remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+            )
+        return Probe(True, version=version)
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Start one forwarder a pair; each waits for its peers by itself."""
+        require(self.name, self.probe())
+        check_request(self.name, self.capabilities, ports, mode)
+        pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
+        self._check_memory(len(pairs))
+        self._idle = "poll" if len(pairs) <= len(cores) else "yield"
+        self._cores = tuple(cores)
+        self._footprint = Footprint(session)
+        try:
+            folder = self._footprint.folder("basicfwd")
+            for k, pair in enumerate(pairs):
+                core = cores[k % len(cores)]
+                process = self._footprint.spawn(
+                    self._arguments(session, k, pair, core),
+                    cores=[core],
+                    env={"RUNTIME_DIRECTORY": str(folder)},
+                )
+                self._pairs.append(_Pair(process, (socket_of(pair[0]), socket_of(pair[1]))))
+        except BaseException:
+            self.stop()
+            raise
+
+    def _check_memory(self, pairs: int) -> None:
+        need, free = pairs * MEMORY_MB, hugepage_bytes_free() >> 20
+        if free < need:
+            raise UnavailableError(
+                f"{self.name}: needs {need} MiB of hugepages, {free} MiB are free; "
+                "end other DPDK programs or raise nr_hugepages "
+                "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
+            )
+
+    def _arguments(
+        self, session: Session, k: int, pair: tuple[SwitchPort, SwitchPort], core: int
+    ) -> list[str]:
+        frame_bytes = max(port.mtu_bytes for port in pair) + ETHERNET_AND_FCS_BYTES
+        ports = []
+        for port in pair:
+            ports += ["--port", f"dpdk:vhost={check_socket_path(socket_of(port))},client"]
+        return [
+            *(str(find_engine()), "forwarder", *ports),
+            *("--start", "now", "--core", str(core), "--idle", self._idle),
+            *("--interval", str(INTERVAL_S), "--frame-size", str(frame_bytes)),
+            *("--dpdk-memory-mb", str(MEMORY_MB)),
+            *("--eal", f"--file-prefix=sm{session.id}f{k}"),
+        ]
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Wait until every forwarder has reported that both its ports have their peers."""
+        deadline = time.monotonic() + timeout_s
+        while waiting := [pair for pair in self._pairs if not pair.up]:
+            if (words := self.alive()) is not None:
+                raise TrialFailed(f"{self.name}: {words}")
+            if time.monotonic() > deadline:
+                sockets = ", ".join(socket for pair in waiting for socket in pair.sockets)
+                raise TrialFailed(
+                    f"{self.name}: no peer on one of {sockets} after {timeout_s:g} s; "
+                    "is the application behind it running?"
+                )
+            time.sleep(POLL_S)
+
+    def settle(self) -> None:
+        """It learns nothing."""
+
+    def counters(self) -> SwitchCounters:
+        """All frames up to the moment of the call: waits for the next report of each process.
+
+        Raises `TrialFailed` when a process no longer reports."""
+        now_ns = time.monotonic_ns()
+        deadline = time.monotonic() + 20 * INTERVAL_S
+        while any(pair.ready and pair.counted_until_ns < now_ns for pair in self._pairs):
+            if time.monotonic() > deadline or self.alive() is not None:
+                words = self.alive() or "a forwarder no longer reports"
+                raise TrialFailed(f"{self.name}: {words}")
+            time.sleep(POLL_S)
+        ports = {}
+        for k, pair in enumerate(self._pairs):
+            ports[2 * k], ports[2 * k + 1] = pair.counters()
+        return SwitchCounters(ports)
+
+    def alive(self) -> str | None:
+        """None while every forwarder runs."""
+        if self._footprint is None:
+            return "not started"
+        ended = [pair.last_words() for pair in self._pairs if pair.process.poll() is not None]
+        return ended[0] if ended else None
+
+    def process_ids(self) -> Sequence[int]:
+        """All forwarders."""
+        return tuple(pair.process.pid for pair in self._pairs)
+
+    def details(self) -> dict[str, str]:
+        """Versions and placement."""
+        ready: dict[str, Any] = self._pairs[0].ready if self._pairs else {}
+        return {
+            "version": str(self.probe().version),
+            "dpdk_version": str(ready.get("dpdk_version", "unknown")),
+            "datapath": "DPDK vhost-user, one process a pair",
+            "connect_mode": ConnectMode.CROSS_CONNECT.value,
+            "cores": ",".join(map(str, self._cores)),
+            "idle": self._idle,
+            "hugepages_mb": str(MEMORY_MB * len(self._pairs)),
+        }
+
+    def stop(self) -> None:
+        """End every forwarder."""
+        if self._footprint is not None:
+            self._footprint.undo()
+            self._footprint = None
+        self._pairs.clear()

@@ -1,0 +1,70 @@
+"""`direct`: no switch at all, the wire itself.
+
+The environment joins each pair by one wire (`create_wire`). What a pair reaches here is
+the ceiling of the engine on this machine and port kind, from which headroom is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortKind,
+    Probe,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.ports import check_request
+from switchmark.switch.tools import kernel_release
+from switchmark.testbed.host import Session
+
+
+class Direct:
+    """The wire between the two ends of each pair."""
+
+    name = "direct"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER, PortKind.VETH),
+        connect_modes=(ConnectMode.CROSS_CONNECT,),
+        polling=False,
+        in_kernel=True,
+        description="no switch: the two ends of a pair share one wire (the baseline)",
+    )
+
+    def probe(self) -> Probe:
+        """Always there; the version is that of the kernel, whose veth may be the wire."""
+        return Probe(True, version=f"wire (Linux {kernel_release()})")
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Nothing to start; only refuse what a wire cannot be."""
+        del session, cores
+        check_request(self.name, self.capabilities, ports, mode)
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """A wire is up as soon as the environment has made it."""
+
+    def settle(self) -> None:
+        """A wire learns nothing."""
+
+    def counters(self) -> SwitchCounters:
+        """A wire counts nothing."""
+        return SwitchCounters()
+
+    def alive(self) -> str | None:
+        """A wire does not die."""
+        return None
+
+    def process_ids(self) -> Sequence[int]:
+        """None."""
+        return ()
+
+    def details(self) -> dict[str, str]:
+        """What stands in a record."""
+        return {"version": str(self.probe().version), "datapath": "none: a wire for each pair"}
+
+    def stop(self) -> None:
+        """Nothing to undo; the environment owns the wire."""

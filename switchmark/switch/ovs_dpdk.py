@@ -1,0 +1,119 @@
+"""`ovs-dpdk`: Open vSwitch's userspace datapath with DPDK, vhost-user ports as client.
+
+One polling thread (PMD) sits on each core it is given and on no other; all other threads
+of the daemon are kept off those cores. DPDK keeps its memory without files
+(`--in-memory`), so nothing stays in hugetlbfs however the daemon ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switchmark.errors import UnavailableError
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
+from switchmark.switch.ovs import OvsSwitch
+from switchmark.switch.ovs_instance import option
+from switchmark.switch.ports import socket_of
+from switchmark.switch.private import check_socket_path
+from switchmark.switch.tools import (
+    hugepage_bytes_free,
+    hugepage_bytes_total,
+    memory_nodes,
+    online_cores,
+)
+
+# Room for the pool of 65,536 buffers that Open vSwitch settles for at this size.
+MEMORY_MB = 256
+JUMBO_MEMORY_MB = 512
+EAL_OPTIONS = "--no-pci --in-memory --no-telemetry"
+STANDARD_MTU_BYTES = 1500
+
+
+class OvsDpdk(OvsSwitch):
+    """Open vSwitch with DPDK."""
+
+    name = "ovs-dpdk"
+    datapath = "netdev"
+    setting = "SWITCHMARK_OVS_DPDK_VSWITCHD"
+    programs = ("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "ovs-vswitchd")
+    package = "openvswitch-switch-dpdk"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER,),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=True,
+        multi_core=True,
+        needs_hugepages=True,
+        description="Open vSwitch, userspace datapath with DPDK, vhost-user",
+    )
+
+    def probe_datapath(self, version: str) -> Probe:
+        """The daemon must be built with DPDK, and hugepages be reserved."""
+        if "DPDK" not in version:
+            return Probe(
+                False,
+                reason=f"{self.program()} is built without DPDK ({version})",
+                remedy=f"apt install {self.package}, or set {self.setting}",
+            )
+        if hugepage_bytes_total() == 0:
+            return Probe(
+                False,
+                reason="no hugepages are reserved",
+                remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+            )
+        return Probe(True, version=version)
+
+    def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
+        """Every core that is not a PMD's; all of them where none is left."""
+        others = [core for core in online_cores() if core not in cores]
+        return others or online_cores()
+
+    def before_launch(self) -> None:
+        """A shortage of hugepages is told here, where it can be said in one line."""
+        need = self._memory_mb * memory_nodes() << 20
+        free = hugepage_bytes_free()
+        if free < need:
+            raise UnavailableError(
+                f"{self.name}: needs {need >> 20} MiB of hugepages, {free >> 20} MiB are free; "
+                "end other DPDK programs or raise nr_hugepages "
+                "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
+            )
+
+    def settings(self) -> dict[str, str]:
+        """The daemon's settings, defaults that matter for the numbers included."""
+        jumbo = any(port.mtu_bytes > STANDARD_MTU_BYTES for port in self._ports)
+        self._memory_mb = JUMBO_MEMORY_MB if jumbo else MEMORY_MB
+        memory = ",".join([str(self._memory_mb)] * memory_nodes())
+        return {
+            "dpdk-init": "true",
+            "dpdk-extra": f"{EAL_OPTIONS} --file-prefix={self.instance.bridge}",
+            "dpdk-socket-mem": memory,
+            "dpdk-socket-limit": memory,
+            "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
+            "pmd-maxsleep": "0",
+            "emc-insert-inv-prob": "100",
+            "smc-enable": "false",
+            "pmd-auto-lb": "false",
+        }
+
+    def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
+        """A vhost-user client; the application has the socket."""
+        path = check_socket_path(socket_of(port))
+        columns = ["type=dpdkvhostuserclient", option("options:vhost-server-path", path)]
+        if port.mtu_bytes != STANDARD_MTU_BYTES:
+            columns.append(f"mtu_request={port.mtu_bytes}")
+        return f"p{port.index}", columns
+
+    def details(self) -> dict[str, str]:
+        """Also where the threads are, what polls what, and the memory taken."""
+        queues = [
+            " ".join(line.split("pmd usage")[0].split())
+            for line in self.instance.appctl("dpif-netdev/pmd-rxq-show").splitlines()
+            if line.startswith(("pmd thread", "  port:"))
+        ]
+        return super().details() | {
+            "pmd_cores": ",".join(map(str, self._cores)),
+            "other_threads_cores": ",".join(map(str, self.daemon_cores(self._cores))),
+            "rxq_assignment": "; ".join(queues),
+            "n_rxq": "1",
+            "hugepages_mb": str(self._memory_mb * memory_nodes()),
+        }

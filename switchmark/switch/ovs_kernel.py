@@ -1,0 +1,44 @@
+"""`ovs`: Open vSwitch with the kernel datapath (openvswitch.ko).
+
+Each network namespace has its own kernel datapath, so the private namespace keeps ours
+apart from a user's. The daemon only decides on the first frame of a flow; the rest is
+forwarded in the senders' softirq.
+"""
+
+from __future__ import annotations
+
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe
+from switchmark.switch.ovs import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.tools import kernel_has, kernel_release
+
+
+class OvsKernel(OvsSwitch):
+    """Open vSwitch, kernel datapath."""
+
+    name = "ovs"
+    datapath = "system"
+    setting = "SWITCHMARK_OVS_VSWITCHD"
+    programs = PLAIN_PROGRAMS
+    package = "openvswitch-switch"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VETH,),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=False,
+        in_kernel=True,
+        description="Open vSwitch, kernel datapath (openvswitch.ko)",
+    )
+
+    def probe_datapath(self, version: str) -> Probe:
+        """The kernel half must be there or loadable."""
+        if kernel_has("openvswitch", "ovs_dp_process_packet"):
+            return Probe(True, version=f"{version}, Linux {kernel_release()}")
+        return Probe(
+            False,
+            reason=f"Linux {kernel_release()} has no openvswitch.ko",
+            remedy="use a kernel with CONFIG_OPENVSWITCH, or the switch ovs-netdev",
+        )
+
+    def before_launch(self) -> None:
+        """Load the module where it is not built in; it stays, as `apt` would leave it."""
+        self.instance.session.host.run(["modprobe", "-q", "openvswitch"], check=False)
+        super().before_launch()

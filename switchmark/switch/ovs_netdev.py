@@ -1,0 +1,26 @@
+"""`ovs-netdev`: Open vSwitch's userspace datapath without DPDK, its ports reached by AF_PACKET.
+
+The switch daemon's main thread does all forwarding and sleeps when there is nothing to do,
+so it does not poll, and one core is all it can use.
+"""
+
+from __future__ import annotations
+
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.switch.ovs import PLAIN_PROGRAMS, OvsSwitch
+
+
+class OvsNetdev(OvsSwitch):
+    """Open vSwitch, userspace datapath, no DPDK."""
+
+    name = "ovs-netdev"
+    datapath = "netdev"
+    setting = "SWITCHMARK_OVS_VSWITCHD"
+    programs = PLAIN_PROGRAMS
+    package = "openvswitch-switch"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VETH,),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=False,
+        description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",
+    )

@@ -1,0 +1,64 @@
+"""What every switch checks about the ports, the mode and the cores it is handed.
+
+The messages name the switch, the value and the remedy, the same for every switch.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.switch.base import Capabilities, ConnectMode, Probe, SwitchPort
+
+
+def check_request(
+    name: str, capabilities: Capabilities, ports: Sequence[SwitchPort], mode: ConnectMode
+) -> None:
+    """Raise `UsageError` when the switch `name` cannot do what is asked."""
+    if mode not in capabilities.connect_modes:
+        can = ", ".join(capabilities.connect_modes)
+        raise UsageError(f"{name}: connect mode {mode} is not something it can do; it can: {can}")
+    for port in ports:
+        if port.kind not in capabilities.port_kinds:
+            can = ", ".join(capabilities.port_kinds)
+            raise UsageError(f"{name}: port {port.index} is {port.kind}; it takes: {can}")
+    if not ports or len(ports) % 2 or [port.index for port in ports] != list(range(len(ports))):
+        indexes = ", ".join(str(port.index) for port in ports) or "none"
+        raise UsageError(f"{name}: ports come in pairs, numbered from 0 (got: {indexes})")
+    if capabilities.max_ports is not None and len(ports) > capabilities.max_ports:
+        raise UsageError(f"{name}: {len(ports)} ports, it takes at most {capabilities.max_ports}")
+
+
+def require(name: str, probe: Probe) -> None:
+    """Raise `UnavailableError` with the probe's reason and remedy unless it is available."""
+    if not probe.available:
+        raise UnavailableError(f"{name}: {probe.reason}; {probe.remedy}")
+
+
+def device_of(port: SwitchPort) -> str:
+    """The device of a veth or tap port."""
+    if port.device is None:
+        raise UsageError(f"port {port.index}: a {port.kind} port needs the name of its device")
+    return port.device
+
+
+def socket_of(port: SwitchPort) -> str:
+    """The socket path of a vhost-user port."""
+    if port.socket is None:
+        raise UsageError(f"port {port.index}: a {port.kind} port needs the path of its socket")
+    return port.socket
+
+
+def how_it_ended(exit_code: int | None) -> str:
+    """An exit code in words; negative ones are signals."""
+    if exit_code is None:
+        return "still runs"
+    if exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"ended with code {exit_code}"
+
+
+def peer_index(index: int) -> int:
+    """The other end of the same pair: 0 <-> 1, 2 <-> 3, ..."""
+    return index ^ 1

@@ -1,0 +1,165 @@
+"""What a switch makes on the machine for itself alone: a network namespace, a folder, processes.
+
+Each thing is entered in the session's ledger before it is made and struck out after it is
+undone, in reverse order. A namespace of its own keeps a switch apart from the host's
+firewall hooks, from a user's own switch, and from another instance of the same switch
+(every userspace Open vSwitch makes a device of the same name, for example).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.things import Directory, NetworkNamespace
+
+SOCKET_PATH_MAX = 107  # sun_path holds 108 bytes with the closing NUL
+
+QUIET_NAMESPACE = (  # no neighbour discovery noise, no firewall on the measured path
+    "net.ipv6.conf.all.disable_ipv6=1",
+    "net.ipv6.conf.default.disable_ipv6=1",
+    "net.bridge.bridge-nf-call-iptables=0",
+    "net.bridge.bridge-nf-call-ip6tables=0",
+    "net.bridge.bridge-nf-call-arptables=0",
+)
+
+
+def check_socket_path(path: Path | str) -> str:
+    """The path as text, or `UnavailableError` when the kernel could not bind it."""
+    text = str(path)
+    length = len(os.fsencode(text))
+    if length > SOCKET_PATH_MAX:
+        raise UnavailableError(
+            f"socket {text}: {length} bytes, a Unix socket path holds at most "
+            f"{SOCKET_PATH_MAX}; use a shorter run directory"
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounters:
+    """The kernel's counters of one device, from that device's point of view."""
+
+    rx_frames: int
+    tx_frames: int
+    rx_dropped: int
+    tx_dropped: int
+
+
+class Namespace:
+    """A private network namespace and the port devices that live in it for a while."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session = session
+        self.name = name
+        self._adopted: list[str] = []
+
+    def make(self) -> None:
+        """Create it, silent: no IPv6, no netfilter hooks on bridged frames."""
+        self.session.host.run(["ip", "netns", "add", self.name])
+        # -e: the bridge keys exist only where br_netfilter is there.
+        self.session.host.run(
+            ["ip", "netns", "exec", self.name, "sysctl", "-q", "-e", "-w", *QUIET_NAMESPACE]
+        )
+
+    def hand_back(self) -> None:
+        """Return the devices that still exist to where they came from. Idempotent."""
+        if self._adopted:
+            home = os.getpid()  # the bench itself lives where the devices came from
+            lines = [f"link set dev {device} netns {home}" for device in self._adopted]
+            self.batch("ip", lines, force=True)
+            self._adopted.clear()
+
+    def adopt(self, devices: Sequence[str]) -> None:
+        """Move devices here from the root namespace and set them up."""
+        for device in devices:
+            moved = self.session.host.run(
+                ["ip", "link", "set", "dev", device, "netns", self.name], check=False
+            )
+            if moved.exit_code != 0:
+                reason = moved.stderr.strip().splitlines()[-1:] or ["ip gave no reason"]
+                raise UnavailableError(
+                    f"port device {device}: cannot be given to the switch ({reason[0]}); "
+                    "make the node that owns it first, and give each device to one switch only"
+                )
+            self._adopted.append(device)
+        self.batch("ip", [f"link set dev {device} up" for device in devices])
+
+    def batch(self, tool: str, lines: Sequence[str], *, force: bool = False) -> None:
+        """Run lines of `ip`, `bridge` or `tc` inside, in one process."""
+        args = [tool, "-n", self.name, *(["-force"] if force else []), "-batch", "-"]
+        self.session.host.run(args, input_text="\n".join(lines) + "\n", check=not force)
+
+    def query(self, tool: str, *args: str) -> list[dict[str, Any]]:
+        """What `ip`, `bridge` or `tc` answers in JSON; an empty list on failure."""
+        answer = self.session.host.run([tool, "-n", self.name, "-j", *args], check=False)
+        if answer.exit_code != 0 or not answer.stdout.strip():
+            return []
+        return [entry for entry in json.loads(answer.stdout) if entry]
+
+    def link_counters(self) -> dict[str, LinkCounters]:
+        """The kernel's counters of every device in here, by name."""
+        counters = {}
+        for link in self.query("ip", "-s", "link", "show"):
+            rx, tx = link["stats64"]["rx"], link["stats64"]["tx"]
+            counters[str(link["ifname"])] = LinkCounters(
+                rx["packets"], tx["packets"], rx["dropped"], tx["dropped"]
+            )
+        return counters
+
+    def sysctl(self, key: str) -> str:
+        """One kernel setting as it stands inside; `absent` where the kernel has none."""
+        answer = self.session.host.run(
+            ["ip", "netns", "exec", self.name, "sysctl", "-n", "-e", key], check=False
+        )
+        return answer.stdout.strip() or "absent"
+
+
+class Footprint:
+    """Everything one started switch has made, undone in reverse by `undo`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._undo = ExitStack()
+
+    def namespace(self, suffix: str) -> Namespace:
+        """Make a namespace named after the session."""
+        namespace = Namespace(self.session, f"sm{self.session.id}{suffix}")
+        entry = self.session.ledger.record(NetworkNamespace(namespace.name))
+        self._undo.callback(self.session.ledger.undo, entry)
+        self._undo.callback(namespace.hand_back)
+        namespace.make()
+        return namespace
+
+    def folder(self, name: str) -> Path:
+        """Make an empty folder under the session's run directory."""
+        path = self.session.run_dir / name
+        entry = self.session.ledger.record(Directory(str(path)))
+        self._undo.callback(self.session.ledger.undo, entry)
+        path.mkdir(parents=True)
+        return path
+
+    def spawn(
+        self,
+        args: Sequence[str],
+        *,
+        cores: Sequence[int] | None = None,
+        env: Mapping[str, str] | None = None,
+        netns: str | None = None,
+    ) -> Spawned:
+        """Start a process that `undo` ends by its id. The host marks every process it starts
+        with the session, so that it is found again even when we are killed right here."""
+        process = self.session.host.spawn(args, cores=cores, env=env, netns=netns)
+        self._undo.callback(process.terminate)
+        return process
+
+    def undo(self) -> None:
+        """Undo all of it. Idempotent; what fails stays in the ledger."""
+        self._undo.close()

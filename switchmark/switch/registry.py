@@ -1,0 +1,32 @@
+"""Every switch the bench knows, by name. A new switch is one module and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switchmark.errors import UsageError
+from switchmark.switch.base import Switch
+from switchmark.switch.basicfwd import BasicForwarder
+from switchmark.switch.direct import Direct
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.ovs_dpdk import OvsDpdk
+from switchmark.switch.ovs_kernel import OvsKernel
+from switchmark.switch.ovs_netdev import OvsNetdev
+from switchmark.switch.tc_redirect import TcRedirect
+
+SWITCHES: dict[str, Callable[[], Switch]] = {
+    "direct": Direct,
+    "linux-bridge": LinuxBridge,
+    "tc-redirect": TcRedirect,
+    "ovs": OvsKernel,
+    "ovs-netdev": OvsNetdev,
+    "ovs-dpdk": OvsDpdk,
+    "basicfwd": BasicForwarder,
+}
+
+
+def make_switch(name: str) -> Switch:
+    """A switch by its name; raises `UsageError` that lists the known ones."""
+    if name not in SWITCHES:
+        raise UsageError(f"switch {name}: not known; known switches: {', '.join(SWITCHES)}")
+    return SWITCHES[name]()

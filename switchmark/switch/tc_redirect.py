@@ -1,0 +1,72 @@
+"""`tc-redirect`: the kernel's shortest path between two devices, without any switch.
+
+A traffic-control filter at the ingress of each port hands every frame to the other port
+of its pair. It is to the Linux bridge what a patch cable is to a switch: the difference
+between the two is the cost of bridging.
+"""
+
+from __future__ import annotations
+
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe
+from switchmark.switch.in_kernel import InKernelSwitch
+from switchmark.switch.ports import device_of, peer_index
+from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
+
+
+class TcRedirect(InKernelSwitch):
+    """Each port's frames leave through the other port of its pair."""
+
+    name = "tc-redirect"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VETH,),
+        connect_modes=(ConnectMode.CROSS_CONNECT,),
+        polling=False,
+        in_kernel=True,
+        description="tc filters that redirect each port to its peer, in the kernel",
+    )
+
+    def probe(self) -> Probe:
+        """Available where the kernel has the filter and the action it is made of."""
+        if (answer := not_root()) is not None:
+            return answer
+        if which("tc") is None:
+            return Probe(False, reason="program `tc` not found", remedy="apt install iproute2")
+        parts = {"cls_u32": "u32_init", "act_mirred": "tcf_mirred_init"}
+        missing = [module for module, function in parts.items() if not kernel_has(module, function)]
+        if missing:
+            return Probe(
+                False,
+                reason=f"Linux {kernel_release()} has no {' and no '.join(missing)}",
+                remedy="use a kernel with CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED",
+            )
+        return Probe(True, version=f"Linux {kernel_release()}")
+
+    def connect(self) -> None:
+        """Two lines a port: a hook at its ingress, and a filter that takes every frame."""
+        lines = []
+        for port in self.ports:
+            device, peer = device_of(port), device_of(self.ports[peer_index(port.index)])
+            lines.append(f"qdisc add dev {device} clsact")
+            lines.append(
+                f"filter add dev {device} ingress protocol all prio 1 u32 match u32 0 0 "
+                f"action mirred egress redirect dev {peer}"
+            )
+        self.namespace.batch("tc", lines)
+
+    def fault(self) -> str | None:
+        """Whether a port has lost its hook."""
+        hooked = {
+            hook["dev"]
+            for hook in self.namespace.query("tc", "qdisc", "show")
+            if hook["kind"] == "clsact"
+        }
+        lost = [device for device in map(device_of, self.ports) if device not in hooked]
+        return f"{', '.join(lost)} lost its redirect" if lost else None
+
+    def details(self) -> dict[str, str]:
+        """What stands in a record."""
+        return {
+            "version": f"Linux {kernel_release()}",
+            "datapath": "kernel, tc ingress: u32 match all, mirred egress redirect",
+            "connect_mode": self.mode.value,
+        }

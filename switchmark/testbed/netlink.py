@@ -1,0 +1,208 @@
+"""Network namespaces, veth pairs and their settings, through netlink and ioctl.
+
+No `ip` process is started for any of it: a namespace with its plugged port takes some
+milliseconds. What must happen inside a namespace runs in a thread that enters it; the
+namespace of a thread is its own and changes nothing for the rest of the program.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pyroute2 import IPRoute, NetlinkError
+
+from switchmark.testbed import mounts
+
+NETNS_DIR = Path("/run/netns")
+CLONE_NEWNET = 0x40000000
+SIOCETHTOOL = 0x8946
+NUD_PERMANENT = 0x80
+
+# Offloads switched off on every veth end, on both sides. With transmit checksums offloaded,
+# frames cross a veth with half a checksum, which no receiver of raw frames could accept; and
+# with segmentation or receive offload, one frame counted here would be several counted there.
+OFFLOADS_OFF = {
+    "tx-checksumming": 0x17,
+    "tcp-segmentation-offload": 0x1F,
+    "generic-segmentation-offload": 0x24,
+    "generic-receive-offload": 0x2C,
+}
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class VethEnd:
+    """One end of a veth pair: its name, and its namespace (None: the root namespace)."""
+
+    device: str
+    mac: str | None = None  # None: the kernel's choice
+    netns: str | None = None
+
+
+def create_namespace(name: str) -> None:
+    """A new named network namespace with only `lo` (up), IPv6 off."""
+    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    path = NETNS_DIR / name
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
+
+    def unshare_and_name() -> None:
+        if mounts.libc().unshare(CLONE_NEWNET) != 0:
+            mounts.raise_errno(f"network namespace {name}")
+        mounts.bind(f"/proc/self/task/{threading.get_native_id()}/ns/net", path)
+        disable_ipv6("all")
+        disable_ipv6("default")
+        with IPRoute() as netlink:
+            netlink.link("set", index=1, state="up")
+
+    _in_thread(unshare_and_name)
+
+
+def inside(netns: str | None, action: Callable[[], Result]) -> Result:
+    """Run an action in a named namespace (None: here). Raises what the action raises."""
+    if netns is None:
+        return action()
+
+    def enter_and_act() -> Result:
+        fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if mounts.libc().setns(fd, CLONE_NEWNET) != 0:
+                mounts.raise_errno(f"network namespace {netns}")
+        finally:
+            os.close(fd)
+        return action()
+
+    return _in_thread(enter_and_act)
+
+
+def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
+    """A veth pair, each end created where it belongs; both down, offloads not yet set."""
+    target = f"/proc/self/task/{threading.get_native_id()}/ns/net"
+    fd = os.open(NETNS_DIR / b.netns if b.netns else target, os.O_RDONLY | os.O_CLOEXEC)
+    peer = {"ifname": b.device, "net_ns_fd": fd, "mtu": mtu_bytes}
+    if b.mac is not None:
+        peer["address"] = b.mac
+    own = {"ifname": a.device, "mtu": mtu_bytes}
+    if a.mac is not None:
+        own["address"] = a.mac
+
+    def add() -> None:
+        with IPRoute() as netlink:
+            netlink.link("add", kind="veth", peer=peer, **own)
+
+    try:
+        inside(a.netns, add)
+    finally:
+        os.close(fd)
+
+
+def bring_up(
+    end: VethEnd, *, address: str | None = None, neighbour: tuple[str, str] | None = None
+) -> None:
+    """Set IPv6 and offloads off, the IPv4 address and a permanent neighbour, and the link up.
+
+    `address` has a prefix length; `neighbour` is the IP and MAC address of the peer."""
+
+    def configure() -> None:
+        disable_ipv6(end.device)
+        disable_offloads(end.device)
+        with IPRoute() as netlink:
+            index = netlink.link_lookup(ifname=end.device)[0]
+            if address is not None:
+                ip, _, prefix = address.partition("/")
+                netlink.addr("add", index=index, address=ip, prefixlen=int(prefix))
+            netlink.link("set", index=index, state="up")
+            if neighbour is not None:
+                ip, mac = neighbour
+                netlink.neigh("replace", dst=ip, lladdr=mac, ifindex=index, state=NUD_PERMANENT)
+
+    inside(end.netns, configure)
+
+
+def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
+    """Wait until a veth end passes frames: the one that came up before its peer did.
+
+    The kernel notices the carrier in a work queue, and until it has, drops what is sent.
+    Raises OSError."""
+
+    def poll() -> bool:
+        deadline = time.monotonic() + timeout_s
+        with IPRoute() as netlink:
+            while time.monotonic() < deadline:
+                (link,) = netlink.get_links(ifname=end.device)
+                if link.get("operstate") == "UP":
+                    return True
+                time.sleep(0.0005)
+        return False
+
+    if not inside(end.netns, poll):
+        raise OSError(f"network device {end.device}: no carrier within {timeout_s:g} s")
+
+
+def disable_ipv6(device: str) -> None:
+    """No router solicitations and no multicast reports among the frames that we count."""
+    with suppress(FileNotFoundError):  # a kernel without IPv6
+        Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1\n")
+
+
+def disable_offloads(device: str) -> None:
+    """Switch `OFFLOADS_OFF` off; what the kernel or device does not have is off already."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
+        for command in OFFLOADS_OFF.values():
+            value = array.array("B", struct.pack("II", command, 0))
+            request = struct.pack("16sP", device.encode(), value.buffer_info()[0])
+            with suppress(OSError):
+                fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+
+
+def delete_link(device: str) -> None:
+    """Delete a device of the root namespace; gone already is fine. Raises OSError."""
+    if not Path("/sys/class/net", device).exists():
+        return
+    with IPRoute() as netlink, suppress(NetlinkError):
+        netlink.link("del", ifname=device)
+    if Path("/sys/class/net", device).exists():
+        raise OSError(f"network device {device} cannot be deleted")
+
+
+def device_frames(netns: str | None, device: str) -> tuple[int, int]:
+    """Frames (received, transmitted) that the kernel counted on a device."""
+
+    def read() -> str:
+        return Path(f"/proc/self/task/{threading.get_native_id()}/net/dev").read_text()
+
+    for line in inside(netns, read).splitlines():
+        name, _, counters = line.partition(":")
+        if name.strip() == device:
+            fields = counters.split()
+            return int(fields[1]), int(fields[9])
+    raise OSError(f"network device {device} is not in namespace {netns or 'root'}")
+
+
+def _in_thread(action: Callable[[], Result]) -> Result:
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(action())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="switchmark-netns")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

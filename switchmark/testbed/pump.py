@@ -1,0 +1,167 @@
+"""One thread that empties the pipes of all our child processes.
+
+A child must never block on a full pipe because the bench is busy elsewhere, and no line of
+the protocol may be lost; so everything is taken at once, and kept in memory up to a bound
+and in an unnamed file beyond it.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO
+
+CHUNK_BYTES = 1 << 16
+Sink = Callable[[bytes], None]  # takes each chunk; b"" once at end of file
+
+
+class Pump:
+    """Reads file descriptors as they fill, each into its sink. Owns the descriptors."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._arrivals: deque[tuple[int, Sink]] = deque()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="switchmark-pump", daemon=True)
+        self._thread.start()
+
+    def add(self, fd: int, sink: Sink) -> None:
+        """Start reading a descriptor; the pump closes it at its end of file."""
+        os.set_blocking(fd, False)
+        self._arrivals.append((fd, sink))
+        os.write(self._wake_write, b"+")
+
+    def close(self) -> None:
+        """Stop reading, whatever is still open."""
+        self._closing = True
+        os.write(self._wake_write, b"-")
+        self._thread.join()
+        os.close(self._wake_write)
+
+    def _run(self) -> None:
+        while not self._closing:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    self._admit()
+                else:
+                    self._read(key.fd, key.data)
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                self._finish(key.fd, key.data)
+        os.close(self._wake_read)
+        self._selector.close()
+
+    def _admit(self) -> None:
+        os.read(self._wake_read, CHUNK_BYTES)
+        while self._arrivals:
+            fd, sink = self._arrivals.popleft()
+            self._selector.register(fd, selectors.EVENT_READ, sink)
+
+    def _read(self, fd: int, sink: Sink) -> None:
+        with suppress(BlockingIOError):
+            data = os.read(fd, CHUNK_BYTES)
+            if data:
+                sink(data)
+            else:
+                self._finish(fd, sink)
+
+    def _finish(self, fd: int, sink: Sink) -> None:
+        self._selector.unregister(fd)
+        os.close(fd)
+        sink(b"")
+
+
+class LineQueue:
+    """Lines in the order they came: in memory up to a bound, beyond it in an unnamed file."""
+
+    def __init__(self, memory_bytes: int = 8 << 20) -> None:
+        self._changed = threading.Condition()
+        self._memory: deque[bytes] = deque()
+        self._memory_bytes = 0
+        self._bound = memory_bytes
+        self._spill: IO[bytes] | None = None
+        self._spill_read_at = 0
+        self._spilled = 0  # lines in the file not yet read
+        self._partial = b""
+        self._ended = False
+
+    def take(self, data: bytes) -> None:
+        """The sink: a chunk of the stream, b"" at its end."""
+        with self._changed:
+            *lines, self._partial = (self._partial + data).split(b"\n")
+            if not data:
+                self._ended = True
+                if self._partial:
+                    lines.append(self._partial)  # a last line without its newline is a line
+                    self._partial = b""
+            for line in lines:
+                self._put(line)
+            self._changed.notify_all()
+
+    def get(self, timeout_s: float) -> str | None:
+        """The next line, without its newline; None at end of file. Raises TimeoutError."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while not self._memory and not self._spilled:
+                if self._ended:
+                    return None
+                remaining_s = deadline - time.monotonic()
+                if remaining_s <= 0:
+                    raise TimeoutError(f"no line within {timeout_s:g} s")
+                self._changed.wait(remaining_s)
+            return self._next().decode(errors="replace")
+
+    def _put(self, line: bytes) -> None:
+        if self._spilled == 0 and self._memory_bytes + len(line) <= self._bound:
+            self._memory.append(line)
+            self._memory_bytes += len(line)
+            return
+        if self._spill is None:
+            self._spill = tempfile.TemporaryFile(dir="/var/tmp")  # noqa: SIM115
+        self._spill.seek(0, os.SEEK_END)
+        self._spill.write(line + b"\n")
+        self._spilled += 1
+
+    def _next(self) -> bytes:
+        if self._memory:  # always older than what was spilled
+            line = self._memory.popleft()
+            self._memory_bytes -= len(line)
+            return line
+        assert self._spill is not None
+        self._spill.seek(self._spill_read_at)
+        line = self._spill.readline()
+        self._spill_read_at = self._spill.tell()
+        self._spilled -= 1
+        if self._spilled == 0:
+            self._spill.close()
+            self._spill, self._spill_read_at = None, 0
+        return line.rstrip(b"\n")
+
+
+class Tail:
+    """The last bytes of a stream."""
+
+    def __init__(self, bound_bytes: int = 1 << 16) -> None:
+        self._data = b""
+        self._bound = bound_bytes
+        self._ended = threading.Event()
+
+    def take(self, data: bytes) -> None:
+        """The sink: a chunk of the stream, b"" at its end."""
+        self._data = (self._data + data)[-self._bound :]
+        if not data:
+            self._ended.set()
+
+    def text(self, wait_end_s: float = 0.0) -> str:
+        """What is kept; waits for the end of the stream when asked to."""
+        self._ended.wait(wait_end_s)
+        return self._data.decode(errors="replace")

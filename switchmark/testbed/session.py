@@ -1,0 +1,154 @@
+"""A session: one run of the bench on this machine, from opening to leaving nothing behind.
+
+    with open_session(measuring=True) as session:
+        ...
+
+On the way out, by whatever way (end, error, Ctrl-C, SIGTERM, SIGHUP), everything in the
+session's ledger is undone. Only `kill -9` gets past that, and then `clean_stale` does it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed.host import Session
+from switchmark.testbed.ledger import Ledger, Owner
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.state import state_dir
+from switchmark.testbed.things import Directory, MarkedProcesses
+
+LOCK_NAME = "measuring.lock"
+
+
+@contextmanager
+def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Session]:
+    """Open a session on this machine and undo everything it made at the end.
+
+    Trials disturb each other, so only one session may measure at a time: with `measuring`
+    this waits up to `wait_s` seconds for the other one, then raises UnavailableError saying
+    who it is. Clean up after dead sessions first with `clean.clean_stale`."""
+    directory = _usable(state_dir())
+    with _signals_raise(), _measuring_lock(directory, wait_s, measuring) as lock_fd:
+        ledger = _new_ledger(directory)
+        host = LocalHost(ledger)
+        try:
+            if lock_fd is not None:
+                _sign(lock_fd, ledger.owner)
+            run_dir = directory / ledger.session
+            ledger.record(Directory(str(run_dir)))
+            ledger.record(MarkedProcesses(ledger.session))
+            run_dir.mkdir(mode=0o755)
+            yield Session(ledger.session, host, ledger, run_dir)
+        finally:
+            with _signals_wait():
+                host.close()
+                for problem in ledger.undo_all():
+                    print(f"switchmark: left behind: {problem}", file=sys.stderr)
+                ledger.close()
+
+
+def _usable(directory: Path) -> Path:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except PermissionError:
+        raise UnavailableError(
+            f"{directory}: cannot be written; run as root (namespaces and switches need it too)"
+        ) from None
+    if not os.access(directory, os.W_OK):
+        raise UnavailableError(f"{directory}: cannot be written; run as root")
+    return directory
+
+
+def _new_ledger(directory: Path) -> Ledger:
+    while True:
+        with suppress(FileExistsError):
+            return Ledger.create(directory, secrets.token_hex(3))
+
+
+@contextmanager
+def _measuring_lock(directory: Path, wait_s: float, wanted: bool) -> Iterator[int | None]:
+    """The lock file's descriptor while we hold it. The kernel frees it when we die."""
+    if not wanted:
+        yield None
+        return
+    fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise UnavailableError(_refusal(fd)) from None
+                time.sleep(0.1)
+        yield fd
+        os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def _sign(fd: int, owner: Owner) -> None:
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, json.dumps(asdict(owner)).encode(), 0)
+
+
+def _refusal(fd: int) -> str:
+    who = "another switchmark"
+    with suppress(ValueError, TypeError):
+        owner = Owner(**json.loads(os.pread(fd, 4096, 0)))
+        who = f"process {owner.pid} ({owner.command}, since {owner.opened_at})"
+    return (
+        f"{who} is measuring on this machine, and two campaigns would disturb each other:"
+        " wait for it, or stop it"
+    )
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the program like Ctrl-C does: by an exception that unwinds."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Cleaning up is not interrupted; a signal that comes meanwhile acts when it is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(signal.Signals(came[0]))

@@ -1,0 +1,33 @@
+"""Where the bench keeps what it must remember on a machine: ledgers, sockets, caches.
+
+Both places can be moved with an environment variable, so that tests and users without
+`/run` have their own; a moved state directory is a separate bench that sees no other.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from switchmark.errors import UsageError
+
+# A UNIX socket path holds 107 characters; sockets lie some 45 below the state directory.
+LONGEST_STATE_DIR = 60
+
+
+def state_dir() -> Path:
+    """The directory of ledgers and run directories (`SWITCHMARK_STATE_DIR`)."""
+    path = Path(os.environ.get("SWITCHMARK_STATE_DIR", "/run/switchmark"))
+    if not path.is_absolute():
+        raise UsageError(f"SWITCHMARK_STATE_DIR={path}: must be an absolute path")
+    if len(str(path)) > LONGEST_STATE_DIR:
+        raise UsageError(
+            f"SWITCHMARK_STATE_DIR={path}: {len(str(path))} characters, longer than"
+            f" {LONGEST_STATE_DIR}; socket paths below it would not fit: choose a shorter one"
+        )
+    return path
+
+
+def cache_dir() -> Path:
+    """The directory of things worth keeping between runs (`SWITCHMARK_CACHE_DIR`)."""
+    return Path(os.environ.get("SWITCHMARK_CACHE_DIR", "/var/cache/switchmark"))

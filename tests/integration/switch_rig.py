@@ -1,0 +1,256 @@
+"""A rig for switch tests: ports whose far ends are in our hands, independent of the engine.
+
+veth ports end in a namespace of their own and are driven by AF_PACKET sockets; vhost-user
+ports end in a `dpdk-testpmd` each. Both count frames by themselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import socket
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from switchmark.switch.base import PortKind, Switch, SwitchPort
+from switchmark.switch.registry import make_switch
+from switchmark.testbed import procfs
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.session import open_session
+from switchmark.testbed.state import state_dir
+from switchmark.testbed.things import Directory, Link, NetworkNamespace
+
+ETHERTYPE = 0x88B5  # IEEE 802: local experimental
+BROADCAST = "ff:ff:ff:ff:ff:ff"
+FRAME_BYTES = 60
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def own_state_dir() -> Iterator[None]:
+    """A bench of our own, which sees no other's things; short, for socket paths to fit."""
+    with (
+        tempfile.TemporaryDirectory(prefix="smt", dir="/tmp") as folder,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
+        monkeypatch.setenv("SWITCHMARK_STATE_DIR", folder)
+        yield
+
+
+def mac_of(index: int) -> str:
+    return f"02:53:4d:00:00:{index + 1:02x}"
+
+
+def mac_bytes(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", ""))
+
+
+def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.01)
+
+
+def packet_socket(namespace: str, device: str) -> socket.socket:
+    """An AF_PACKET socket on a device in another namespace (a thread goes there for it)."""
+    made: list[socket.socket] = []
+
+    def go() -> None:
+        with Path("/run/netns", namespace).open() as handle:
+            assert _LIBC.setns(handle.fileno(), 0) == 0, os.strerror(ctypes.get_errno())
+            bound = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+            bound.bind((device, 3))
+            made.append(bound)
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+@dataclass
+class VethEnd:
+    """The application's end of a veth port."""
+
+    port: SwitchPort
+    socket: socket.socket
+    sent: int = 0
+
+    def send(self, to: str, count: int, gap_s: float = 0.0) -> None:
+        head = mac_bytes(to) + mac_bytes(self.port.mac) + struct.pack("!H", ETHERTYPE)
+        for sequence in range(count):
+            self.socket.send((head + struct.pack("!I", sequence)).ljust(FRAME_BYTES, b"\0"))
+            self.sent += 1
+            if gap_s:
+                time.sleep(gap_s)
+
+    def received(self, quiet_s: float = 0.1) -> list[bytes]:
+        """Frames that came in, until none has come for `quiet_s` (our own are left out)."""
+        frames = []
+        self.socket.settimeout(quiet_s)
+        while True:
+            try:
+                frame, address = self.socket.recvfrom(2048)
+            except TimeoutError:
+                return frames
+            if address[2] != socket.PACKET_OUTGOING:
+                frames.append(frame)
+
+
+@contextmanager
+def veth_ends(session: Session, count: int) -> Iterator[list[VethEnd]]:
+    """`count` veth ports, their far ends each in a namespace of its own."""
+    host, entries, ends = session.host, [], []
+    for index in range(count):
+        namespace, device = f"sm{session.id}n{index}", f"sm{session.id}v{index}"
+        entries.append(session.ledger.record(NetworkNamespace(namespace)))
+        entries.append(session.ledger.record(Link(device)))
+        host.run(["ip", "netns", "add", namespace])
+        quiet = "net.ipv6.conf.default.disable_ipv6=1"
+        host.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", quiet])
+        far = ["peer", "name", "eth0", "address", mac_of(index), "netns", namespace]
+        host.run(["ip", "link", "add", device, "type", "veth", *far])
+        Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1")
+        host.run(["ip", "link", "set", device, "up"])
+        host.run(["ip", "-n", namespace, "link", "set", "eth0", "up"])
+        port = SwitchPort(index, PortKind.VETH, mac_of(index), device=device)
+        ends.append(VethEnd(port, packet_socket(namespace, "eth0")))
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            end.socket.close()
+        for entry in reversed(entries):
+            session.ledger.undo(entry)
+
+
+@dataclass
+class VhostEnd:
+    """The application's end of a vhost-user port: an interactive dpdk-testpmd."""
+
+    port: SwitchPort
+    peer_mac: str
+    process: Spawned
+    output: str = ""
+
+    def _read_to_prompt(self, timeout_s: float = 20.0) -> str:
+        """What it prints up to its next prompt (which ends no line, so it is asked for)."""
+        self.process.write_line("show fwd stats nothing")  # prints `Bad arguments`
+        text, deadline = "", time.monotonic() + timeout_s
+        while "Bad arguments" not in text:
+            line = self.process.read_line(max(0.01, deadline - time.monotonic()))
+            assert line is not None, f"testpmd ended: {self.process.stderr_tail()}"
+            text += line + "\n"
+        return text
+
+    def tell(self, *commands: str) -> str:
+        for command in commands:
+            self.process.write_line(command)
+        return self._read_to_prompt()
+
+    def send_for(self, seconds: float, to: str | None = None) -> None:
+        self.tell("stop", f"set eth-peer 0 {to or self.peer_mac}", "set fwd txonly", "start")
+        time.sleep(seconds)
+        self.tell("stop")
+
+    def listen(self) -> None:
+        self.tell("stop", "set fwd rxonly", "start")
+
+    def counted(self) -> tuple[int, int]:
+        """(rx, tx) frames."""
+        text = self.tell("show port stats 0")
+        counts = [re.search(rf"{way}-packets:\s*(\d+)", text) for way in ("RX", "TX")]
+        assert all(counts), text
+        return int(counts[0][1]), int(counts[1][1])  # type: ignore[index]
+
+    def settled(self) -> tuple[int, int]:
+        """Counters once they no longer move."""
+        before = self.counted()
+        while (now := self.counted()) != before:
+            before = now
+        return now
+
+
+def traces(session_id: str) -> set[str]:
+    """Everything on the machine that bears the session's mark: to compare before and after."""
+    found = {f"process {identity.pid}" for identity in procfs.marked(session_id)}
+    for folder in ("/run/netns", "/sys/class/net", "/dev/shm", "/var/run/dpdk", "/dev/hugepages"):
+        if Path(folder).is_dir():
+            names = (path for path in Path(folder).iterdir() if f"sm{session_id}" in path.name)
+            found |= {str(path) for path in names}
+    return found | {str(path) for path in (state_dir() / session_id).rglob("*")}
+
+
+def port_ends(
+    session: Session, switch: Switch, count: int
+) -> AbstractContextManager[list[VethEnd]] | AbstractContextManager[list[VhostEnd]]:
+    """Ports of the kind that the switch likes best."""
+    if switch.capabilities.port_kinds[0] is PortKind.VETH:
+        return veth_ends(session, count)
+    return vhost_ends(session, count)
+
+
+@contextmanager
+def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[VhostEnd]]:
+    """`count` vhost-user ports. Each waits for the switch to connect to its socket."""
+    program = shutil.which("dpdk-testpmd")
+    assert program, "dpdk-testpmd is needed (apt install dpdk)"
+    folder = session.run_dir / "rig"
+    entry = session.ledger.record(Directory(str(folder)))
+    folder.mkdir()
+    with ExitStack() as stack:
+        stack.callback(session.ledger.undo, entry)
+        ends = []
+        for index in range(count):
+            path = folder / f"p{index}.sock"
+            device = f"virtio_user0,path={path},server=1,queues=1,mac={mac_of(index)}"
+            process = session.host.spawn(
+                [
+                    # Line by line: its prompt is written past the buffer of its output.
+                    *(
+                        "stdbuf",
+                        "-oL",
+                        program,
+                        "--no-pci",
+                        "--in-memory",
+                        "--single-file-segments",
+                    ),
+                    *("--no-telemetry", f"--file-prefix=sm{session.id}t{index}", "-m", "64"),
+                    *("--lcores", f"0@{core},1@{core}", "--vdev", device),
+                    *("--", "-i", "--total-num-mbufs=8192"),
+                ],
+                cores=[core],
+                env={"RUNTIME_DIRECTORY": str(folder)},
+            )
+            stack.callback(process.terminate)
+            port = SwitchPort(index, PortKind.VHOST_USER, mac_of(index), socket=str(path))
+            ends.append(VhostEnd(port, mac_of(index ^ 1), process))
+        yield ends
+
+
+def start_and_wait_to_be_killed(name: str) -> None:
+    """A bench that starts a switch, says its session on standard output, and sleeps."""
+    switch = make_switch(name)
+    with open_session(measuring=False) as session, port_ends(session, switch, 2) as ends:
+        ports = [end.port for end in ends]
+        switch.start(session, ports, switch.capabilities.connect_modes[0], [0])
+        switch.wait_ports_up(10)
+        print(session.id, flush=True)
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    start_and_wait_to_be_killed(sys.argv[1])

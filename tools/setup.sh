@@ -1,0 +1,116 @@
+# Shared by quickstart and check: system packages, the virtual environment, the build.
+# Sourced, not run. Everything here is idempotent, and quick when there is nothing to do.
+# shellcheck shell=bash disable=SC2034
+
+# What the main job needs. libdpdk-dev brings every DPDK driver along.
+RUN_PACKAGES=(
+  build-essential pkg-config python3-venv python3-dev zlib1g-dev libdpdk-dev
+  openvswitch-switch-dpdk lxc busybox-static iproute2
+)
+
+say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit "${2:-1}"; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+      printf '%s\n' "$package"
+  done
+}
+
+# install_packages ASSUME_YES PACKAGE...: asks once, names what it will install.
+# Services that packages would start (openvswitch, lxc-net) stay off: the bench starts its own
+# private instances, and a machine's network must not change because a bench was installed.
+install_packages() {
+  local assume_yes=$1 missing answer policy=/usr/sbin/policy-rc.d made_policy=
+  shift
+  mapfile -t missing < <(missing_packages "$@")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null ||
+    die "needs Debian 12 or Ubuntu 22.04/24.04 (no apt-get here); install by hand: ${missing[*]}" 3
+  say "system packages to install: ${missing[*]}"
+  if [ "$assume_yes" != yes ]; then
+    [ -t 0 ] || die "packages are missing and nobody is there to ask; run again with --yes" 2
+    read -r -p "    Install them with apt-get now? [Y/n] " answer
+    case "$answer" in '' | [Yy]*) ;; *) die "nothing was installed" 2 ;; esac
+  fi
+  if [ ! -e "$policy" ]; then
+    made_policy=yes
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod +x "$policy"
+  fi
+  local status=0
+  { as_root apt-get update -qq &&
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      "${missing[@]}" >/dev/null; } || status=$?
+  [ -z "$made_policy" ] || as_root rm -f "$policy"
+  [ "$status" = 0 ] || die "apt-get failed (its messages are above)"
+}
+
+find_python() {
+  local candidate
+  for candidate in /usr/bin/python3 python3 python3.13 python3.12 python3.11; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+      2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+# Ubuntu 22.04's own python3 is 3.10; its archive has 3.11 beside it.
+ensure_python() {
+  find_python >/dev/null || install_packages "$1" python3.11 python3.11-venv python3.11-dev
+  find_python >/dev/null || die "needs Python 3.11 or newer with venv" 3
+}
+
+# What a build depends on: when this is unchanged, so is the result.
+source_stamp() {
+  { cat "$1" pyproject.toml meson.build meson.options 2>/dev/null
+    find engine switchmark -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 cat
+    pkg-config --modversion libdpdk 2>/dev/null
+  } | sha256sum | cut -d' ' -f1
+}
+
+# setup_venv LOCK [meson option...]: .venv with locked dependencies, our package and engine.
+setup_venv() {
+  local lock=$1 python stamp deps
+  shift
+  stamp=$(source_stamp "$lock")
+  deps=$(sha256sum <"$lock" | cut -d' ' -f1)
+  if [ "$(cat .venv/.stamp 2>/dev/null)" = "$stamp" ]; then return 0; fi
+  python=$(find_python)
+  [ -x .venv/bin/python ] || "$python" -m venv .venv
+  if [ "$(cat .venv/.deps 2>/dev/null)" != "$deps" ]; then
+    say "installing locked Python dependencies into .venv"
+    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r "$lock"
+    printf '%s\n' "$deps" >.venv/.deps
+  fi
+  say "building the traffic engine and installing switchmark into .venv"
+  local options=() option
+  for option in "$@"; do options+=("-Csetup-args=$option"); done
+  PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install -q --disable-pip-version-check \
+    --no-deps --no-build-isolation --force-reinstall "${options[@]}" .
+  printf '%s\n' "$stamp" >.venv/.stamp
+}
+
+# reserve_hugepages PAGES: at least this many free 2 MiB pages, said out loud.
+reserve_hugepages() {
+  local wanted=$1 folder=/sys/kernel/mm/hugepages/hugepages-2048kB free total now
+  [ -d "$folder" ] || { say "this kernel has no 2 MiB hugepages: DPDK switches cannot run"; return 0; }
+  free=$(cat $folder/free_hugepages)
+  total=$(cat $folder/nr_hugepages)
+  [ "$free" -lt "$wanted" ] || return 0
+  now=$((total + wanted - free))
+  say "reserving hugepages: $total -> $now of 2 MiB (undo: echo $total > $folder/nr_hugepages)"
+  echo "$now" | as_root tee $folder/nr_hugepages >/dev/null
+  free=$(cat $folder/free_hugepages)
+  [ "$free" -ge "$wanted" ] ||
+    say "only $free of $wanted pages could be had: DPDK switches may be unavailable"
+}
