@@ -11,6 +11,9 @@
 /* The most frames one call moves. Larger --burst values are sent in several calls. */
 #define IO_BURST_MAX 256
 
+/* Send to the broadcast address (only `udp` needs to be told; elsewhere the header says it). */
+#define IO_FRAME_BROADCAST 1U
+
 struct io_port; /* each backend begins its own struct with this one */
 
 /* One frame in a buffer that the backend owns. `data` points at the Ethernet header; `length`
@@ -23,26 +26,48 @@ struct io_frame {
 };
 
 struct io_config {
+    const char *spec;          /* the whole port specification, for messages and `ready` */
     const char *arguments;     /* what follows "BACKEND:" in the port specification */
     unsigned index;            /* which --port this is, from 0 */
-    uint32_t frame_length_max; /* longest frame without FCS that will be sent */
+    uint32_t frame_length;     /* of the configured traffic, without FCS */
+    uint32_t frame_length_max; /* longest frame without FCS that will be sent or received */
     uint8_t src_mac[6], dst_mac[6];
     uint32_t src_ip, dst_ip; /* host byte order */
     uint16_t src_udp, dst_udp;
-    bool src_mac_given;
+    bool src_mac_given, src_ip_given, dst_ip_given;
+    bool rx_may_block;        /* the role does nothing but receive on this one port */
+    uint16_t stream;          /* `null` invents frames of this stream */
+    int core;                 /* the core of the worker that opens and uses the port, -1: any */
+    const char *const *specs; /* every --port of this process: DPDK is set up once for all */
+    unsigned spec_count;
+    unsigned dpdk_memory_mb; /* 0: the backend's default */
+    const char *const *eal_arguments;
+    unsigned eal_argument_count;
 };
 
 struct io_ops {
     const char *name;
     const char *summary; /* one line of --help */
 
-    /* Parse arguments and open. On failure writes one line into `error` and returns NULL. */
+    /* Parse arguments and open. On failure writes one line into `error` and returns NULL.
+     * Called by the thread that will use the port, or by one that calls thread_enter later. */
     struct io_port *(*open)(const struct io_config *config, char *error, size_t error_size);
 
-    /* Up to `count` empty buffers with room for `length` bytes; returns how many. Buffers come
-     * back with their old contents where the backend can promise it (`tx_persistent`): then a
-     * sender writes the template once and only the changing fields per packet. Buffers that are
-     * not sent stay acquired; the next tx_acquire returns them first. */
+    /* Called once by a worker thread other than the opener before it uses the port (DPDK:
+     * rte_thread_register). NULL: nothing to do. */
+    void (*thread_enter)(struct io_port *port);
+
+    /* Write `bytes` into every transmit buffer, so that from now on tx_acquire hands out
+     * buffers that hold this frame (as the sender last changed it) with `length` set: then a
+     * sender writes only the changing fields per packet. Called with no buffer in flight by
+     * our side (all released or sent). False, or NULL op: the backend cannot promise it and
+     * the sender writes whole frames. The promise ends with the next tx_acquire of another
+     * length (probes) and is renewed by another call. */
+    bool (*tx_prepare)(struct io_port *port, const uint8_t *bytes, uint32_t length);
+
+    /* Up to `count` empty buffers with room for `length` bytes, `length` set in each; returns
+     * how many. Buffers that are not sent stay acquired; the next tx_acquire returns them
+     * first (in the same order, contents untouched). */
     unsigned (*tx_acquire)(struct io_port *port, struct io_frame *frames, unsigned count,
                            uint32_t length);
 
@@ -52,17 +77,29 @@ struct io_ops {
     void (*tx_release)(struct io_port *port, struct io_frame *frames, unsigned count);
 
     /* Up to `count` received frames; they stay ours until rx_release. Never blocks unless the
-     * port was opened blocking. */
+     * port was opened blocking (then at most 20 ms). */
     unsigned (*rx_burst)(struct io_port *port, struct io_frame *frames, unsigned count);
     void (*rx_release)(struct io_port *port, struct io_frame *frames, unsigned count);
 
-    /* Hand received frames (possibly changed in place) to another port of the same backend
-     * without copying; NULL where the backend cannot (the forwarder then copies). */
+    /* Hand received frames (possibly changed in place) to a port of the same backend, maybe
+     * the same port, without copying; returns how many were accepted (a prefix). The accepted
+     * ones are gone, the rest stay ours (offer again or rx_release). NULL: the backend cannot,
+     * and the roles copy. */
     unsigned (*forward)(struct io_port *from, struct io_port *to, struct io_frame *frames,
                         unsigned count);
 
+    /* Sleep until something may have arrived, at most `timeout_ns`. NULL: the caller naps. */
+    void (*rx_wait)(struct io_port *port, uint64_t timeout_ns);
+
+    /* Frames that reached this port and were dropped on our side of it before rx_burst (socket
+     * buffer full, no receive buffers), since open. NULL: it cannot happen or cannot be told. */
+    uint64_t (*rx_drops)(struct io_port *port);
+
     /* True once the peer is there and frames can pass (vhost-user, memif); NULL: always. */
     bool (*link_up)(struct io_port *port);
+
+    /* Version of the library behind the backend for `ready`; NULL op: none. */
+    const char *(*version)(void);
 
     void (*close)(struct io_port *port);
 };
@@ -71,14 +108,23 @@ struct io_port {
     const struct io_ops *ops;
     char spec[256];
     char driver[64];
+    char failure[160]; /* not empty: the port is beyond use; the engine reports it and exits 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;
-    bool tx_persistent;  /* tx buffers keep their contents between uses */
+    bool blocking;         /* opened blocking: where rx_burst may not block, rx_wait is used */
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
 extern const struct io_ops io_null, io_udp, io_raw, io_dpdk;
 
+/* All backends of this build, ended by NULL. */
+extern const struct io_ops *const io_backends[];
+
 /* Backend by the name before ':' in a port specification, or NULL. */
 const struct io_ops *io_find(const char *name, size_t length);
+
+/* Step through "key=value,key,key=value". Copies the next key and value (empty when there is
+ * no '=') and returns the rest, or NULL at the end. `error` is set when a piece does not fit. */
+const char *io_next_argument(const char *arguments, char *key, size_t key_size, char *value,
+                             size_t value_size, bool *error);
 #endif

@@ -56,3 +56,11 @@ def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Cam
         f"{values.unknown(what, builtin_names(), 'campaign')}; or name a file (.yaml) or a "
         'notation such as "(V=linux-bridge, P=64, R=1M)"'
     )
+
+
+def source_text(what: str) -> str:
+    """What the user wrote, to be kept with the results: a campaign's YAML, or the notation."""
+    if what in builtin_names():
+        return builtin_text(what)
+    path = Path(what)
+    return path.read_text("utf-8") if path.is_file() else f"# notation\n{what}\n"

@@ -1,4 +1,4 @@
-"""What this installation knows: the registered switches and environments, and their powers.
+"""What this installation knows: the registered switches, environments and scenarios.
 
 The one place where the pure part of planning meets the registries. Nothing is probed here;
 whether the machine can run them is the business of `switchmark doctor`.
@@ -6,15 +6,12 @@ whether the machine can run them is the business of `switchmark doctor`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from switchmark.campaign.keys import Known
 from switchmark.switch.base import Capabilities, PortKind
-
-SCENARIOS: dict[str, str] = {
-    "pairs": "N pairs of traffic applications, each in its own containers, through one switch"
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +20,28 @@ class Installed:
 
     switches: Mapping[str, Capabilities]
     environments: Mapping[str, tuple[PortKind, ...]]  # and the ports they can give a node
+    scenarios: Mapping[str, str]  # and what they are
 
     @property
     def known(self) -> Known:
         """The names alone, as the campaign loader wants them."""
-        return Known(tuple(self.switches), tuple(self.environments), tuple(SCENARIOS))
+        return Known(tuple(self.switches), tuple(self.environments), tuple(self.scenarios))
 
 
 def installed() -> Installed:
     """Read the registries. Fast, and without effect on the machine."""
     from switchmark.environment.registry import ENVIRONMENTS
+    from switchmark.scenario.registry import SCENARIOS
     from switchmark.switch.registry import SWITCHES
 
     return Installed(
         {name: make().capabilities for name, make in SWITCHES.items()},
         {name: tuple(make().port_kinds()) for name, make in ENVIRONMENTS.items()},
+        {name: _what_it_is(expand.__module__) for name, expand in SCENARIOS.items()},
     )
+
+
+def _what_it_is(module: str) -> str:
+    """The first line of a module's docstring, without the name in front."""
+    first = (sys.modules[module].__doc__ or "").strip().splitlines()[0]
+    return first.partition(": ")[2] or first

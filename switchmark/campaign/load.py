@@ -8,7 +8,7 @@ or more`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,12 @@ from switchmark.campaign.published import read_published
 from switchmark.campaign.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
 from switchmark.campaign.sweeps import Block, Entry, joined
 
+_IN_SECTIONS = [
+    f"{section}.{name}"
+    for section in sweeps.SECTIONS
+    for name in keys.BY_NAME
+    if name != "dimension"
+]
 MIN_SAMPLES = 3  # in what is left of a trial after trimming
 
 
@@ -136,7 +142,7 @@ class _Loader:
         block = Block()
         for name, node in overrides.items():
             section, _, inner = name.rpartition(".")
-            if inner not in keys.BY_NAME or (section and section not in sweeps.SECTIONS):
+            if name not in keys.BY_NAME and name not in _IN_SECTIONS:
                 continue
             entry = sweeps.read_values(keys.BY_NAME[inner], node, "", self.known, self.problems)
             if section:
@@ -147,11 +153,10 @@ class _Loader:
 
     def _override_options(self, overrides: dict[str, Text]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        nested = [f"{section}.{key}" for section in sweeps.SECTIONS for key in keys.BY_NAME]
         for name, node in overrides.items():
             if name in settings.BY_NAME:
                 self._option(name, "", node, found)
-            elif name not in keys.BY_NAME and name not in nested:
+            elif name not in keys.BY_NAME and name not in _IN_SECTIONS:
                 allowed = [*keys.BY_NAME, *settings.BY_NAME]
                 message = sweeps.unknown_key(name, allowed)
                 if name in settings.STRUCTURE or name in settings.GROUPS:
@@ -165,20 +170,24 @@ class _Loader:
         found = []
         for layers, at in layered:
             found += sweeps.grids(layers, at, self.problems)
+        everywhere = {dim for layers, _ in layered for dim in sweeps.dimensions(layers)}
+        for dimension, entries in over.sections.items():
+            for entry in entries.values():
+                self._unused(dimension, entry.place, "", everywhere)
         if "dimension" not in over.plain:
-            everywhere = {dim for layers, _ in layered for dim in sweeps.dimensions(layers)}
-            self._unused_sections(top, "", everywhere)
-            for layers, _ in layered:
-                self._unused_sections(layers[-2], "sweeps", {*sweeps.dimensions(layers)})
+            for dimension, at in top.section_places.items():
+                self._unused(dimension, at, dimension, everywhere)
+            for (block, _), (layers, _) in zip(blocks, layered, strict=False):
+                for dimension, at in block.section_places.items():
+                    used = sweeps.dimensions(layers)
+                    self._unused(dimension, at, joined("sweeps", dimension), used)
         return found
 
-    def _unused_sections(self, block: Block, path: str, used: set[Any]) -> None:
-        for dimension, place in block.section_places.items():
-            if used and dimension not in used:
-                message = f"is never used; add {dimension} to dimension, or remove the section"
-                problem = Problem(place, joined(path, dimension), message)
-                if not any(p.place == place and p.message == message for p in self.problems):
-                    self.problems.append(problem)
+    def _unused(
+        self, dimension: Dimension, place: Place, key: str, used: Collection[Dimension]
+    ) -> None:
+        if used and dimension not in used:
+            self._note(place, key, f"is never used; add {dimension} to dimension, or leave it out")
 
     def _sweep_blocks(self, table: Table) -> list[tuple[Block, Place]]:
         node = table.entries.get("sweeps")

@@ -14,7 +14,10 @@ from typing import Any, TypeAlias
 
 from switchmark.errors import UsageError
 
-MAX_FILE_BYTES = 1_000_000
+MAX_FILE_BYTES = 100_000
+MAX_LINES = 50  # of errors; who has more fixes these first
+_YAML = "tag:yaml.org,2002:"
+_PLAIN_TAGS = {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
 _NULLS = {"", "~", "null", "Null", "NULL"}
 
 
@@ -85,7 +88,10 @@ class CampaignError(UsageError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in problems))
+        lines = [str(problem) for problem in problems[:MAX_LINES]]
+        if len(problems) > MAX_LINES:
+            lines.append(f"{problems[0].place.source}: and {len(problems) - MAX_LINES:,} more")
+        super().__init__("\n".join(lines))
 
 
 def read_file(path: Path) -> str:
@@ -162,7 +168,7 @@ class _Reader:
             self._note(place, key, "anchors and aliases (& and *) are not used here; write it out")
             return Bad(place)
         self.seen.add(id(raw))
-        if not str(raw.tag).startswith("tag:yaml.org,2002:"):
+        if str(raw.tag).removeprefix(_YAML) not in _PLAIN_TAGS:
             self._note(place, key, f"YAML tag '{raw.tag}' is not used here; write the value alone")
             return Bad(place)
         if isinstance(raw.value, str):

@@ -34,7 +34,7 @@ class Block:
 
     plain: dict[str, Entry] = field(default_factory=dict)
     sections: dict[Dimension, dict[str, Entry]] = field(default_factory=dict)
-    section_places: dict[Dimension, Place] = field(default_factory=dict)
+    section_places: dict[Dimension, Place] = field(default_factory=dict)  # none for `--set`
 
 
 def joined(path: str, key: str) -> str:
@@ -126,7 +126,9 @@ def dimensions(layers: list[Block]) -> tuple[Dimension, ...]:
     for block in reversed(layers):
         if "dimension" in block.plain:
             return block.plain["dimension"].values
-    named = [dimension for dimension in Dimension if any(dimension in b.sections for b in layers)]
+    named = [
+        dimension for dimension in Dimension if any(dimension in b.section_places for b in layers)
+    ]
     return tuple(named) or (Dimension.THROUGHPUT,)
 
 

@@ -154,9 +154,14 @@ def unknown(text: str, known: Iterable[str], what: str) -> str:
 def nearest(text: str, names: Iterable[str]) -> str | None:
     """The known name most like the text, or None when none is like it."""
     from rapidfuzz import fuzz, process, utils
+    from rapidfuzz.distance import OSA
 
     found = process.extractOne(
-        text, list(names), scorer=fuzz.ratio, processor=utils.default_process, score_cutoff=65
+        text,
+        list(names),
+        scorer=OSA.normalized_similarity,
+        processor=utils.default_process,
+        score_cutoff=0.5,
     )
     if found is None and len(text) >= 3:  # no slip of the pen; perhaps a part of the name
         longer = [name for name in names if len(name) >= 3]

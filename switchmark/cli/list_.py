@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from switchmark.campaign import find, load
-from switchmark.campaign.installed import SCENARIOS, Installed, installed
+from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Dimension, Io
 from switchmark.cli.output import print_json, print_line, print_table
 
@@ -59,7 +59,7 @@ class Listing:
     rows: list[dict[str, Any]]
 
 
-def list_(
+def command(
     what: Annotated[What | None, typer.Argument(help="One kind only.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -94,7 +94,7 @@ def _listing(what: What, there: Installed) -> Listing:
             rows = [_campaign(name, there) for name in find.builtin_names()]
             return Listing(("name", "trials", "description"), rows)
         case What.SCENARIOS:
-            return _described(SCENARIOS)
+            return _described(dict(there.scenarios))
         case What.METHODS:
             return _described({str(name): text for name, text in METHODS.items()})
         case What.IOS:

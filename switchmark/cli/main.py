@@ -35,8 +35,15 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
-    "list": Command("list_", "list_", "Name the switches, environments, campaigns there are."),
-    "plan": Command("plan", "plan", "Show what a campaign would run; the machine is not touched."),
+    "doctor": Command("doctor", "command", "Say what this machine can and cannot measure."),
+    "list": Command("list_", "command", "Name the switches, environments, campaigns there are."),
+    "plan": Command("plan", "command", "Show what a campaign would run, and where."),
+    "run": Command("run", "command", "Measure a campaign; every trial becomes a record."),
+    "trial": Command("trial", "command", "Measure one trial, described by flags."),
+    "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
+    "report": Command("report", "report", "Write one self-contained HTML report."),
+    "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
+    "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
 
 EPILOG = """
@@ -129,8 +136,7 @@ def run(args: Sequence[str] | None = None) -> int:
         answer = build()(args=given or ["--help"], prog_name="switchmark", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:  # an unknown command, option or argument
-        ctx = getattr(error, "ctx", None)
-        command = ctx.command_path if ctx else "switchmark"
+        command = " ".join(["switchmark", *(name for name in given[:1] if name in COMMANDS)])
         return _complain(f"{error.format_message()} (see {command} --help)", error.exit_code)
     except SwitchmarkError as error:
         return _complain(str(error), error.exit_code)

@@ -82,7 +82,7 @@ def print_table(
         table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
     with out.capture() as captured:
         out.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    print("\n".join(line.rstrip() for line in captured.get().strip("\n").splitlines()))
 
 
 def print_line(text: str = "") -> None:

@@ -1,43 +1,84 @@
-"""`switchmark plan`: what a campaign would run, in which order and for how long.
+"""`switchmark plan`: what a campaign would run, in which order, where and for how long.
 
-Everything here is computed; the machine is not touched.
+Everything here is computed; of the machine only its CPUs are looked at.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from switchmark.campaign.expand import Estimate, estimate, expand, usable_ports
+from switchmark.campaign.expand import Estimate, estimate, expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Campaign, Dimension, Trial
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, print_json, print_line, print_table
 
+if TYPE_CHECKING:
+    from switchmark.method.trial import TrialPlan
+
 EPILOG = """
 Examples:
   switchmark plan quick
   switchmark plan my-campaign.yaml --set repetitions=1 --set duration=2s
   switchmark plan "(D=latency, V={linux-bridge, ovs-dpdk}, R=1k)" --diagram
-  switchmark plan my-campaign.yaml --all --json > plan.json
+  switchmark plan my-campaign.yaml --json > plan.json
 """
 SHOWN = 40  # trials, unless all are asked for
 
+# What decides where a trial runs; trials that agree in these are placed alike.
+_PLACED_BY = (
+    "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
+    "connect_mode", "switch_cores", "spare_cores",
+)  # fmt: skip
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Plan:
     """A campaign with its trials in the order in which they would run."""
 
     campaign: Campaign
     trials: list[Trial]
-    time: Estimate
     there: Installed
 
+    @cached_property
+    def placed(self) -> dict[tuple[Any, ...], TrialPlan]:
+        """How trials are placed on this machine, one for all that are placed alike."""
+        from switchmark.method.plan import plan_trial
+        from switchmark.testbed.facts import read_cpus
 
-def plan(
+        cpus = read_cpus()
+        alike = {place_key(trial): trial for trial in reversed(self.trials)}
+        return {
+            key: plan_trial(self.campaign, trial, self.there, cpus)
+            for key, trial in reversed(alike.items())
+        }
+
+    @cached_property
+    def baselines(self) -> list[Trial]:
+        """The bare-wire trials that are measured first, each once."""
+        from switchmark.method.plan import baseline_of
+
+        found: dict[Trial, None] = {}
+        for trial in self.trials:
+            if trial.repetition == 0:
+                placed = replace(self.placed[place_key(trial)], trial=trial)
+                wire = baseline_of(placed, self.there.switches[trial.switch])
+                if wire is not None:
+                    found[wire] = None
+        return list(found)
+
+    @cached_property
+    def time(self) -> Estimate:
+        """How long all of it takes, the bare wire included."""
+        return estimate(self.campaign, [*self.baselines, *self.trials], self.there.switches)
+
+
+def command(
     campaign: Annotated[
         str, typer.Argument(help="A built-in campaign, a YAML file, or a notation in quotes.")
     ],
@@ -53,53 +94,93 @@ def plan(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all trials.")] = False,
 ) -> None:
-    """Show what a campaign would run: every trial in its order, and how long it takes.
+    """Show what a campaign would run: every trial in its order, its cores, and how long it takes.
 
     Checks the campaign as `run` does, and touches nothing.
     """
     made = make_plan(campaign, overrides or [])
     if json:
-        _print_as_json(made)
+        print_json(_document(made))
         return
     _print_summary(made)
     _print_trials(made, None if everything else SHOWN)
+    _print_placements(made)
     if diagram:
-        _print_diagrams(made)
+        for drawing in dict.fromkeys(diagram_of(placed) for placed in made.placed.values()):
+            print_line(f"\n{drawing}")
 
 
 def make_plan(what: str, overrides: list[str]) -> Plan:
     """The plan of a campaign, by name, file or notation; raises `UsageError`."""
     there = installed()
     campaign = find_campaign(what, there.known, overrides)
-    trials = expand(campaign, there.switches, there.environments)
-    return Plan(campaign, trials, estimate(campaign, trials, there.switches), there)
+    return Plan(campaign, expand(campaign, there.switches, there.environments), there)
 
 
-def _print_as_json(made: Plan) -> None:
-    trials = [
-        {"id": trial.id, "notation": to_notation(trial), "trial": trial} for trial in made.trials
-    ]
-    time = {
-        "measuring_s": made.time.measuring_s,
-        "overhead_estimate_s": made.time.overhead_s,
-        "total_estimate_s": made.time.total_s,
+def diagram_of(placed: TrialPlan) -> str:
+    """The topology of a trial as text: a line for each pair, the one switch in the middle."""
+    trial, kind = placed.trial, placed.port_kind
+    one_way = trial.dimension is Dimension.THROUGHPUT
+    left, right = ("sender", "receiver") if one_way else ("client", "server")
+    wire = f"--{kind}-->" if one_way else f"<--{kind}-->"
+    switch, inside = f"{trial.switch}, {placed.mode}", trial.environment
+    return "\n".join(
+        f"[{inside}: {left} {n}] {wire} [{switch}] {wire} [{inside}: {right} {n}]"
+        for n in range(trial.pairs)
+    )
+
+
+def place_key(trial: Trial) -> tuple[Any, ...]:
+    """What decides where the trial runs; equal keys are placed alike."""
+    return tuple(getattr(trial, field) for field in _PLACED_BY)
+
+
+def _document(made: Plan) -> dict[str, Any]:
+    return {
+        "campaign": made.campaign,
+        "count": len(made.trials),
+        "time": {
+            "measuring_s": made.time.measuring_s,
+            "overhead_estimate_s": made.time.overhead_s,
+            "total_estimate_s": made.time.total_s,
+        },
+        "baselines": [_described(trial) for trial in made.baselines],
+        "trials": [_described(trial) for trial in made.trials],
+        "placements": [
+            {
+                **dict(zip(_PLACED_BY, key, strict=True)),
+                "port_kind": placed.port_kind,
+                "placement": placed.placement,
+            }
+            for key, placed in made.placed.items()
+        ],
     }
-    print_json({"campaign": made.campaign, "count": len(trials), "time": time, "trials": trials})
+
+
+def _described(trial: Trial) -> dict[str, Any]:
+    return {"id": trial.id, "notation": to_notation(trial), "trial": trial}
 
 
 def _print_summary(made: Plan) -> None:
     campaign, time = made.campaign, made.time
     heading = f"{campaign.name}: {campaign.description}" if campaign.description else campaign.name
     print_line(heading)
-    blocks = f", in {campaign.repetitions} blocks" if campaign.repetitions > 1 else ""
+    blocks = f" in {campaign.repetitions} blocks" if campaign.repetitions > 1 else ""
     print_line(
-        f"{len(made.trials):,} trials{blocks}, order by seed {campaign.seed}; about "
-        f"{format_duration(time.total_s)}: {format_duration(time.measuring_s)} of measuring, the "
-        "rest for setting up (the bare wire is measured on top)"
+        f"{_number(len(made.trials), 'trial')}{blocks}, order by seed {campaign.seed}; before "
+        f"them {_number(len(made.baselines), 'baseline')} over the bare wire"
+    )
+    print_line(
+        f"about {format_duration(time.total_s)}, of it {format_duration(time.measuring_s)} of "
+        "measuring"
     )
     if campaign.mixed_connect_modes:
         print_line("connect modes are mixed on purpose: each switch runs in its own")
     print_line()
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def _print_trials(made: Plan, limit: int | None) -> None:
@@ -110,25 +191,15 @@ def _print_trials(made: Plan, limit: int | None) -> None:
         print_line(f"... and {len(made.trials) - len(shown):,} more (--all shows them)")
 
 
-def _print_diagrams(made: Plan) -> None:
-    seen: dict[str, None] = {}
-    for trial in made.trials:
-        seen.setdefault(diagram_of(trial, made.there))
-    for drawing in seen:
-        print_line()
-        print_line(drawing)
-
-
-def diagram_of(trial: Trial, there: Installed) -> str:
-    """The topology of a trial as text: a line for each pair, the one switch in the middle."""
-    one_way = trial.dimension is Dimension.THROUGHPUT
-    left, right = ("sender", "receiver") if one_way else ("client", "server")
-    can = there.switches[trial.switch]
-    ports = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
-    wire = f"--{ports[0]}-->" if one_way else f"<--{ports[0]}-->"
-    switch = f"{trial.switch}, {trial.connect_mode}"
-    inside = trial.environment
-    return "\n".join(
-        f"[{inside}: {left} {n}] {wire} [{switch}] {wire} [{inside}: {right} {n}]"
-        for n in range(trial.pairs)
+def _print_placements(made: Plan) -> None:
+    rows: dict[tuple[Any, ...], None] = {}
+    for placed in made.placed.values():
+        trial, placement = placed.trial, placed.placement
+        rows[trial.switch, trial.pairs, placed.port_kind, placement.idle, placement.reason] = None
+    print_line()
+    print_table(
+        ["switch", "pairs", "ports", "idle", "cores"],
+        list(rows),
+        title="placement on this machine",
+        right=["pairs"],
     )

@@ -97,7 +97,7 @@ def show(
         print_table(chosen, [[_cell(row[name]) for name in chosen] for row in flat])
     else:
         kept = {(row["notation"], tuple(row["trial_ids"])) for row in flat}
-        _print_run(found, [row for row in rows if (row.notation, row.trial_ids) in kept], rows)
+        print_run(found, [row for row in rows if (row.notation, row.trial_ids) in kept], rows)
     return _report_problems(table)
 
 
@@ -131,7 +131,8 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
         output.write_text(text)
 
 
-def _print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+    """Print a run's chosen rows as tables; `everything` holds the baselines they refer to."""
     print_line(f"{found.info.campaign}, {found.info.started_at[:19]}Z, {found.directory}\n")
     for dimension in Dimension:
         members = words.of_dimension(rows, dimension)

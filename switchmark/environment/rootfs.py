@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
@@ -45,18 +46,26 @@ FORMAT = "3"  # raise when the layout changes, so that old roots are not used
 def build_root(engine: Path) -> Path:
     """The root directory for this engine, built now or before. Raises UnavailableError."""
     busybox = find_busybox()
+    needed = _needed(engine, engine.stat().st_mtime_ns)
+    parent = cache_dir() / "roots"
+    root = parent / _key([engine, busybox, *needed])
+    if not root.is_dir():
+        parent.mkdir(parents=True, exist_ok=True)
+        _build(parent, root, engine, busybox, needed)
+    return root
+
+
+@cache
+def _needed(engine: Path, _mtime_ns: int) -> tuple[Path, ...]:
+    """What the engine loads: asking `ldd` costs some milliseconds, so it is asked once."""
     libraries = shared_libraries(engine)
     drivers = dpdk_drivers(libraries)
     for driver in drivers:
         libraries = sorted({*libraries, *shared_libraries(driver)})
-    parent = cache_dir() / "roots"
-    root = parent / _key([engine, busybox, *libraries, *drivers])
-    if not root.is_dir():
-        parent.mkdir(parents=True, exist_ok=True)
-        _build(parent, root, engine, busybox, [*libraries, *drivers])
-    return root
+    return (*libraries, *drivers)
 
 
+@cache
 def find_busybox() -> Path:
     """The static BusyBox. Raises UnavailableError: a dynamic one would need libraries."""
     path = shutil.which("busybox")
@@ -102,7 +111,9 @@ def _key(inputs: Sequence[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _build(parent: Path, root: Path, engine: Path, busybox: Path, libraries: list[Path]) -> None:
+def _build(
+    parent: Path, root: Path, engine: Path, busybox: Path, libraries: Sequence[Path]
+) -> None:
     """Build under a temporary name and rename, so that a root is there whole or not at all."""
     building = Path(tempfile.mkdtemp(prefix=".building-", dir=parent))
     try:

@@ -19,12 +19,33 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
+class MachineTime:
+    """Seconds of all cores together since boot, from the `cpu` line of /proc/stat (proc(5))."""
+
+    busy_s: float  # user, nice, system and irq time: all that is done, but softirqs
+    softirq_s: float
+    stolen_s: float  # the hypervisor gave our core to somebody else
+
+    @classmethod
+    def read(cls) -> MachineTime:
+        """As the kernel counts it, in ticks."""
+        line = Path("/proc/stat").read_text().split("\n", 1)[0]
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = map(int, line.split()[1:9])
+        return cls(
+            busy_s=(user + nice + system + irq) / _TICKS_PER_S,
+            softirq_s=softirq / _TICKS_PER_S,
+            stolen_s=stolen / _TICKS_PER_S,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class CpuReading:
     """One look at the clocks."""
 
     wall_s: float
     switch_s: float | None  # None: the switch has no process of its own
-    softirq_s: float
+    bench_s: float
+    machine: MachineTime
 
     @classmethod
     def take(cls, switch_pids: Sequence[int]) -> CpuReading:
@@ -32,7 +53,8 @@ class CpuReading:
         return cls(
             wall_s=time.monotonic(),
             switch_s=sum(process_cpu_s(pid) for pid in switch_pids) if switch_pids else None,
-            softirq_s=softirq_s(),
+            bench_s=time.process_time(),
+            machine=MachineTime.read(),
         )
 
 
@@ -59,29 +81,30 @@ def _process_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def softirq_s() -> float:
-    """Machine-wide softirq seconds since boot (field 7 of the `cpu` line of /proc/stat)."""
-    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-    return int(fields[7]) / _TICKS_PER_S
-
-
 def cost(before: CpuReading, after: CpuReading, results: Iterable[dict[str, Any]]) -> CpuCost:
-    """Cores used between two readings; `results` are the engines' own `result` events."""
+    """Cores used between two readings; `results` are the engines' own `result` events.
+
+    What the machine did beyond switch, applications and bench is other programs' doing, and
+    disturbs. Softirqs may be counted in the process they interrupted or apart from it, as the
+    kernel was built; they are left out of that sum, which can then only be too small."""
     wall_s = after.wall_s - before.wall_s
-    applications = run_delay = 0.0
+    applications_s = run_delay = 0.0
     for result in results:
         cpu = result["cpu"]
-        engine_wall = cpu["wall_ns"] or 1
-        applications += cpu["cpu_ns"] / engine_wall
-        run_delay = max(run_delay, cpu.get("run_delay_ns", 0) / engine_wall)
-    switch = (
-        (after.switch_s - before.switch_s) / wall_s
+        applications_s += cpu["cpu_ns"] / 1e9
+        run_delay = max(run_delay, cpu.get("run_delay_ns", 0) / (cpu["wall_ns"] or 1))
+    switch_s = (
+        after.switch_s - before.switch_s
         if before.switch_s is not None and after.switch_s is not None
         else None
     )
+    busy_s = after.machine.busy_s - before.machine.busy_s
+    ours_s = applications_s + (switch_s or 0.0) + after.bench_s - before.bench_s
     return CpuCost(
-        switch_cores_used=switch,
-        applications_cores_used=applications,
-        softirq_cores_used=(after.softirq_s - before.softirq_s) / wall_s,
+        switch_cores_used=None if switch_s is None else switch_s / wall_s,
+        applications_cores_used=applications_s / wall_s,
+        softirq_cores_used=(after.machine.softirq_s - before.machine.softirq_s) / wall_s,
         run_delay_share=run_delay,
+        others_cores_used=max(0.0, busy_s - ours_s) / wall_s,
+        stolen_cores=(after.machine.stolen_s - before.machine.stolen_s) / wall_s,
     )

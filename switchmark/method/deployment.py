@@ -82,8 +82,8 @@ class Deployment:
 
     def _deploy(self) -> None:
         direct = self.trial.switch == "direct"
-        for a, b in self.pairs:
-            self._nodes.append(self._create_pair(a, b, direct=direct))
+        for first, second in self.pairs:
+            self._nodes.append(self._create_pair(first, second, direct=direct))
         for number, (node_a, node_b) in enumerate(self._nodes):
             # The receiving end first: it must be there before the first frame.
             b = self._spawn(node_b, number, end=1)
@@ -128,6 +128,7 @@ class Deployment:
                 mac=node.spec.port.mac,
                 device=node.spec.port.device_switch_side,
                 socket=str(node.spec.port.socket_host) if node.spec.port.socket_host else None,
+                mtu_bytes=node.spec.port.mtu_bytes,
             )
             for index, node in enumerate(nodes)
         ]

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.results.record import EngineRun, Interval
 from switchmark.testbed.host import Spawned
 
@@ -97,7 +97,7 @@ class EngineProcess:
     def close(self) -> None:
         """Ask the engine to exit, then make sure that it has."""
         if self.spawned.poll() is None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, SwitchmarkError):
                 self.spawned.write_line("stop")
         self.spawned.terminate(grace_s=1.0)
 

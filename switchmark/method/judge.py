@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.campaign.model import Trial
-from switchmark.results.marks import explain
+from switchmark.results.marks import explain, marks_are_valid
 from switchmark.results.record import Latency, Limit, Placement, Throughput, Verdict, Verification
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
@@ -25,7 +25,7 @@ UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 LOSS_WORTH_NAMING = 0.001
 CPU_WAIT_SHARE = 0.10
-FATAL_MARKS = frozenset({"flooding", "unverified", "corrupt-frames", "nothing-arrived"})
+DISTURBED_CORES = 0.10  # used by others meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class Evidence:
     on_schedule: bool  # every paced sender kept its schedule
     in_kernel: bool  # the switch runs in its callers' context, without a process of its own
     cpu_wait_share: float  # largest share of time an application waited for a core
+    others_cores: float  # used by other programs or guests meanwhile
 
     @property
     def idle_share(self) -> float:
@@ -139,7 +140,7 @@ def verdict(
     switched = trial.switch != "direct"
     baseline = evidence.baseline
     seen = figures.throughput
-    flooded = bool(verification.strays or verification.witness_frames)
+    flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
     checks = {
         "oversubscribed": placement.oversubscribed,
         "generator-bound": switched and bound.what == "generator",
@@ -147,6 +148,7 @@ def verdict(
         "unstable": seen is not None
         and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
         "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
+        "disturbed": evidence.others_cores > DISTURBED_CORES,
         "schedule-missed": not evidence.on_schedule,
         "lossy-receiver-socket": evidence.socket_drops > 0,
         "flooding": flooded,
@@ -160,7 +162,7 @@ def verdict(
     }
     marks = [mark for mark, holds in checks.items() if holds]
     return Verdict(
-        valid=not FATAL_MARKS & set(marks),
+        valid=marks_are_valid(marks),
         marks=marks,
         explanations=[explain(mark) for mark in marks],
     )

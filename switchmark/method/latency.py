@@ -9,28 +9,28 @@ omission).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from hdrh.histogram import HdrHistogram
-
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
 from switchmark.method.seen import Seen
 from switchmark.method.throughput import Tick, run_traffic
-from switchmark.method.trim import TrimPolicy, totals
+from switchmark.method.trim import totals
 from switchmark.method.verification import PairEnds
+from switchmark.results.histogram import merge_histograms, percentiles_ns
 from switchmark.results.record import Latency, Trim
 
-PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999")
+
+def warm_up(pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> None:
+    """Run the requests for the policy's warm-up time and forget what was seen."""
+    if policy.warm_up_s > 0:
+        run_traffic([pair.a for pair in pairs], [pair.b for pair in pairs], policy.warm_up_s, tick)
 
 
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
-    """Run one latency trial on applications that are ready and verified."""
+    """Run one latency trial on applications that are ready, verified and warmed up."""
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
-    if policy.warm_up_s > 0:
-        run_traffic(clients, servers, policy.warm_up_s, tick)
     run_traffic(clients, servers, trial.duration_s, tick)
     samples = [s for client in clients for s in client.intervals]
     ended_ns = max(s.t_ns for s in samples) if samples else 0
@@ -56,8 +56,8 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
 
 def _merge(clients: Sequence[EngineProcess]) -> Latency:
     results = [client.result or {} for client in clients]
-    actual = _histogram(results, "from_actual")
-    intended = _histogram(results, "from_intended")
+    actual = merge_histograms(result["latency"]["from_actual"] for result in results)
+    intended = merge_histograms(result["latency"]["from_intended"] for result in results)
     if not actual.get_total_count():
         raise TrialFailed("no request was answered: there is no latency to report")
     reported = [result["latency"] for result in results]
@@ -73,21 +73,9 @@ def _merge(clients: Sequence[EngineProcess]) -> Latency:
         mean_ns=sum(one["mean_ns"] * one["count"] for one in reported) / count,
         stdev_ns=float(actual.get_stddev()),
         max_ns=max(one["max_ns"] for one in reported if one["count"]),
-        percentiles_ns=_percentiles(actual),
-        intended_percentiles_ns=_percentiles(intended),
+        percentiles_ns=percentiles_ns(actual),
+        intended_percentiles_ns=percentiles_ns(intended),
         histogram=actual.encode().decode(),
         intended_histogram=intended.encode().decode(),
         lost=max(0, unanswered),
     )
-
-
-def _histogram(results: Sequence[dict[str, Any]], key: str) -> HdrHistogram:
-    first, *rest = [result["latency"][key] for result in results]
-    merged = HdrHistogram.decode(first)
-    for encoded in rest:
-        merged.add(HdrHistogram.decode(encoded))
-    return merged
-
-
-def _percentiles(histogram: HdrHistogram) -> dict[str, float]:
-    return {p: float(histogram.get_value_at_percentile(float(p))) for p in PERCENTILES}

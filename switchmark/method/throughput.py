@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.method.engine import EngineProcess
 from switchmark.method.seen import Seen
-from switchmark.method.trim import TrimPolicy, kept_intervals, rate_per_s, totals
+from switchmark.method.trim import describe, kept_intervals, rate_per_s, totals, window_ns
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Interval, PairLoads, Throughput
 
@@ -62,7 +62,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     samples = [s for pair in pairs for s in pair.b.intervals]
     return Seen(
         throughput=_sum(trial, pairs, loads, window),
-        trim=policy.describe(window, samples),
+        trim=describe(policy, window, samples),
         source_counters=totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
@@ -75,7 +75,7 @@ def common_window(sources: Sequence[EngineProcess], policy: TrimPolicy) -> tuple
     ended = min(
         (source.started_ns or 0) + (source.result or {})["duration_ns"] for source in sources
     )
-    return policy.window_ns(started, ended)
+    return window_ns(policy, started, ended)
 
 
 def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Interval]:

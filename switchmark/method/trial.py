@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Trial
+from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
@@ -21,13 +21,12 @@ from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
-from switchmark.method.trim import TrimPolicy, rate_per_s
+from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
 from switchmark.results.record import Placement, Record, Timing
+from switchmark.scenario.topology import Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
-
-REACHABLE_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +34,20 @@ class TrialPlan:
     """A trial with every choice made: what a deployment needs, nothing touched yet."""
 
     trial: Trial
-    pairs: Sequence[tuple[NodeSpec, NodeSpec]]
+    topology: Topology
     environment: Environment
     switch: Switch
     mode: ConnectMode
     port_kind: PortKind
     placement: Placement
     policy: TrimPolicy
+    verify: VerifyPolicy
     mixed_connect_modes: bool = False
+
+    def pairs(self) -> list[tuple[NodeSpec, NodeSpec]]:
+        """What the environment is asked to make. Made on demand: plans are many, trials run
+        one at a time."""
+        return self.topology.pair_specs(self.port_kind, self.placement.application_cores)
 
 
 @dataclass
@@ -96,7 +101,7 @@ def run_trial(
         "provenance": provenance,
     }
     deployment = Deployment(
-        session, plan.trial, plan.pairs, plan.environment, plan.switch, plan.mode, plan.placement
+        session, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
     )
     try:
         with deployment:
@@ -122,8 +127,9 @@ def _measure(
 ) -> dict[str, Any]:
     """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
     switch, trial = plan.switch, plan.trial
-    wait_reachable(deployment.ends, REACHABLE_TIMEOUT_S)
-    checked = verify(deployment.ends, lambda: switch.counters().witness_rx_frames)
+    wait_reachable(deployment.ends, plan.verify.timeout_s)
+    switch.settle()
+    checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
     before, pids = switch.counters(), switch.process_ids()
     watch.lap("verify")
 
@@ -131,6 +137,8 @@ def _measure(
         deployment.check_alive()
         observe(_live_pps(deployment.ends))
 
+    if trial.dimension is Dimension.LATENCY:
+        latency.warm_up(deployment.ends, plan.policy, watched)
     clocks = CpuReading.take(pids)
     method = throughput.measure if trial.dimension is Dimension.THROUGHPUT else latency.measure
     seen = method(trial, deployment.ends, plan.policy, watched)
@@ -146,6 +154,7 @@ def _measure(
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
         cpu_wait_share=used.run_delay_share or 0.0,
+        others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency)
     bound = limit(trial, figures, evidence)

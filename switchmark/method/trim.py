@@ -6,41 +6,35 @@ Raw samples are always kept in the record; this only says which of them a figure
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from switchmark.campaign.model import TrimPolicy
 from switchmark.results.record import Interval, Trim
 
 
-@dataclass(frozen=True, slots=True)
-class TrimPolicy:
-    """Leave out the first `warm_up_s` and the last `cool_down_s` of the sender's run."""
+def window_ns(policy: TrimPolicy, started_ns: int, ended_ns: int) -> tuple[int, int]:
+    """The kept window in CLOCK_MONOTONIC ns.
 
-    warm_up_s: float = 1.0
-    cool_down_s: float = 0.4
+    A run too short for the policy keeps its middle half: some figure, clearly described, is
+    better than none; the record's `short-window` mark says so.
+    """
+    start = started_ns + round(policy.warm_up_s * 1e9)
+    end = ended_ns - round(policy.cool_down_s * 1e9)
+    if end - start < (ended_ns - started_ns) / 4:
+        quarter = (ended_ns - started_ns) // 4
+        return started_ns + quarter, ended_ns - quarter
+    return start, end
 
-    def window_ns(self, started_ns: int, ended_ns: int) -> tuple[int, int]:
-        """The kept window in CLOCK_MONOTONIC ns.
 
-        A run too short for the policy keeps its middle half: some figure, clearly described,
-        is better than none; the record's `short-window` mark says so.
-        """
-        start = started_ns + round(self.warm_up_s * 1e9)
-        end = ended_ns - round(self.cool_down_s * 1e9)
-        if end - start < (ended_ns - started_ns) / 4:
-            quarter = (ended_ns - started_ns) // 4
-            return started_ns + quarter, ended_ns - quarter
-        return start, end
-
-    def describe(self, window: tuple[int, int], samples: Sequence[Interval]) -> Trim:
-        """The record's account of what was kept, over these samples."""
-        kept = sum(1 for _ in kept_intervals(samples, window))
-        return Trim(
-            policy=f"fixed: first {self.warm_up_s:g} s and last {self.cool_down_s:g} s",
-            kept_from_ns=window[0],
-            kept_to_ns=window[1],
-            samples_kept=kept,
-            samples_dropped=len(samples) - kept,
-        )
+def describe(policy: TrimPolicy, window: tuple[int, int], samples: Sequence[Interval]) -> Trim:
+    """The record's account of what was kept, over these samples."""
+    kept = sum(1 for _ in kept_intervals(samples, window))
+    return Trim(
+        policy=f"fixed: first {policy.warm_up_s:g} s and last {policy.cool_down_s:g} s",
+        kept_from_ns=window[0],
+        kept_to_ns=window[1],
+        samples_kept=kept,
+        samples_dropped=len(samples) - kept,
+    )
 
 
 def kept_intervals(samples: Iterable[Interval], window: tuple[int, int]) -> Iterable[Interval]:

@@ -56,6 +56,13 @@ _TABLE = (
         "Look at the samples of the trial, quieten the machine, measure longer and repeat.",
     ),
     Mark(
+        "disturbed",
+        "Other programs were busy",
+        "Programs that have nothing to do with the trial, or other guests of the hypervisor, used "
+        "more than a tenth of a core meanwhile.",
+        "Stop them (the record's cpu section says how much they used), then measure again.",
+    ),
+    Mark(
         "schedule-missed",
         "The sender could not keep its schedule",
         "The sender gave up some of the frames that its schedule asked for, so the offered load "

@@ -40,6 +40,7 @@ class Capabilities:
     port_kinds: tuple[PortKind, ...]  # in order of preference
     connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
     polling: bool  # it busy-polls, so it wants a core of its own
+    in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
     multi_core: bool = False
     max_ports: int | None = None
     needs_hugepages: bool = False
@@ -119,8 +120,15 @@ class Switch(Protocol):
         """Return when every port has its peer and passes frames; raise `TrialFailed` else."""
         ...
 
+    def settle(self) -> None:
+        """Called once every application has been heard: return when what the switch has
+        learnt from that is in force for every frame to come."""
+        ...
+
     def counters(self) -> SwitchCounters:
-        """Frames per port since start."""
+        """Frames per port since start; to be read while the applications are still there.
+
+        Raises `TrialFailed` where they have gone and took the counters with them."""
         ...
 
     def alive(self) -> str | None:

@@ -8,13 +8,12 @@ where pairs share a core each process yields it when it finds no frame.
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from switchmark.environment.engine_binary import engine_version, find_engine
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.switch.base import (
     Capabilities,
@@ -25,14 +24,9 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.ports import check_request, require, socket_of
+from switchmark.switch.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.private import Footprint, check_socket_path
-from switchmark.switch.tools import (
-    find_program,
-    hugepage_bytes_free,
-    hugepage_bytes_total,
-    version_text,
-)
+from switchmark.switch.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
 
 MEMORY_MB = 128  # of hugepages, for each process
@@ -48,6 +42,7 @@ class _Pair:
         self.process = process
         self.sockets = sockets
         self.ready: dict[str, Any] = {}
+        self.up = False
         self.counted_until_ns = 0
         self.totals = [dict.fromkeys(("rx_frames", "tx_offered", "tx_dropped"), 0) for _ in "AB"]
         self._lock = threading.Lock()
@@ -69,6 +64,7 @@ class _Pair:
             self.ready = event
         elif event["event"] == "interval":
             with self._lock:
+                self.up = all(port["up"] for port in event["ports"])
                 for total, port in zip(self.totals, event["ports"], strict=True):
                     for key in total:
                         total[key] += port[key]
@@ -83,8 +79,10 @@ class _Pair:
             ]
 
     def last_words(self) -> str:
-        """How the process ended and the end of its standard error."""
-        return f"ended with code {self.process.poll()}: {self.process.stderr_tail().strip()}"
+        """How the process ended and the end of its standard error, on one line."""
+        said = " / ".join(self.process.stderr_tail().strip().splitlines()[-3:])
+        ending = how_it_ended(self.process.poll())
+        return f"forwarder (pid {self.process.pid}) {ending}: {said or 'it said nothing'}"
 
 
 class BasicForwarder:
@@ -104,23 +102,16 @@ class BasicForwarder:
         self._footprint: Footprint | None = None
         self._pairs: list[_Pair] = []
 
-    def program(self) -> Path | None:
-        """The engine: as set, beside this Python, or in PATH."""
-        beside = Path(sys.executable).with_name("switchmark-traffic")
-        return find_program("SWITCHMARK_TRAFFIC", [str(beside), "switchmark-traffic"])
-
     def probe(self) -> Probe:
         """Available where the engine is built, with hugepages reserved."""
-        program = self.program()
-        if program is None:
-            return Probe(
-                False,
-                reason="program `switchmark-traffic` not found",
-                remedy="run ./quickstart --setup-only, or set SWITCHMARK_TRAFFIC",
-            )
-        version = version_text(program)
-        if not version:
-            return Probe(False, reason=f"{program} does not run", remedy="build the engine again")
+        try:
+            engine = find_engine()
+        except UnavailableError as error:
+            reason, _, remedy = str(error).partition("; ")
+            return Probe(False, reason=reason, remedy=remedy or "set SWITCHMARK_TRAFFIC")
+        version = engine_version(engine)
+        if version is None:
+            return Probe(False, reason=f"{engine} does not run", remedy="build the engine again")
         if hugepage_bytes_total() == 0:
             return Probe(
                 False,
@@ -171,7 +162,7 @@ class BasicForwarder:
         for port in pair:
             ports += ["--port", f"dpdk:vhost={check_socket_path(socket_of(port))},client"]
         return [
-            *(str(self.program()), "forwarder", *ports),
+            *(str(find_engine()), "forwarder", *ports),
             *("--start", "now", "--core", str(core), "--idle", self._idle),
             *("--interval", str(INTERVAL_S), "--frame-size", str(frame_bytes)),
             *("--dpdk-memory-mb", str(MEMORY_MB)),
@@ -179,11 +170,11 @@ class BasicForwarder:
         ]
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Wait until every forwarder has said that its ports are up."""
+        """Wait until every forwarder has reported that both its ports have their peers."""
         deadline = time.monotonic() + timeout_s
-        while waiting := [pair for pair in self._pairs if not pair.ready]:
+        while waiting := [pair for pair in self._pairs if not pair.up]:
             if (words := self.alive()) is not None:
-                raise TrialFailed(words)
+                raise TrialFailed(f"{self.name}: {words}")
             if time.monotonic() > deadline:
                 sockets = ", ".join(socket for pair in waiting for socket in pair.sockets)
                 raise TrialFailed(
@@ -191,6 +182,9 @@ class BasicForwarder:
                     "is the application behind it running?"
                 )
             time.sleep(POLL_S)
+
+    def settle(self) -> None:
+        """It learns nothing."""
 
     def counters(self) -> SwitchCounters:
         """All frames up to the moment of the call: waits for the next report of each process.
@@ -200,7 +194,8 @@ class BasicForwarder:
         deadline = time.monotonic() + 20 * INTERVAL_S
         while any(pair.ready and pair.counted_until_ns < now_ns for pair in self._pairs):
             if time.monotonic() > deadline or self.alive() is not None:
-                raise TrialFailed(self.alive() or f"{self.name}: a forwarder no longer reports")
+                words = self.alive() or "a forwarder no longer reports"
+                raise TrialFailed(f"{self.name}: {words}")
             time.sleep(POLL_S)
         ports = {}
         for k, pair in enumerate(self._pairs):
@@ -210,11 +205,9 @@ class BasicForwarder:
     def alive(self) -> str | None:
         """None while every forwarder runs."""
         if self._footprint is None:
-            return f"{self.name}: not started"
-        for pair in self._pairs:
-            if pair.process.poll() is not None:
-                return f"{self.name}: forwarder (pid {pair.process.pid}) {pair.last_words()}"
-        return None
+            return "not started"
+        ended = [pair.last_words() for pair in self._pairs if pair.process.poll() is not None]
+        return ended[0] if ended else None
 
     def process_ids(self) -> Sequence[int]:
         """All forwarders."""

@@ -29,6 +29,7 @@ class Direct:
         port_kinds=(PortKind.VHOST_USER, PortKind.VETH),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
+        in_kernel=True,
         description="no switch: the two ends of a pair share one wire (the baseline)",
     )
 
@@ -45,6 +46,9 @@ class Direct:
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """A wire is up as soon as the environment has made it."""
+
+    def settle(self) -> None:
+        """A wire learns nothing."""
 
     def counters(self) -> SwitchCounters:
         """A wire counts nothing."""

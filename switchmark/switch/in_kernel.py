@@ -91,6 +91,9 @@ class InKernelSwitch(ABC):
         links = self.namespace.query("ip", "link", "show", "dev", device)
         return bool(links) and "LOWER_UP" in links[0]["flags"]
 
+    def settle(self) -> None:  # noqa: B027  (nothing to do is the right default)
+        """What the kernel learns is in force at once."""
+
     def counters(self) -> SwitchCounters:
         """The port devices' own counters since start; of a veth that has gone, none."""
         now = self.namespace.link_counters()
@@ -113,10 +116,8 @@ class InKernelSwitch(ABC):
     def alive(self) -> str | None:
         """None while the switch is there and holds all its ports."""
         if self._footprint is None:
-            return f"{self.name}: not started"
-        if reason := self.fault():
-            return f"{self.name}: {reason}"
-        return None
+            return "not started"
+        return self.fault()
 
     def process_ids(self) -> Sequence[int]:
         """None: it runs in the kernel, on its callers' time."""

@@ -21,6 +21,7 @@ class LinuxBridge(InKernelSwitch):
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.STATIC_MAC),
         polling=False,
+        in_kernel=True,
         description="the kernel's bridge; forwards in the senders' softirq",
     )
 

@@ -5,6 +5,7 @@ The messages name the switch, the value and the remedy, the same for every switc
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError, UsageError
@@ -47,6 +48,15 @@ def socket_of(port: SwitchPort) -> str:
     if port.socket is None:
         raise UsageError(f"port {port.index}: a {port.kind} port needs the path of its socket")
     return port.socket
+
+
+def how_it_ended(exit_code: int | None) -> str:
+    """An exit code in words; negative ones are signals."""
+    if exit_code is None:
+        return "still runs"
+    if exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"ended with code {exit_code}"
 
 
 def peer_index(index: int) -> int:

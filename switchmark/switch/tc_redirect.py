@@ -21,6 +21,7 @@ class TcRedirect(InKernelSwitch):
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
+        in_kernel=True,
         description="tc filters that redirect each port to its peer, in the kernel",
     )
 

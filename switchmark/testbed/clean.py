@@ -24,6 +24,10 @@ class Cleaned:
     removed: list[str]  # with a dry run: what would be removed
     problems: list[str] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        text = f"session {self.session} ({self.command}): {len(self.removed)} things removed"
+        return text + "".join(f"; could not remove {problem}" for problem in self.problems)
+
 
 def clean_stale(*, dry_run: bool = False) -> list[Cleaned]:
     """Undo everything that dead sessions left, session by session, last thing first.

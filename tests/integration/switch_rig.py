@@ -12,21 +12,40 @@ import re
 import shutil
 import socket
 import struct
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from switchmark.switch.base import PortKind, SwitchPort
+import pytest
+
+from switchmark.switch.base import PortKind, Switch, SwitchPort
+from switchmark.switch.registry import make_switch
+from switchmark.testbed import procfs
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.session import open_session
+from switchmark.testbed.state import state_dir
 from switchmark.testbed.things import Directory, Link, NetworkNamespace
 
 ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 FRAME_BYTES = 60
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def own_state_dir() -> Iterator[None]:
+    """A bench of our own, which sees no other's things; short, for socket paths to fit."""
+    with (
+        tempfile.TemporaryDirectory(prefix="smt", dir="/tmp") as folder,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
+        monkeypatch.setenv("SWITCHMARK_STATE_DIR", folder)
+        yield
 
 
 def mac_of(index: int) -> str:
@@ -78,7 +97,7 @@ class VethEnd:
             if gap_s:
                 time.sleep(gap_s)
 
-    def received(self, quiet_s: float = 0.3) -> list[bytes]:
+    def received(self, quiet_s: float = 0.1) -> list[bytes]:
         """Frames that came in, until none has come for `quiet_s` (our own are left out)."""
         frames = []
         self.socket.settimeout(quiet_s)
@@ -165,6 +184,25 @@ class VhostEnd:
         return now
 
 
+def traces(session_id: str) -> set[str]:
+    """Everything on the machine that bears the session's mark: to compare before and after."""
+    found = {f"process {identity.pid}" for identity in procfs.marked(session_id)}
+    for folder in ("/run/netns", "/sys/class/net", "/dev/shm", "/var/run/dpdk", "/dev/hugepages"):
+        if Path(folder).is_dir():
+            names = (path for path in Path(folder).iterdir() if f"sm{session_id}" in path.name)
+            found |= {str(path) for path in names}
+    return found | {str(path) for path in (state_dir() / session_id).rglob("*")}
+
+
+def port_ends(
+    session: Session, switch: Switch, count: int
+) -> AbstractContextManager[list[VethEnd]] | AbstractContextManager[list[VhostEnd]]:
+    """Ports of the kind that the switch likes best."""
+    if switch.capabilities.port_kinds[0] is PortKind.VETH:
+        return veth_ends(session, count)
+    return vhost_ends(session, count)
+
+
 @contextmanager
 def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[VhostEnd]]:
     """`count` vhost-user ports. Each waits for the switch to connect to its socket."""
@@ -182,10 +220,17 @@ def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[Vho
             process = session.host.spawn(
                 [
                     # Line by line: its prompt is written past the buffer of its output.
-                    *("stdbuf", "-oL", program, "--no-pci", "--in-memory", "--single-file-segments"),
+                    *(
+                        "stdbuf",
+                        "-oL",
+                        program,
+                        "--no-pci",
+                        "--in-memory",
+                        "--single-file-segments",
+                    ),
                     *("--no-telemetry", f"--file-prefix=sm{session.id}t{index}", "-m", "64"),
                     *("--lcores", f"0@{core},1@{core}", "--vdev", device),
-                    *("--", "-i", "--total-num-mbufs=8192", "--no-lsc-interrupt"),
+                    *("--", "-i", "--total-num-mbufs=8192"),
                 ],
                 cores=[core],
                 env={"RUNTIME_DIRECTORY": str(folder)},
@@ -194,3 +239,18 @@ def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[Vho
             port = SwitchPort(index, PortKind.VHOST_USER, mac_of(index), socket=str(path))
             ends.append(VhostEnd(port, mac_of(index ^ 1), process))
         yield ends
+
+
+def start_and_wait_to_be_killed(name: str) -> None:
+    """A bench that starts a switch, says its session on standard output, and sleeps."""
+    switch = make_switch(name)
+    with open_session(measuring=False) as session, port_ends(session, switch, 2) as ends:
+        ports = [end.port for end in ends]
+        switch.start(session, ports, switch.capabilities.connect_modes[0], [0])
+        switch.wait_ports_up(10)
+        print(session.id, flush=True)
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    start_and_wait_to_be_killed(sys.argv[1])

@@ -109,8 +109,8 @@ def test_same_seed_same_run_and_other_seed_another():
 
 def test_it_is_fast_enough_for_thousands_of_searches():
     device = switch(trial_noise=0.01)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(5000):
         device.measure(1.0, 2e6)
-    assert time.perf_counter() - began < 5.0  # about 0.1 s on an idle machine
+    assert time.process_time() - began < 5.0  # about 0.1 s on an idle machine
     assert math.isclose(device.now_s, 5000.0)

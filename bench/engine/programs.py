@@ -1,0 +1,206 @@
+"""The two programs of the benchmark, driven alike: `switchmark-traffic` and `dpdk-testpmd`.
+
+Each offers `frames()`: how many frames the program itself has counted so far, with the time
+of that count, so that a rate is the difference of two readings of the program's own counters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ANSWER_TIMEOUT_S = 10.0
+INTERVAL_S = 0.1
+
+
+class ProgramError(Exception):
+    """A program under test failed; the message holds its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Frames counted by a program at a time (seconds, monotonic)."""
+
+    time_s: float
+    frames: int
+
+
+class Process:
+    """A child process pinned to one core, with its output as a queue of timed lines."""
+
+    def __init__(self, args: Sequence[str], core: int) -> None:
+        self._name = next(Path(arg).name for arg in args if arg not in ("stdbuf", "-oL"))
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in stop()
+        self._child = subprocess.Popen(
+            ["taskset", "-c", str(core), *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+        )
+        self._lines: queue.SimpleQueue[tuple[float, str]] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            self._lines.put((time.monotonic(), line))
+        self._lines.put((time.monotonic(), ""))
+
+    def write(self, line: str) -> None:
+        """One line to standard input."""
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write(line + "\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            raise ProgramError(f"{self._name} ended: {self._last_words()}") from None
+
+    def line(self) -> tuple[float, str]:
+        """The next line of standard output and when it came."""
+        try:
+            when_s, line = self._lines.get(timeout=ANSWER_TIMEOUT_S)
+        except queue.Empty:
+            raise ProgramError(f"{self._name} is silent: {self._last_words()}") from None
+        if line == "":
+            raise ProgramError(f"{self._name} ended: {self._last_words()}")
+        return when_s, line
+
+    def waited_ns(self) -> int:
+        """Time that its threads were ready to run and had no core, since they began."""
+        tasks = Path(f"/proc/{self._child.pid}/task")
+        total = 0
+        for task in tasks.glob("*"):
+            try:
+                total += int((task / "schedstat").read_text().split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        return total
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        return " | ".join(self._errors.read().strip().splitlines()[-3:]) or "(no message)"
+
+    def kill(self) -> None:
+        """End it at once; idempotent."""
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.wait()
+        if not self._errors.closed:
+            self._errors.close()
+
+
+class Traffic:
+    """`switchmark-traffic` in one role."""
+
+    def __init__(
+        self, engine: Path, role: str, ports: Sequence[str], options: Sequence[str], core: int
+    ) -> None:
+        args = [str(engine), role, "--core", str(core), "--interval", str(INTERVAL_S), *options]
+        for port in ports:
+            args += ["--port", port]
+        self.process = Process(args, core)
+        self._frames = 0
+        self._event("ready")
+
+    def _event(self, name: str) -> dict[str, object]:
+        while True:
+            event: dict[str, object] = json.loads(self.process.line()[1])
+            if event["event"] == "error":
+                raise ProgramError(str(event["message"]))
+            if event["event"] == name:
+                return event
+
+    def start(self) -> None:
+        """Begin moving frames."""
+        self.process.write("start")
+        self._event("started")
+
+    def frames(self, counter: str) -> Reading:
+        """`counter` summed up to the end of the interval that is under way."""
+        asked_ns = time.monotonic_ns()
+        while True:
+            event = self._event("interval")
+            count, end_ns = event[counter], event["t_ns"]
+            assert isinstance(count, int)
+            assert isinstance(end_ns, int)
+            self._frames += count
+            if end_ns >= asked_ns:
+                return Reading(end_ns / 1e9, self._frames)
+
+    def finish(self) -> None:
+        """End the trial, and with it the process. Raises when a frame came damaged."""
+        self.process.write("stop")
+        totals = self._event("result").get("totals")
+        if isinstance(totals, dict) and totals.get("rx_corrupt"):
+            raise ProgramError(f"{totals['rx_corrupt']} frames arrived corrupt")
+
+
+class Testpmd:
+    """`dpdk-testpmd` with one forwarding core (its main thread sleeps on the same core)."""
+
+    __test__ = False  # not a pytest class
+
+    def __init__(self, mode: str, vdevs: Sequence[str], options: Sequence[str], core: int) -> None:
+        args = [
+            "stdbuf",
+            "-oL",
+            "dpdk-testpmd",
+            "--lcores",
+            f"0@{core},1@{core}",
+            "--no-pci",
+            "--in-memory",
+        ]
+        args += ["--single-file-segments", "--no-telemetry", "-m", "128"]
+        for vdev in vdevs:
+            args += ["--vdev", vdev]
+        args += ["--", "-i", f"--forward-mode={mode}", "--total-num-mbufs=8192", *options]
+        self.process = Process(args, core)
+        self._summary()
+
+    def _summary(self) -> None:
+        """Its prompt has no line end; a short answer shows that it listens."""
+        self.process.write("show port summary all")
+        while "Number of available ports" not in self.process.line()[1]:
+            pass
+
+    def start(self) -> None:
+        """Begin moving frames."""
+        self.process.write("start")
+
+    def frames(self, counter: str) -> Reading:
+        """RX-packets or TX-packets of all ports."""
+        self.process.write("show port stats all")
+        self.process.write("show port summary all")
+        total, when_s = 0, 0.0
+        while True:
+            line_s, line = self.process.line()
+            found = re.search(rf"{counter}:\s+(\d+)", line)
+            if found:
+                total, when_s = total + int(found.group(1)), when_s or line_s
+            if "Number of available ports" in line:
+                return Reading(when_s, total)
+
+    def finish(self) -> None:
+        """End it."""
+        self.process.write("stop")
+        self.process.write("quit")
+
+
+Program = Traffic | Testpmd
+
+
+def stolen_s() -> float:
+    """Time that the hypervisor gave to others, all cores, since boot."""
+    first = Path("/proc/stat").read_text().splitlines()[0].split()
+    return int(first[8]) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+"""Compares the traffic engine with dpdk-testpmd on the same port kind.
+
+Three comparisons, each with the same counterpart for both programs:
+
+  sender     `switchmark-traffic sender` (every frame has its own sequence number, two time
+             stamps and right checksums) against `testpmd txonly`; a `testpmd rxonly` receives.
+  receiver   `switchmark-traffic receiver` (sequence and latency of every frame) against
+             `testpmd rxonly`; our sender sends.
+  forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports; our
+             tester, which owns both ends, gives and counts the load.
+
+Runs of the two programs alternate in random order, so that a change of the machine's mood
+hits both. A run in which a program waited for its core (schedstat) or the hypervisor took
+time (steal) for more than --disturbed is repeated up to three times and else marked. The
+table gives medians, the ratio of the medians, and the spread (half the distance between the
+quartiles, of the median). A ratio within the spreads is a tie, and the table says so.
+
+Needs two cores, about 400 MB of free hugepages, dpdk-testpmd, and the built engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from programs import Program, ProgramError, Reading, Testpmd, Traffic, stolen_s
+
+WARM_UP_S = 0.4
+ATTEMPTS = 3
+CASES = ("sender", "receiver", "forwarder")
+MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+OURS, THEIRS = "switchmark-traffic", "dpdk-testpmd"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all runs share."""
+
+    engine: Path
+    port: str
+    measured_core: int
+    other_core: int
+    frame_size: int
+    burst: int
+    queue_size: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measured run: rate in frames/s, and the share of its time that others took."""
+
+    rate_pps: float
+    disturbed: float
+
+
+class Bench:
+    """Builds the programs of one run on sockets in a folder of its own."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings = settings
+        self.folder = folder
+
+    def _specs(self, kind: str, index: int) -> tuple[str, str]:
+        """A port of this kind on socket `index`: for the engine, and for testpmd."""
+        path, size = self.folder / f"{index}.sock", self.settings.queue_size
+        if kind == "virtio-user":
+            return (
+                f"dpdk:virtio-user={path},queue-size={size}",
+                f"net_virtio_user{index},path={path},queue_size={size}",
+            )
+        if kind == "vhost":
+            return f"dpdk:vhost={path}", f"net_vhost{index},iface={path}"
+        role = "server" if kind == "memif-server" else "client"
+        ring = self.settings.queue_size.bit_length() - 1
+        return (
+            f"dpdk:memif={path},role={role},id={index},queue-size={size}",
+            f"net_memif{index},role={role},id={index},socket={path},socket-abstract=no,rsize={ring}",
+        )
+
+    def traffic(self, role: str, kind: str, core: int, ports: int = 1) -> Traffic:
+        """The engine with `ports` ports of this kind."""
+        specs = [self._specs(kind, index)[0] for index in range(ports)]
+        options = ["--frame-size", str(self.settings.frame_size), "--idle", "poll"]
+        if role != "receiver":
+            options += ["--burst", str(self.settings.burst)]
+        if role in ("sender", "tester"):
+            options += ["--rate", "max", "--src-mac", MAC_A, "--dst-mac", MAC_B]
+        return Traffic(self.settings.engine, role, specs, options, core)
+
+    def testpmd(self, mode: str, kind: str, core: int, ports: int = 1) -> Testpmd:
+        """testpmd with the same ports, rings and burst."""
+        vdevs = [self._specs(kind, index)[1] for index in range(ports)]
+        size = self.settings.queue_size
+        options = [f"--burst={self.settings.burst}", f"--txd={size}", f"--rxd={size}"]
+        options.append(f"--txpkts={self.settings.frame_size - 4}")
+        return Testpmd(mode, vdevs, options, core)
+
+    def run(self, case: str, program: str) -> Run:
+        """Measure once."""
+        ours = program == OURS
+        mine, peer = PORT_KINDS[self.settings.port]
+        core, other = self.settings.measured_core, self.settings.other_core
+        if case == "sender":
+            make = (
+                (lambda: self.traffic("sender", mine, core))
+                if ours
+                else (lambda: self.testpmd("txonly", mine, core))
+            )
+            counter = "tx_offered" if ours else "TX-packets"
+            return self._measure(make, lambda: self.testpmd("rxonly", peer, other), 0, counter)
+        if case == "receiver":
+            make = (
+                (lambda: self.traffic("receiver", mine, core))
+                if ours
+                else (lambda: self.testpmd("rxonly", mine, core))
+            )
+            counter = "rx_frames" if ours else "RX-packets"
+            return self._measure(make, lambda: self.traffic("sender", peer, other), 0, counter)
+        make = (
+            (lambda: self.traffic("forwarder", mine, core, 2))
+            if ours
+            else (lambda: self.testpmd("io", mine, core, 2))
+        )
+        return self._measure(make, lambda: self.traffic("tester", peer, other, 2), 1, "rx_frames")
+
+    def _measure(
+        self,
+        measured: Callable[[], Program],
+        other: Callable[[], Program],
+        counts: int,
+        counter: str,
+    ) -> Run:
+        """Start both (the listening side first), warm up, and read one's counter twice."""
+        mine = PORT_KINDS[self.settings.port][0]
+        programs: list[Program] = []
+        try:
+            order = (measured, other) if mine in LISTENING else (other, measured)
+            programs = [make() for make in order]
+            if mine not in LISTENING:
+                programs.reverse()
+            for program in programs:
+                program.start()
+            time.sleep(WARM_UP_S)
+            waited, stolen = _waited_ns(programs), stolen_s()
+            first = programs[counts].frames(counter)
+            time.sleep(self.settings.seconds)
+            last = programs[counts].frames(counter)
+            taken_s = (_waited_ns(programs) - waited) / 1e9 + stolen_s() - stolen
+            for program in programs:
+                program.finish()
+            return Run(_rate(first, last), taken_s / (last.time_s - first.time_s))
+        finally:
+            for program in programs:
+                program.process.kill()
+            for socket in self.folder.iterdir():
+                socket.unlink()
+
+
+# The measured program's port, and its counterpart's. The listening side is started first.
+PORT_KINDS = {
+    "virtio-user": ("virtio-user", "vhost"),
+    "vhost": ("vhost", "virtio-user"),
+    "memif": ("memif-server", "memif-client"),
+}
+LISTENING = ("vhost", "memif-server")
+
+
+def _waited_ns(programs: list[Program]) -> int:
+    return sum(program.process.waited_ns() for program in programs)
+
+
+def _rate(first: Reading, last: Reading) -> float:
+    return (last.frames - first.frames) / (last.time_s - first.time_s)
+
+
+def measure(bench: Bench, case: str, program: str, limit: float) -> Run:
+    """The least disturbed of up to three attempts."""
+    best: Run | None = None
+    for _ in range(ATTEMPTS):
+        run = bench.run(case, program)
+        if best is None or run.disturbed < best.disturbed:
+            best = run
+        if best.disturbed <= limit:
+            break
+    assert best is not None
+    return best
+
+
+def spread(rates: list[float]) -> float:
+    """Half the distance between the quartiles, as a share of the median."""
+    if len(rates) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(rates, n=4, method="inclusive")
+    return (high - low) / 2 / statistics.median(rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table; spreads are shares of the median."""
+
+    case: str
+    ours_pps: float
+    testpmd_pps: float
+    ratio: float
+    ours_spread: float
+    testpmd_spread: float
+    tie: bool
+    disturbed_runs: int
+    runs: int
+    rates_pps: dict[str, list[float]]
+
+
+def summary(case: str, runs: dict[str, list[Run]], limit: float) -> Line:
+    """Medians, ratio and spread of a case."""
+    rates = {program: [run.rate_pps for run in runs[program]] for program in runs}
+    medians = {program: statistics.median(rates[program]) for program in rates}
+    spreads = {program: spread(rates[program]) for program in rates}
+    ratio = medians[OURS] / medians[THEIRS]
+    every = [run for program in runs for run in runs[program]]
+    return Line(
+        case=case,
+        ours_pps=medians[OURS],
+        testpmd_pps=medians[THEIRS],
+        ratio=ratio,
+        ours_spread=spreads[OURS],
+        testpmd_spread=spreads[THEIRS],
+        tie=abs(ratio - 1) <= max(spreads.values()),
+        disturbed_runs=sum(run.disturbed > limit for run in every),
+        runs=len(every),
+        rates_pps=rates,
+    )
+
+
+def show(line: Line) -> str:
+    """A line as text."""
+    return (
+        f"{line.case:<10}{line.ours_pps / 1e6:>9.2f}{100 * line.ours_spread:>8.1f} %"
+        f"{line.testpmd_pps / 1e6:>10.2f}{100 * line.testpmd_spread:>8.1f} %"
+        f"{line.ratio:>8.2f}   {'tie' if line.tie else '   '}"
+        f"{line.disturbed_runs:>6} of {line.runs}"
+    )
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add(
+        "--port",
+        choices=PORT_KINDS,
+        default="virtio-user",
+        help="port kind of the measured program",
+    )
+    add("--case", choices=CASES, action="append", help="repeatable; default: all three")
+    add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
+    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
+    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
+    add("--burst", type=int, default=32, help="frames a burst, both programs (default 32)")
+    add("--queue-size", type=int, default=256, help="descriptors a ring, both programs")
+    add("--cores", help="measured program's core and the counterpart's, e.g. 0,1")
+    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
+    add("--json", action="store_true", help="print one JSON document instead of the table")
+    return parser.parse_args()
+
+
+def find_engine(given: Path | None) -> Path:
+    """The engine's binary. Exits with a remedy when there is none."""
+    root = Path(__file__).resolve().parents[2]
+    found = [given] if given else sorted(root.glob("build*/**/switchmark-traffic"))
+    on_path = shutil.which("switchmark-traffic")
+    found += [Path(on_path)] if on_path and not given else []
+    for path in found:
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    sys.exit("no switchmark-traffic: build it (meson setup build; ninja -C build) or use --engine")
+
+
+def main() -> None:
+    """Run the comparisons and print them."""
+    options = arguments()
+    if shutil.which("dpdk-testpmd") is None:
+        sys.exit("no dpdk-testpmd: install the package `dpdk`")
+    cores = [int(core) for core in (options.cores or "").split(",") if core]
+    cores = cores or sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) != 2:
+        sys.exit("needs two cores: name them with --cores A,B")
+    settings = Settings(
+        engine=find_engine(options.engine),
+        port=options.port,
+        measured_core=cores[0],
+        other_core=cores[1],
+        frame_size=options.frame_size,
+        burst=options.burst,
+        queue_size=options.queue_size,
+        seconds=options.seconds,
+    )
+    lines: list[Line] = []
+    if not options.json:
+        print(f"{settings.port}, {settings.frame_size} B, burst {settings.burst}; rates in Mpps")
+        print("case           ours  spread   testpmd  spread   ratio         disturbed")
+    with tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
+        bench = Bench(settings, Path(folder))
+        for case in options.case or CASES:
+            runs: dict[str, list[Run]] = {OURS: [], THEIRS: []}
+            for _ in range(options.runs):
+                for program in random.sample((OURS, THEIRS), 2):
+                    runs[program].append(measure(bench, case, program, options.disturbed))
+            lines.append(summary(case, runs, options.disturbed))
+            if not options.json:
+                print(show(lines[-1]), flush=True)
+    if options.json:
+        print(
+            json.dumps(
+                {"settings": vars(options) | {"engine": str(settings.engine)}, "cases": lines}
+            )
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ProgramError as failure:
+        sys.exit(str(failure))

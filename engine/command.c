@@ -1,0 +1,71 @@
+/* Reading commands. */
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "options_value.h"
+
+#define PROBES_MAX 1000000
+
+static bool parse_probe(char **rest, struct command *command, char *error, size_t size)
+{
+    const char *word = strtok_r(NULL, " \t\r", rest);
+    uint64_t count = 0;
+
+    if (word == NULL || !value_parse_count(word, &count) || count < 1 || count > PROBES_MAX) {
+        snprintf(error, size, "probe: '%.40s' is not a number from 1 to %d",
+                 word != NULL ? word : "", PROBES_MAX);
+        return false;
+    }
+    command->count = (unsigned)count;
+    return true;
+}
+
+static bool parse_start(char **rest, struct command *command, char *error, size_t size)
+{
+    for (;;) {
+        const char *word = strtok_r(NULL, " \t\r", rest);
+        if (word == NULL)
+            return true;
+        if (!options_override(&command->traffic, word, error, size))
+            return false;
+    }
+}
+
+bool command_parse(char *line, const struct traffic *base, struct command *command, char *error,
+                   size_t size)
+{
+    static const char *const names[] = {"probe", "probe-broadcast", "counters", "start", "stop",
+                                        NULL};
+    char *rest = NULL;
+    const char *name = strtok_r(line, " \t\r", &rest);
+    unsigned kind = 0;
+
+    *command = (struct command){.traffic = *base};
+    if (name == NULL)
+        name = "";
+    while (names[kind] != NULL && strcmp(names[kind], name) != 0)
+        kind++;
+    if (names[kind] == NULL) {
+        const char *near = value_nearest(name, names);
+        snprintf(error, size, "unknown command '%.40s'%s%s%s", name,
+                 near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                 near != NULL ? "'?" : "; commands: probe, probe-broadcast, counters, start, stop");
+        return false;
+    }
+    command->kind = (enum command_kind)kind;
+    if (command->kind == COMMAND_PROBE || command->kind == COMMAND_PROBE_BROADCAST) {
+        if (!parse_probe(&rest, command, error, size))
+            return false;
+    } else if (command->kind == COMMAND_START) {
+        if (!parse_start(&rest, command, error, size))
+            return false;
+    }
+    const char *extra = strtok_r(NULL, " \t\r", &rest);
+    if (extra != NULL) {
+        snprintf(error, size, "%s: '%.40s' is too much", name, extra);
+        return false;
+    }
+    return true;
+}

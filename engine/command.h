@@ -1,0 +1,29 @@
+/* One line of standard input as a command. */
+#ifndef SM_COMMAND_H
+#define SM_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "options.h"
+
+enum command_kind {
+    COMMAND_PROBE,
+    COMMAND_PROBE_BROADCAST,
+    COMMAND_COUNTERS,
+    COMMAND_START,
+    COMMAND_STOP,
+    COMMAND_END
+};
+
+struct command {
+    enum command_kind kind;
+    unsigned count;         /* of probes */
+    struct traffic traffic; /* of the trial to start */
+};
+
+/* Read a line (without newline; it is changed). `base` is the command line's traffic, which a
+ * `start` may override. False: not a command; `error` says why in one line. */
+bool command_parse(char *line, const struct traffic *base, struct command *command, char *error,
+                   size_t error_size);
+#endif

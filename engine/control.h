@@ -1,0 +1,48 @@
+/* The thread that listens while the worker works: it sleeps on standard input, the signals and
+ * a wake-up from the worker, sets the trial's stop flag, queues commands for the idle worker,
+ * and prints interval lines. So the hot loop makes no system call for any of these, nothing is
+ * done in a signal handler (signals are read from a file), and on a shared core the thread
+ * costs nothing while it sleeps. */
+#ifndef SM_CONTROL_H
+#define SM_CONTROL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "command.h"
+#include "trial.h"
+
+#define COMMANDS_QUEUED 64
+
+struct control {
+    struct trial *trial;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t arrived;
+    struct command queue[COMMANDS_QUEUED];
+    unsigned queued;
+    bool running; /* a trial runs or is queued */
+    bool ending;  /* end of file, a signal, `stop` while idle, or a bad command */
+    bool failed;  /* ... the last of these */
+    bool closing; /* the engine is done; the thread is to end */
+    int wake_fd, signal_fd;
+    char line[4096];
+    size_t line_length;
+};
+
+/* Block the signals, in every thread to come, and start listening. `start_at_once`: as if the
+ * first command were `start`. */
+bool control_begin(struct control *control, struct trial *trial, bool start_at_once);
+
+/* Begin to listen to standard input; before that only signals are heard. */
+bool control_listen(struct control *control);
+
+/* The next command, waiting at most `timeout_ns`; false: none came. Once `ending` is set and
+ * the queue is empty, COMMAND_END. */
+bool control_next(struct control *control, struct command *command, long timeout_ns);
+
+/* The trial is over and its result printed. */
+void control_trial_done(struct control *control);
+
+void control_end(struct control *control);
+#endif

@@ -1,0 +1,237 @@
+/* Ports outside of trials. */
+#include "ends.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINK_WAIT_NS (10ULL * NS_PER_S)
+#define PROBE_WAIT_NS (1ULL * NS_PER_S)
+#define ORDINARY_FRAME_SIZE 1518
+
+bool ends_check_cores(const struct options *o, char *error, size_t size)
+{
+    cpu_set_t allowed;
+
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return true;
+    for (unsigned i = 0; i < o->core_count; i++) {
+        if (o->cores[i] >= CPU_SETSIZE || !CPU_ISSET(o->cores[i], &allowed)) {
+            snprintf(error, size, "--core: this process may not run on core %d", o->cores[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct io_config make_config(const struct options *o, unsigned index,
+                                    const struct frame_address *a, bool src_mac_given)
+{
+    const uint64_t longest =
+        o->traffic.frame_size > ORDINARY_FRAME_SIZE ? o->traffic.frame_size : ORDINARY_FRAME_SIZE;
+    struct io_config config = {
+        .spec = o->ports[index],
+        .arguments = "",
+        .index = index,
+        .frame_length = (uint32_t)o->traffic.frame_size - FCS_BYTES,
+        .frame_length_max = (uint32_t)longest - FCS_BYTES,
+        .src_ip = a->src_ip,
+        .dst_ip = a->dst_ip,
+        .src_udp = a->src_udp,
+        .dst_udp = a->dst_udp,
+        .src_mac_given = src_mac_given,
+        .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
+        .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
+        .rx_may_block = !o->role->sends && o->role->ports == 1,
+        .stream = (uint16_t)o->stream,
+        .core = o->core_count > 0 ? o->cores[index < o->core_count ? index : 0] : -1,
+        .specs = o->ports,
+        .spec_count = o->port_count,
+        .dpdk_memory_mb = (unsigned)o->dpdk_memory_mb,
+        .eal_arguments = o->eal_arguments,
+        .eal_argument_count = o->eal_argument_count,
+    };
+    memcpy(config.src_mac, a->src_mac, 6);
+    memcpy(config.dst_mac, a->dst_mac, 6);
+    return config;
+}
+
+static bool open_end(struct trial *trial, unsigned index, char *error, size_t size)
+{
+    const struct options *o = trial->options;
+    struct end *end = &trial->ends[index];
+    const char *spec = o->ports[index];
+    const char *colon = strchr(spec, ':');
+    const bool src_mac_given = index % 2 == 0 ? o->src_mac_given : o->dst_mac_given;
+    char reason[256] = "";
+
+    end->address = index % 2 == 0 ? o->address : frame_address_swapped(&o->address);
+    struct io_config config = make_config(o, index, &end->address, src_mac_given);
+    if (colon != NULL)
+        config.arguments = colon + 1;
+    const struct io_ops *ops = io_find(spec, colon != NULL ? (size_t)(colon - spec) : strlen(spec));
+    end->port = ops->open(&config, reason, sizeof reason);
+    if (end->port == NULL) {
+        snprintf(error, size, "port %u (%s): %s", index, spec, reason);
+        return false;
+    }
+    end->port->ops = ops;
+    snprintf(end->port->spec, sizeof end->port->spec, "%s", spec);
+    if (!src_mac_given)
+        memcpy(end->address.src_mac, end->port->mac, 6);
+    return true;
+}
+
+static void join_end(struct trial *trial, unsigned index)
+{
+    struct end *end = &trial->ends[index];
+    const struct options *o = trial->options;
+    const bool swapped = index % 2 == 1;
+
+    end->tx.port = end->port;
+    end->tx.counters = &end->counters;
+    end->tx.lateness = &end->lateness;
+    end->rx.port = end->port;
+    end->rx.counters = &end->counters;
+    end->rx.tracker = &end->tracker;
+    end->rx.from_actual = &end->from_actual;
+    end->rx.from_intended = &end->from_intended;
+    end->rx.touch = o->touch;
+    end->rx.payload_only = end->port->udp_payload_only;
+    end->rx.stream = __builtin_bswap16((uint16_t)o->stream);
+    memcpy(end->rx.mac, end->address.src_mac, 6);
+    end->rx.mac_known = true;
+    receive_expect(&end->rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
+                   swapped ? o->src_ip_given : o->dst_ip_given,
+                   swapped ? o->dst_udp_given : o->src_udp_given,
+                   swapped ? o->src_udp_given : o->dst_udp_given);
+}
+
+bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
+{
+    trial->options = o;
+    trial->traffic = o->traffic;
+    trial->workers = o->role == &role_tester && o->core_count == 2 ? 2 : 1;
+    trial->epoch = (unsigned)(clock_monotonic_ns() >> 10) & 15;
+    trial->ends = aligned_alloc(64, sizeof(struct end) * o->port_count);
+    if (trial->ends == NULL) {
+        snprintf(error, size, "out of memory");
+        return false;
+    }
+    memset(trial->ends, 0, sizeof(struct end) * o->port_count);
+    for (; trial->end_count < o->port_count; trial->end_count++) {
+        if (!open_end(trial, trial->end_count, error, size))
+            return false;
+    }
+    if (o->role == &role_tester) { /* what was not given, each end knows of the other */
+        if (!o->dst_mac_given)
+            memcpy(trial->ends[0].address.dst_mac, trial->ends[1].address.src_mac, 6);
+        if (!o->src_mac_given)
+            memcpy(trial->ends[1].address.dst_mac, trial->ends[0].address.src_mac, 6);
+    }
+    for (unsigned i = 0; i < trial->end_count; i++)
+        join_end(trial, i);
+    return ends_fit(trial, error, size);
+}
+
+bool ends_fit(const struct trial *trial, char *error, size_t size)
+{
+    const uint64_t opened_for = trial->options->traffic.frame_size > ORDINARY_FRAME_SIZE
+                                    ? trial->options->traffic.frame_size
+                                    : ORDINARY_FRAME_SIZE;
+
+    if (trial->traffic.frame_size > opened_for) {
+        snprintf(
+            error, size,
+            "frame-size: %llu is above the %llu that the ports were opened for; give --frame-size",
+            (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
+        return false;
+    }
+    for (unsigned i = 0; i < trial->end_count && trial->options->role->sends; i++) {
+        const struct io_port *port = trial->ends[i].port;
+        if (trial->traffic.frame_size > port->mtu_bytes + 18) {
+            snprintf(error, size,
+                     "port %u (%s): frame-size %llu needs an MTU of %llu; the port has %u", i,
+                     port->spec, (unsigned long long)trial->traffic.frame_size,
+                     (unsigned long long)trial->traffic.frame_size - 18, port->mtu_bytes);
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct io_port *port_without_link(const struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
+        if (port->ops->link_up != NULL && !port->ops->link_up(port))
+            return port;
+    }
+    return NULL;
+}
+
+static const struct io_port *wait_for_links(const struct trial *trial, uint64_t longest_ns)
+{
+    const struct timespec nap = {0, 1000000};
+    const uint64_t last_ns = clock_monotonic_ns() + longest_ns;
+    const struct io_port *missing = port_without_link(trial);
+
+    while (missing != NULL && clock_monotonic_ns() < last_ns && atomic_load(&trial->stop) == 0) {
+        nanosleep(&nap, NULL);
+        missing = port_without_link(trial);
+    }
+    return missing;
+}
+
+bool ends_wait_for_links(struct trial *trial, char *error, size_t size)
+{
+    if (!trial->options->role->sends)
+        return true;
+    const struct io_port *missing = wait_for_links(trial, LINK_WAIT_NS);
+    if (missing != NULL && atomic_load(&trial->stop) == 0) {
+        snprintf(error, size, "port %s: nothing is connected to it after 10 s", missing->spec);
+        return false;
+    }
+    return true;
+}
+
+static unsigned probe_end(struct end *end, const struct options *o, unsigned count, bool broadcast)
+{
+    static struct frame_template probe; /* 9 kB; only the idle worker comes here */
+    struct frame_address address = end->address;
+    const uint64_t last_ns = clock_monotonic_ns() + PROBE_WAIT_NS;
+    unsigned sent = 0;
+
+    if (broadcast)
+        memset(address.dst_mac, 0xff, 6);
+    frame_template_build(&probe, &address, FRAME_SIZE_MIN, (uint16_t)o->stream, FRAME_PROBE, 0,
+                         end->port->udp_payload_only);
+    while (sent < count && clock_monotonic_ns() < last_ns && end->port->failure[0] == '\0') {
+        const unsigned went =
+            transmit_now(end->port, &probe, broadcast ? IO_FRAME_BROADCAST : 0, sent, count - sent);
+        sent += went;
+        if (went == 0)
+            sched_yield();
+    }
+    return sent;
+}
+
+unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast)
+{
+    unsigned sent = 0;
+
+    wait_for_links(trial, PROBE_WAIT_NS);
+    for (unsigned i = 0; i < trial->end_count; i++)
+        sent += probe_end(&trial->ends[i], trial->options, count, broadcast);
+    return sent;
+}
+
+void ends_close(struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++)
+        trial->ends[i].port->ops->close(trial->ends[i].port);
+    free(trial->ends);
+    trial->ends = NULL;
+    trial->end_count = 0;
+}

@@ -1,0 +1,22 @@
+/* Opening, probing and closing the ends of a trial: what happens to ports outside of trials. */
+#ifndef SM_ENDS_H
+#define SM_ENDS_H
+
+#include "trial.h"
+
+/* Do the cores of --core exist, and may we use them? */
+bool ends_check_cores(const struct options *options, char *error, size_t error_size);
+
+bool ends_open(struct trial *trial, const struct options *options, char *error, size_t error_size);
+
+/* Does this trial's frame size fit the ports? */
+bool ends_fit(const struct trial *trial, char *error, size_t error_size);
+
+/* A role that sends waits for the peers of its ports, at most 10 s. */
+bool ends_wait_for_links(struct trial *trial, char *error, size_t error_size);
+
+/* Send probes from every port to its peer; returns how many went. */
+unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast);
+
+void ends_close(struct trial *trial);
+#endif

@@ -1,0 +1,244 @@
+/* The hot path of the `dpdk` backend: transmit, receive and forward bursts.
+ *
+ * Transmit buffers come from a pool of the port's own that nothing else writes to, so a buffer
+ * comes back from the ring with the frame that was last in it: the template is copied into each
+ * buffer once, not once per packet. A buffer is in the pool only after the device has returned
+ * it, so a frame in flight is never overwritten. */
+#include <string.h>
+#include <unistd.h>
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+
+#include <rte_prefetch.h>
+#include <rte_vhost.h>
+
+#include "io/dpdk.h"
+
+/* Queues of a vhost device, from the front end's point of view. */
+#define VHOST_TO_GUEST 0
+#define VHOST_FROM_GUEST 1
+#define VHOST_BURST_MAX 32 /* what the vhost library moves in one call */
+
+static bool fence_needed;
+
+/* The gate. The worker sets its busy flag and then reads `up`; the keeper clears `up` and then
+ * reads the busy flags. Both need a full barrier between the two; the keeper pays for both
+ * sides with membarrier(2), so that the worker pays nothing. */
+bool dpdk_gate_init(void)
+{
+    fence_needed = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
+    return true;
+}
+
+static inline bool gate_enter(struct dpdk_port *port, _Atomic bool *busy)
+{
+    atomic_store_explicit(busy, true, memory_order_relaxed);
+    if (unlikely(fence_needed))
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+    if (likely(atomic_load_explicit(&port->up, memory_order_acquire)))
+        return true;
+    atomic_store_explicit(busy, false, memory_order_release);
+    return false;
+}
+
+static inline void gate_leave(_Atomic bool *busy)
+{
+    atomic_store_explicit(busy, false, memory_order_release);
+}
+
+void dpdk_quiesce(struct dpdk_port *port)
+{
+    atomic_store(&port->up, false);
+    if (!fence_needed)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    atomic_thread_fence(memory_order_seq_cst);
+    while (atomic_load(&port->tx_busy) || atomic_load(&port->rx_busy))
+        usleep(20);
+}
+
+static inline struct dpdk_port *port_of(struct io_port *base)
+{
+    return (struct dpdk_port *)(void *)base;
+}
+
+/* Offer mbufs to the port; those accepted are no longer ours. */
+static inline unsigned transmit(struct dpdk_port *port, struct rte_mbuf **mbufs, unsigned count)
+{
+    unsigned sent = 0;
+
+    if (unlikely(!gate_enter(port, &port->tx_busy)))
+        return 0;
+    if (port->kind == DPDK_VHOST) {
+        unsigned moved;
+        do {
+            moved = rte_vhost_enqueue_burst(port->vhost_device, VHOST_TO_GUEST, mbufs + sent,
+                                            (uint16_t)(count - sent));
+            sent += moved;
+        } while (moved == VHOST_BURST_MAX && sent < count);
+        /* The library has copied the frames; the buffers are still ours. */
+        if (sent > 0)
+            rte_pktmbuf_free_bulk(mbufs, sent);
+    } else {
+        sent = rte_eth_tx_burst(port->ethdev, 0, mbufs, (uint16_t)count);
+    }
+    gate_leave(&port->tx_busy);
+    return sent;
+}
+
+bool dpdk_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
+{
+    struct dpdk_port *port = port_of(base);
+
+    if (length > port->room_bytes)
+        return false;
+    memcpy(port->template_bytes, bytes, length);
+    port->template_length = length;
+    port->template_mark++;
+    if (port->template_mark == 0)
+        port->template_mark = 1;
+    return true;
+}
+
+/* hash.rss is free for our use while a transmit buffer is ours, and drivers leave it alone. */
+static inline void take_buffer(const struct dpdk_port *port, struct rte_mbuf *mbuf, uint32_t length,
+                               uint32_t mark)
+{
+    mbuf->data_off = RTE_PKTMBUF_HEADROOM;
+    if (unlikely(mbuf->hash.rss != mark)) {
+        mbuf->hash.rss = mark;
+        if (mark != 0)
+            memcpy(rte_pktmbuf_mtod(mbuf, uint8_t *), port->template_bytes, length);
+    }
+}
+
+unsigned dpdk_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
+                         uint32_t length)
+{
+    struct dpdk_port *port = port_of(base);
+    const uint32_t mark = length == port->template_length ? port->template_mark : 0;
+
+    if (unlikely(length > port->room_bytes))
+        return 0;
+    if (port->held_count < count) {
+        void **spare = (void **)&port->held[port->held_count];
+        if (likely(rte_mempool_get_bulk(port->tx_pool, spare, count - port->held_count) == 0))
+            port->held_count = count;
+        else
+            count = port->held_count;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct rte_mbuf *mbuf = port->held[i];
+        take_buffer(port, mbuf, length, mark);
+        frames[i].data = rte_pktmbuf_mtod(mbuf, uint8_t *);
+        frames[i].length = length;
+        frames[i].flags = 0;
+        frames[i].cookie = mbuf;
+    }
+    return count;
+}
+
+unsigned dpdk_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct dpdk_port *port = port_of(base);
+
+    for (unsigned i = 0; i < count; i++) { /* the acquired frames are the held ones, in order */
+        port->held[i]->data_len = (uint16_t)frames[i].length;
+        port->held[i]->pkt_len = frames[i].length;
+    }
+    const unsigned sent = transmit(port, port->held, count);
+    port->held_count -= sent;
+    if (unlikely(port->held_count > 0 && sent > 0))
+        memmove(port->held, port->held + sent, port->held_count * sizeof port->held[0]);
+    return sent;
+}
+
+void dpdk_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct dpdk_port *port = port_of(base);
+
+    (void)frames;
+    port->held_count -= count;
+    rte_mempool_put_bulk(port->tx_pool, (void **)&port->held[port->held_count], count);
+}
+
+/* Frames in several segments come only from peers that use smaller buffers than ours. */
+static bool make_linear(struct dpdk_port *port, struct rte_mbuf *mbuf)
+{
+    if (mbuf->nb_segs == 1 || rte_pktmbuf_linearize(mbuf) == 0)
+        return true;
+    rte_pktmbuf_free(mbuf);
+    port->rx_drops++;
+    return false;
+}
+
+static inline unsigned receive(struct dpdk_port *port, struct rte_mbuf **mbufs, unsigned count)
+{
+    unsigned received = 0;
+
+    if (port->kind == DPDK_VHOST) {
+        unsigned moved;
+        do {
+            moved = rte_vhost_dequeue_burst(port->vhost_device, VHOST_FROM_GUEST, port->rx_pool,
+                                            mbufs + received, (uint16_t)(count - received));
+            received += moved;
+        } while (moved == VHOST_BURST_MAX && received < count);
+    } else {
+        received = rte_eth_rx_burst(port->ethdev, 0, mbufs, (uint16_t)count);
+    }
+    return received;
+}
+
+unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct dpdk_port *port = port_of(base);
+    struct rte_mbuf *mbufs[IO_BURST_MAX];
+    unsigned received, kept = 0;
+
+    if (unlikely(!gate_enter(port, &port->rx_busy)))
+        return 0;
+    received = receive(port, mbufs, count);
+    gate_leave(&port->rx_busy);
+    for (unsigned i = 0; i < received; i++) {
+        struct rte_mbuf *mbuf = mbufs[i];
+        if (unlikely(mbuf->nb_segs != 1) && !make_linear(port, mbuf))
+            continue;
+        frames[kept].data = rte_pktmbuf_mtod(mbuf, uint8_t *);
+        frames[kept].length = mbuf->data_len;
+        frames[kept].flags = 0;
+        frames[kept].cookie = mbuf;
+        rte_prefetch0(frames[kept].data);
+        kept++;
+    }
+    return kept;
+}
+
+void dpdk_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct dpdk_port *port = port_of(base);
+    struct rte_mbuf *mbufs[IO_BURST_MAX];
+    bool plain = true;
+
+    for (unsigned i = 0; i < count; i++) {
+        mbufs[i] = frames[i].cookie;
+        plain &= mbufs[i]->pool == port->rx_pool && mbufs[i]->nb_segs == 1 &&
+                 rte_mbuf_refcnt_read(mbufs[i]) == 1;
+    }
+    if (likely(plain))
+        rte_mempool_put_bulk(port->rx_pool, (void **)mbufs, count);
+    else
+        rte_pktmbuf_free_bulk(mbufs, count);
+}
+
+unsigned dpdk_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
+                      unsigned count)
+{
+    struct rte_mbuf *mbufs[IO_BURST_MAX];
+
+    (void)from;
+    for (unsigned i = 0; i < count; i++)
+        mbufs[i] = frames[i].cookie;
+    return transmit(port_of(to), mbufs, count);
+}

@@ -1,0 +1,247 @@
+/* Starts DPDK's environment abstraction layer the way a measuring tool needs it: fast, quiet,
+ * leaving nothing on the machine, and with the caller's thread staying on its core.
+ *
+ * Memory comes from memfd hugepages (--in-memory): no hugetlbfs mount is needed and the kernel
+ * takes them back however the process ends. One file per segment list (--single-file-segments)
+ * because a vhost-user peer accepts at most 8 memory regions. */
+#include <fcntl.h>
+#include <glob.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+
+#include "io/dpdk.h"
+
+#define MEMORY_MB_MIN 64
+#define ARGUMENTS_MAX 64
+
+static pthread_mutex_t administration = PTHREAD_MUTEX_INITIALIZER;
+static bool started;
+static bool with_pci;
+static bool log_to_stderr;
+static char first_error[200];
+
+void dpdk_eal_lock(void)
+{
+    pthread_mutex_lock(&administration);
+}
+
+void dpdk_eal_unlock(void)
+{
+    pthread_mutex_unlock(&administration);
+}
+
+/* DPDK's log ends here rather than in syslog and on the terminal: its "errors" include normal
+ * events such as a peer that is not there yet. The first one explains a failure best. */
+static ssize_t log_write(void *cookie, const char *text, size_t size)
+{
+    (void)cookie;
+    if (log_to_stderr)
+        fwrite(text, 1, size, stderr);
+    if (first_error[0] == '\0') {
+        size_t length = size < sizeof first_error ? size : sizeof first_error - 1;
+        memcpy(first_error, text, length);
+        first_error[length] = '\0';
+        first_error[strcspn(first_error, "\n")] = '\0';
+    }
+    return (ssize_t)size;
+}
+
+const char *dpdk_eal_last_error(void)
+{
+    static char copy[sizeof first_error];
+
+    memcpy(copy, first_error, sizeof copy);
+    first_error[0] = '\0';
+    return copy;
+}
+
+static bool log_capture(const struct io_config *config)
+{
+    const cookie_io_functions_t functions = {.write = log_write};
+    FILE *stream = fopencookie(NULL, "w", functions);
+
+    for (unsigned i = 0; i < config->eal_argument_count; i++)
+        log_to_stderr |= strncmp(config->eal_arguments[i], "--log-level", 11) == 0;
+    if (stream == NULL)
+        return false;
+    setvbuf(stream, NULL, _IOLBF, BUFSIZ);
+    return rte_openlog_stream(stream) == 0;
+}
+
+/* Hugepage memory that is free now, in MB; -1 when the kernel does not say. */
+static long hugepages_free_mb(void)
+{
+    glob_t sizes;
+    long total_mb = 0;
+
+    if (glob("/sys/kernel/mm/hugepages/hugepages-*kB", 0, NULL, &sizes) != 0)
+        return -1;
+    for (size_t i = 0; i < sizes.gl_pathc; i++) {
+        char path[128];
+        long size_kb = 0, pages = 0;
+        snprintf(path, sizeof path, "%s/free_hugepages", sizes.gl_pathv[i]);
+        FILE *file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        if (fscanf(file, "%ld", &pages) == 1 &&
+            sscanf(path, "/sys/kernel/mm/hugepages/hugepages-%ldkB", &size_kb) == 1)
+            total_mb += pages * (size_kb / 1024);
+        fclose(file);
+    }
+    globfree(&sizes);
+    return total_mb;
+}
+
+static unsigned reserved_pages(void)
+{
+    unsigned pages = 0;
+    FILE *file = fopen("/proc/sys/vm/nr_hugepages", "r");
+
+    if (file == NULL || fscanf(file, "%u", &pages) != 1)
+        pages = 0;
+    if (file != NULL)
+        fclose(file);
+    return pages;
+}
+
+static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
+{
+    const long free_mb = hugepages_free_mb();
+
+    if (free_mb < 0 || free_mb >= (long)memory_mb)
+        return true;
+    snprintf(error, size,
+             "needs %u MB of free hugepages, finds %ld; reserve %u more pages of 2 MB in "
+             "/proc/sys/vm/nr_hugepages (now %u), or lower --dpdk-memory-mb",
+             memory_mb, free_mb, (memory_mb - (unsigned)free_mb + 1) / 2, reserved_pages());
+    return false;
+}
+
+/* "0@(3)" or "0@(0,2,5)": EAL's one thread is the caller, on the cores it already has. */
+static void lcores_argument(const struct io_config *config, char *text, size_t size)
+{
+    cpu_set_t cores;
+    size_t length;
+
+    if (config->core >= 0 || sched_getaffinity(0, sizeof cores, &cores) != 0) {
+        snprintf(text, size, "0@%d", config->core >= 0 ? config->core : 0);
+        return;
+    }
+    length = (size_t)snprintf(text, size, "0@(");
+    for (int core = 0; core < CPU_SETSIZE && length + 8 < size; core++) {
+        if (CPU_ISSET(core, &cores))
+            length += (size_t)snprintf(text + length, size - length, "%d,", core);
+    }
+    text[length - 1] = ')';
+}
+
+/* rte_eal_init prints its usage on standard output, which is ours for JSON lines; and its
+ * helper threads must not catch the signals that the main thread waits for. */
+static int eal_init_contained(int argc, char **argv)
+{
+    sigset_t all, before;
+    const int output = dup(STDOUT_FILENO);
+    int result;
+
+    fflush(stdout);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    result = rte_eal_init(argc, argv);
+    fflush(stdout);
+    if (output >= 0) {
+        dup2(output, STDOUT_FILENO);
+        close(output);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return result;
+}
+
+static bool eal_init(const struct io_config *config, unsigned memory_mb, char *error, size_t size)
+{
+    char lcores[1024], memory[16], prefix[48];
+    char *argv[ARGUMENTS_MAX] = {"switchmark-traffic",
+                                 "--in-memory",
+                                 "--single-file-segments",
+                                 "--no-telemetry",
+                                 "--iova-mode=va",
+                                 "--file-prefix",
+                                 prefix,
+                                 "--lcores",
+                                 lcores,
+                                 "-m",
+                                 memory};
+    int argc = 11;
+    const char *runtime_directory;
+
+    lcores_argument(config, lcores, sizeof lcores);
+    snprintf(memory, sizeof memory, "%u", memory_mb);
+    snprintf(prefix, sizeof prefix, "switchmark-%d", (int)getpid());
+    if (!log_to_stderr)
+        argv[argc++] = "--log-level=error";
+    if (!with_pci)
+        argv[argc++] = "--no-pci";
+    for (unsigned i = 0; i < config->eal_argument_count && argc < ARGUMENTS_MAX - 1; i++)
+        argv[argc++] = (char *)(uintptr_t)config->eal_arguments[i];
+    if (eal_init_contained(argc, argv) < 0) {
+        const char *reason = dpdk_eal_last_error();
+        snprintf(error, size, "DPDK does not start: %s",
+                 *reason != '\0' ? reason : rte_strerror(rte_errno));
+        return false;
+    }
+    /* --in-memory still makes an empty directory. */
+    runtime_directory = rte_eal_get_runtime_dir();
+    if (runtime_directory != NULL)
+        rmdir(runtime_directory);
+    return true;
+}
+
+/* Enough for the buffers of all ports, so that memory never grows while peers are attached
+ * (each growth would be negotiated with every one of them). */
+static unsigned memory_needed_mb(const struct io_config *config, uint32_t room_bytes)
+{
+    const unsigned ports = config->spec_count > 0 ? config->spec_count : 2;
+    const unsigned port_mb = room_bytes <= 4096 ? 12 : 48;
+    unsigned total_mb = 32 + ports * port_mb;
+
+    if (config->dpdk_memory_mb > 0)
+        return config->dpdk_memory_mb;
+    return total_mb < MEMORY_MB_MIN ? MEMORY_MB_MIN : total_mb;
+}
+
+static bool wants_pci(const struct io_config *config)
+{
+    bool found = strncmp(config->arguments, "pci=", 4) == 0;
+
+    for (unsigned i = 0; i < config->spec_count; i++)
+        found |= strncmp(config->specs[i], "dpdk:pci=", 9) == 0;
+    return found;
+}
+
+bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size)
+{
+    const unsigned memory_mb = memory_needed_mb(config, room_bytes);
+
+    if (started)
+        return true;
+    if (!memory_is_there(memory_mb, error, size))
+        return false;
+    with_pci = wants_pci(config);
+    /* A peer that dies while DPDK writes to its socket must not take us along. */
+    signal(SIGPIPE, SIG_IGN);
+    if (!log_capture(config) || !dpdk_gate_init()) {
+        snprintf(error, size, "out of memory");
+        return false;
+    }
+    started = eal_init(config, memory_mb, error, size);
+    return started;
+}

@@ -1,0 +1,208 @@
+/* The keeper: one thread a port that waits for the peer, attaches the driver, waits until the
+ * peer hangs up, detaches, and begins again. It sleeps in poll() while traffic runs. Every new
+ * peer gets a device made anew: no frame of an earlier peer is left in its rings. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "io/dpdk.h"
+
+#define RETRY_MS 10
+#define MEMIF_LINK_POLL_MS 2
+
+static void mac_text(const struct dpdk_port *port, char *text, size_t size)
+{
+    const uint8_t *mac = port->base.mac;
+
+    snprintf(text, size, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+             mac[5]);
+}
+
+/* The driver calls connect() while it is added, and is given the peer that we already have. */
+static bool virtio_user_attach(struct dpdk_port *port, int fd)
+{
+    char name[32], arguments[512], mac[18];
+    bool attached;
+
+    mac_text(port, mac, sizeof mac);
+    snprintf(name, sizeof name, "virtio_user%u_%u", port->index, port->attachments);
+    snprintf(arguments, sizeof arguments, "path=%s,queue_size=%u,mac=%s", port->target,
+             port->queue_size, mac);
+    dpdk_eal_lock();
+    dpdk_socket_hand_over(fd);
+    attached = dpdk_device_add(port, name, arguments);
+    dpdk_socket_hand_over(-1);
+    if (attached && !dpdk_device_start(port)) {
+        dpdk_device_remove(port);
+        attached = false;
+    }
+    dpdk_eal_unlock();
+    return attached;
+}
+
+static void device_detach(struct dpdk_port *port)
+{
+    dpdk_eal_lock();
+    dpdk_device_remove(port);
+    dpdk_eal_unlock();
+}
+
+static void serve_virtio_user(struct dpdk_port *port, int fd)
+{
+    if (!virtio_user_attach(port, fd)) {
+        dpdk_socket_stopping(port, RETRY_MS);
+        return;
+    }
+    atomic_store(&port->up, true);
+    dpdk_socket_wait_hangup(port, fd);
+    dpdk_quiesce(port);
+    device_detach(port);
+}
+
+static void serve_vhost(struct dpdk_port *port, int fd)
+{
+    if (!dpdk_vhost_attach(port, fd)) {
+        dpdk_socket_stopping(port, RETRY_MS);
+        return;
+    }
+    dpdk_socket_wait_hangup(port, fd);
+    dpdk_quiesce(port);
+    dpdk_vhost_detach(port);
+}
+
+/* Our end of the driver's control channel: an abstract socket that only we know. */
+static int memif_driver_end(const struct dpdk_port *port, const char *abstract)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const size_t length = strlen(abstract);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    (void)port;
+    memcpy(address.sun_path + 1, abstract, length);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address,
+                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The memif driver unmaps its rings the moment its control channel closes, whatever the worker
+ * does. So it talks to us, we relay, and when the real peer goes we stop the worker first. */
+static bool memif_attach(struct dpdk_port *port, int *driver_fd)
+{
+    char name[32], arguments[512], mac[18], abstract[64];
+    int pair[2] = {-1, -1};
+    bool attached;
+
+    mac_text(port, mac, sizeof mac);
+    snprintf(name, sizeof name, "net_memif%u_%u", port->index, port->attachments);
+    snprintf(abstract, sizeof abstract, "switchmark-%d-%s", (int)getpid(), name);
+    snprintf(arguments, sizeof arguments,
+             "role=%s,id=%u,socket=%s,socket-abstract=yes,rsize=%u,bsize=%u,mac=%s",
+             port->memif_server ? "server" : "client", port->memif_id, abstract,
+             (unsigned)__builtin_ctz(port->queue_size), port->room_bytes, mac);
+    dpdk_eal_lock();
+    attached = dpdk_device_add(port, name, arguments);
+    if (attached) {
+        if (!port->memif_server && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
+            dpdk_socket_hand_over(pair[1]);
+        attached = dpdk_device_start(port);
+        dpdk_socket_hand_over(-1);
+        *driver_fd = port->memif_server ? memif_driver_end(port, abstract) : pair[0];
+        if (pair[1] >= 0)
+            close(pair[1]);
+        if (!attached || *driver_fd < 0) {
+            dpdk_device_remove(port);
+            attached = false;
+        }
+    }
+    dpdk_eal_unlock();
+    return attached;
+}
+
+static bool memif_connected(const struct dpdk_port *port)
+{
+    struct rte_eth_link link = {0};
+
+    return rte_eth_link_get_nowait(port->ethdev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+static void serve_memif(struct dpdk_port *port, int fd)
+{
+    int driver_fd = -1;
+
+    if (!memif_attach(port, &driver_fd)) {
+        dpdk_socket_stopping(port, RETRY_MS);
+        return;
+    }
+    while (dpdk_socket_relay(port, fd, driver_fd, MEMIF_LINK_POLL_MS)) {
+        if (!memif_connected(port))
+            continue;
+        atomic_store(&port->up, true);
+        dpdk_socket_relay(port, fd, driver_fd, -1);
+        break;
+    }
+    dpdk_quiesce(port);
+    device_detach(port);
+    close(driver_fd);
+}
+
+static void *keeper_main(void *argument)
+{
+    struct dpdk_port *port = argument;
+    int fd;
+
+    while ((fd = dpdk_socket_wait_peer(port)) >= 0) {
+        if (port->kind == DPDK_VIRTIO_USER)
+            serve_virtio_user(port, fd);
+        else if (port->kind == DPDK_VHOST)
+            serve_vhost(port, fd);
+        else
+            serve_memif(port, fd);
+        close(fd);
+        port->attachments++;
+        if (dpdk_socket_stopping(port, 0))
+            break;
+    }
+    return NULL;
+}
+
+bool dpdk_keeper_start(struct dpdk_port *port, char *error, size_t size)
+{
+    sigset_t all, before;
+    int result;
+
+    port->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (port->listens && !dpdk_socket_listen(port, error, size))
+        return false;
+    /* Signals are for the main thread. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    result = pthread_create(&port->keeper, NULL, keeper_main, port);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    port->has_keeper = result == 0;
+    if (result != 0)
+        snprintf(error, size, "cannot start a thread: %s", strerror(result));
+    return port->has_keeper;
+}
+
+void dpdk_keeper_stop(struct dpdk_port *port)
+{
+    const uint64_t one = 1;
+
+    if (port->has_keeper && write(port->stop_fd, &one, sizeof one) == sizeof one)
+        pthread_join(port->keeper, NULL);
+    if (port->listen_fd >= 0) {
+        unlink(port->target);
+        close(port->listen_fd);
+    }
+    if (port->stop_fd >= 0)
+        close(port->stop_fd);
+}

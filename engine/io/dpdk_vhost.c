@@ -1,0 +1,110 @@
+/* vhost-user back end (the switch's side of the wire) on DPDK's vhost library itself rather
+ * than on its ethernet driver: no per-packet statistics and VLAN handling, and the peer is found
+ * at once (see dpdk_socket.c). */
+#include <string.h>
+
+#include <linux/virtio_net.h>
+#include <rte_vhost.h>
+
+#include "io/dpdk.h"
+
+#define ATTACHED_MAX 64
+
+static struct dpdk_port *attached[ATTACHED_MAX];
+static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct dpdk_port *port_of_device(int device)
+{
+    char path[DPDK_PATH_MAX];
+    struct dpdk_port *found = NULL;
+
+    if (rte_vhost_get_ifname(device, path, sizeof path) != 0)
+        return NULL;
+    pthread_mutex_lock(&attached_lock);
+    for (unsigned i = 0; i < ATTACHED_MAX && found == NULL; i++) {
+        if (attached[i] != NULL && strcmp(attached[i]->target, path) == 0)
+            found = attached[i];
+    }
+    pthread_mutex_unlock(&attached_lock);
+    return found;
+}
+
+/* The front end has set up its queues. We poll, so it need not notify us. */
+static int new_device(int device)
+{
+    struct dpdk_port *port = port_of_device(device);
+
+    if (port == NULL || atomic_load(&port->up))
+        return -1;
+    for (uint16_t queue = 0; queue < rte_vhost_get_vring_num(device); queue++)
+        rte_vhost_enable_guest_notification(device, queue, 0);
+    port->vhost_device = device;
+    atomic_store(&port->up, true);
+    return 0;
+}
+
+/* The library takes the memory away when this returns. */
+static void destroy_device(int device)
+{
+    struct dpdk_port *port = port_of_device(device);
+
+    if (port != NULL && port->vhost_device == device)
+        dpdk_quiesce(port);
+}
+
+static const struct rte_vhost_device_ops device_ops = {
+    .new_device = new_device,
+    .destroy_device = destroy_device,
+};
+
+static bool set_attached(struct dpdk_port *old, struct dpdk_port *new)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&attached_lock);
+    for (unsigned i = 0; i < ATTACHED_MAX && !found; i++) {
+        found = attached[i] == old;
+        if (found)
+            attached[i] = new;
+    }
+    pthread_mutex_unlock(&attached_lock);
+    return found;
+}
+
+bool dpdk_vhost_attach(struct dpdk_port *port, int fd)
+{
+    /* Frames must pass as they are: no offloads that leave checksums or segments to us. */
+    const uint64_t offloads = 1ULL << VIRTIO_NET_F_CSUM | 1ULL << VIRTIO_NET_F_GUEST_CSUM |
+                              1ULL << VIRTIO_NET_F_HOST_TSO4 | 1ULL << VIRTIO_NET_F_HOST_TSO6 |
+                              1ULL << VIRTIO_NET_F_HOST_UFO | 1ULL << VIRTIO_NET_F_HOST_ECN |
+                              1ULL << VIRTIO_NET_F_GUEST_TSO4 | 1ULL << VIRTIO_NET_F_GUEST_TSO6 |
+                              1ULL << VIRTIO_NET_F_GUEST_UFO | 1ULL << VIRTIO_NET_F_GUEST_ECN;
+    const uint64_t flags =
+        RTE_VHOST_USER_CLIENT | RTE_VHOST_USER_NO_RECONNECT | RTE_VHOST_USER_LINEARBUF_SUPPORT;
+    int result = -1;
+
+    if (!set_attached(NULL, port))
+        return false;
+    dpdk_eal_lock();
+    if (rte_vhost_driver_register(port->target, flags) == 0) {
+        dpdk_socket_hand_over(fd);
+        if (rte_vhost_driver_disable_features(port->target, offloads) == 0 &&
+            rte_vhost_driver_callback_register(port->target, &device_ops) == 0)
+            result = rte_vhost_driver_start(port->target);
+        dpdk_socket_hand_over(-1);
+        if (result != 0)
+            rte_vhost_driver_unregister(port->target);
+    }
+    dpdk_eal_unlock();
+    if (result != 0)
+        set_attached(port, NULL);
+    return result == 0;
+}
+
+void dpdk_vhost_detach(struct dpdk_port *port)
+{
+    dpdk_eal_lock();
+    rte_vhost_driver_unregister(port->target);
+    dpdk_eal_unlock();
+    set_attached(port, NULL);
+}

@@ -1,0 +1,45 @@
+/* The list of packet I/O backends, and the small parser that they share for what follows
+ * "BACKEND:" in a port specification. A new backend is one file and one line here. */
+#include "io/io.h"
+
+#include <string.h>
+
+const struct io_ops *const io_backends[] = {
+    &io_udp,  &io_raw,
+#ifdef HAVE_DPDK
+    &io_dpdk,
+#endif
+    &io_null, NULL,
+};
+
+const struct io_ops *io_find(const char *name, size_t length)
+{
+    for (const struct io_ops *const *ops = io_backends; *ops != NULL; ops++) {
+        if (strlen((*ops)->name) == length && memcmp((*ops)->name, name, length) == 0)
+            return *ops;
+    }
+    return NULL;
+}
+
+const char *io_next_argument(const char *arguments, char *key, size_t key_size, char *value,
+                             size_t value_size, bool *error)
+{
+    if (arguments == NULL || *arguments == '\0')
+        return NULL;
+    const size_t piece = strcspn(arguments, ",");
+    const char *equals = memchr(arguments, '=', piece);
+    const size_t key_length = equals != NULL ? (size_t)(equals - arguments) : piece;
+    const size_t value_length = equals != NULL ? piece - key_length - 1 : 0;
+
+    if (key_length >= key_size || value_length >= value_size) {
+        *error = true;
+        return NULL;
+    }
+    memcpy(key, arguments, key_length);
+    key[key_length] = '\0';
+    if (value_length > 0)
+        memcpy(value, equals + 1, value_length);
+    value[value_length] = '\0';
+    arguments += piece;
+    return *arguments == ',' ? arguments + 1 : arguments;
+}

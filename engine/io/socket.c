@@ -1,0 +1,306 @@
+/* Sending and receiving bursts on a socket. The kernel copies, so a buffer is free as soon as
+ * its frame is accepted; frames that are refused stay in front of the ring of buffers. */
+#include "io/socket.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES (64 << 20) /* tens of thousands of frames: rides out a long preemption */
+#define BLOCK_LONGEST_US 20000
+
+bool socket_parse(const char *backend, const char *arguments, struct socket_arguments *parsed,
+                  char *error, size_t size)
+{
+    char key[32], value[32];
+    bool bad = false;
+
+    memset(parsed, 0, sizeof *parsed);
+    while ((arguments = io_next_argument(arguments, key, sizeof key, value, sizeof value, &bad))) {
+        if (strcmp(key, "dev") == 0 && value[0] != '\0' && strlen(value) < IFNAMSIZ) {
+            snprintf(parsed->device, sizeof parsed->device, "%s", value);
+        } else if (strcmp(key, "mmsg") == 0 && value[0] == '\0') {
+            parsed->mmsg = true;
+        } else if (strcmp(key, "block") == 0 && value[0] == '\0') {
+            parsed->block = true;
+        } else {
+            snprintf(error, size, "'%s' is not understood; %s takes dev=NAME, mmsg, block", key,
+                     backend);
+            return false;
+        }
+    }
+    if (bad)
+        snprintf(error, size, "argument too long; %s takes dev=NAME, mmsg, block", backend);
+    return !bad;
+}
+
+void socket_tune(int fd, bool block)
+{
+    const int bytes = BUFFER_BYTES;
+    const struct timeval longest = {0, BLOCK_LONGEST_US};
+
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    if (block) {
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
+    }
+}
+
+bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, char *error,
+                   size_t size)
+{
+    struct ifreq request = {0};
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found = false;
+
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    if (fd >= 0 && ioctl(fd, SIOCGIFINDEX, &request) == 0) {
+        *index = request.ifr_ifindex;
+        if (ioctl(fd, SIOCGIFMTU, &request) == 0)
+            *mtu = (uint32_t)request.ifr_mtu;
+        if (ioctl(fd, SIOCGIFHWADDR, &request) == 0)
+            memcpy(mac, request.ifr_hwaddr.sa_data, 6);
+        found = true;
+    } else {
+        snprintf(error, size, "device '%s': %s", name, strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,
+                                     const struct io_config *config, uint32_t frame_room,
+                                     char *error, size_t size)
+{
+    struct socket_port *port = calloc(1, sizeof *port);
+
+    if (port == NULL) {
+        close(fd);
+        snprintf(error, size, "out of memory");
+        return NULL;
+    }
+    port->fd = fd;
+    port->broadcast_fd = -1;
+    port->mmsg = arguments->mmsg;
+    port->block = arguments->block;
+    port->rx_block = arguments->block && config->rx_may_block;
+    port->base.blocking = arguments->block;
+    port->stride = (frame_room + 127U) / 64 * 64;
+    port->tx_buffers = aligned_alloc(64, (size_t)IO_BURST_MAX * port->stride);
+    port->rx_buffers = aligned_alloc(64, (size_t)IO_BURST_MAX * port->stride);
+    if (port->tx_buffers == NULL || port->rx_buffers == NULL) {
+        snprintf(error, size, "out of memory");
+        socket_close(&port->base);
+        return NULL;
+    }
+    memset(port->tx_buffers, 0, (size_t)IO_BURST_MAX * port->stride);
+    memset(port->rx_buffers, 0, (size_t)IO_BURST_MAX * port->stride);
+    for (unsigned i = 0; i < IO_BURST_MAX; i++) {
+        port->rx_vectors[i] =
+            (struct iovec){port->rx_buffers + (size_t)i * port->stride, port->stride};
+        port->rx_messages[i].msg_hdr =
+            (struct msghdr){.msg_iov = &port->rx_vectors[i], .msg_iovlen = 1};
+        port->tx_messages[i].msg_hdr =
+            (struct msghdr){.msg_iov = &port->tx_vectors[i], .msg_iovlen = 1};
+    }
+    return port;
+}
+
+void socket_close(struct io_port *base)
+{
+    struct socket_port *port = (struct socket_port *)base;
+
+    close(port->fd);
+    if (port->broadcast_fd >= 0)
+        close(port->broadcast_fd);
+    free(port->tx_buffers);
+    free(port->rx_buffers);
+    free(port);
+}
+
+bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
+{
+    struct socket_port *port = (struct socket_port *)base;
+
+    if (length > port->stride)
+        return false;
+    for (unsigned i = 0; i < IO_BURST_MAX; i++)
+        memcpy(port->tx_buffers + (size_t)i * port->stride, bytes, length);
+    return true;
+}
+
+unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
+                           uint32_t length)
+{
+    struct socket_port *port = (struct socket_port *)base;
+
+    if (length > port->stride)
+        return 0;
+    for (unsigned i = 0; i < count; i++) {
+        const size_t buffer = (port->tx_first + i) % IO_BURST_MAX;
+        frames[i] =
+            (struct io_frame){.data = port->tx_buffers + buffer * port->stride, .length = length};
+    }
+    return count;
+}
+
+/* Refusals that time may heal: full queues, and on UDP what the peer's host said of an earlier
+ * datagram. Anything else means that this port cannot send. */
+static bool is_passing(int error)
+{
+    return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == EINTR ||
+           error == ECONNREFUSED || error == EHOSTUNREACH || error == ENOMEM;
+}
+
+static void note_failure(struct socket_port *port, const char *call, int error)
+{
+    if (!is_passing(error))
+        snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
+}
+
+static unsigned send_many(struct socket_port *port, int fd, const struct io_frame *frames,
+                          unsigned count, int flags)
+{
+    for (unsigned i = 0; i < count; i++)
+        port->tx_vectors[i] = (struct iovec){frames[i].data, frames[i].length};
+    const int sent = sendmmsg(fd, port->tx_messages, count, flags);
+    if (sent < 0)
+        note_failure(port, "sendmmsg", errno);
+    return sent < 0 ? 0 : (unsigned)sent;
+}
+
+static unsigned send_each(struct socket_port *port, int fd, const struct io_frame *frames,
+                          unsigned count, int flags)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (send(fd, frames[i].data, frames[i].length, flags) < 0) {
+            note_failure(port, "send", errno);
+            return i;
+        }
+    }
+    return count;
+}
+
+static unsigned send_broadcast(struct socket_port *port, const struct io_frame *frames,
+                               unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (sendto(port->broadcast_fd, frames[i].data, frames[i].length, MSG_DONTWAIT,
+                   (const struct sockaddr *)&port->broadcast, sizeof port->broadcast) < 0) {
+            note_failure(port, "sendto broadcast", errno);
+            return i;
+        }
+    }
+    return count;
+}
+
+unsigned socket_send_frames(struct socket_port *port, const struct io_frame *frames, unsigned count)
+{
+    const int flags = port->block ? 0 : MSG_DONTWAIT;
+
+    if (count == 0)
+        return 0;
+    if (port->broadcast_fd >= 0 && frames[0].flags & IO_FRAME_BROADCAST)
+        return send_broadcast(port, frames, count);
+    return port->mmsg ? send_many(port, port->fd, frames, count, flags)
+                      : send_each(port, port->fd, frames, count, flags);
+}
+
+unsigned socket_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct socket_port *port = (struct socket_port *)base;
+    const unsigned sent = socket_send_frames(port, frames, count);
+
+    port->tx_first = (port->tx_first + sent) % IO_BURST_MAX;
+    return sent;
+}
+
+void socket_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    (void)base;
+    (void)frames;
+    (void)count;
+}
+
+static unsigned receive_many(struct socket_port *port, int fd, unsigned count)
+{
+    const int flags = MSG_TRUNC | (port->rx_block ? MSG_WAITFORONE : MSG_DONTWAIT);
+
+    for (unsigned i = 0; i < count; i++) {
+        if (port->rx_messages[i].msg_hdr.msg_name != NULL)
+            port->rx_messages[i].msg_hdr.msg_namelen = sizeof port->rx_from[i];
+    }
+    const int got = recvmmsg(fd, port->rx_messages, count, flags, NULL);
+    if (got < 0)
+        note_failure(port, "recvmmsg", errno);
+    return got < 0 ? 0 : (unsigned)got;
+}
+
+static unsigned receive_each(struct socket_port *port, int fd, unsigned count, bool block)
+{
+    unsigned got = 0;
+
+    for (; got < count; got++) {
+        struct mmsghdr *message = &port->rx_messages[got];
+        const int flags = MSG_TRUNC | (block && got == 0 ? 0 : MSG_DONTWAIT);
+        ssize_t n;
+        if (message->msg_hdr.msg_name != NULL) {
+            message->msg_hdr.msg_namelen = sizeof port->rx_from[got];
+            n = recvmsg(fd, &message->msg_hdr, flags);
+        } else {
+            n = recv(fd, port->rx_vectors[got].iov_base, port->stride, flags);
+        }
+        if (n < 0) {
+            note_failure(port, "recv", errno);
+            break;
+        }
+        message->msg_len = (unsigned)n;
+    }
+    return got;
+}
+
+unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct socket_port *port = (struct socket_port *)base;
+    unsigned got = port->mmsg ? receive_many(port, port->fd, count)
+                              : receive_each(port, port->fd, count, port->rx_block);
+
+    if (got == 0 && port->broadcast_fd >= 0)
+        got = receive_each(port, port->broadcast_fd, count, false);
+    for (unsigned i = 0; i < got; i++) {
+        const uint32_t length = port->rx_messages[i].msg_len;
+        frames[i] = (struct io_frame){
+            .data = port->rx_vectors[i].iov_base,
+            .length = length < port->stride ? length : port->stride,
+            .cookie = &port->rx_from[i],
+        };
+    }
+    return got;
+}
+
+void socket_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    (void)base;
+    (void)frames;
+    (void)count;
+}
+
+void socket_rx_wait(struct io_port *base, uint64_t timeout_ns)
+{
+    const struct socket_port *port = (const struct socket_port *)base;
+    struct pollfd fds[2] = {{.fd = port->fd, .events = POLLIN},
+                            {.fd = port->broadcast_fd, .events = POLLIN}};
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000U),
+                                     (long)(timeout_ns % 1000000000U)};
+    ppoll(fds, 2, &timeout, NULL);
+}

@@ -1,0 +1,59 @@
+/* What `udp` and `raw` share: buffers, send/recv and sendmmsg/recvmmsg, blocking or not. */
+#ifndef SM_IO_SOCKET_H
+#define SM_IO_SOCKET_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "io/io.h"
+
+struct socket_port {
+    struct io_port base;
+    int fd;
+    int broadcast_fd; /* udp only, else -1: sends to and receives from the broadcast address */
+    bool mmsg, block;
+    bool rx_block; /* receive calls may block */
+    uint32_t stride;
+    unsigned tx_first; /* the buffer that tx_acquire hands out next */
+    uint64_t drops;
+    struct sockaddr_in broadcast;
+    uint8_t *tx_buffers, *rx_buffers; /* IO_BURST_MAX of `stride` bytes */
+    struct mmsghdr tx_messages[IO_BURST_MAX], rx_messages[IO_BURST_MAX];
+    struct iovec tx_vectors[IO_BURST_MAX], rx_vectors[IO_BURST_MAX];
+    struct sockaddr_in rx_from[IO_BURST_MAX]; /* udp without a known peer: whom to answer */
+};
+
+struct socket_arguments {
+    char device[32]; /* empty: not given */
+    bool mmsg, block;
+};
+
+bool socket_parse(const char *backend, const char *arguments, struct socket_arguments *parsed,
+                  char *error, size_t error_size);
+
+/* A port with buffers of at least `frame_room` bytes and `fd`, which it owns from now on. */
+struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,
+                                     const struct io_config *config, uint32_t frame_room,
+                                     char *error, size_t error_size);
+
+/* Large buffers, and for blocking sockets the longest wait. Best effort. */
+void socket_tune(int fd, bool block);
+
+/* The device's index, MAC and MTU; false with a message when there is none of that name. */
+bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, char *error,
+                   size_t error_size);
+
+bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
+unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
+                           uint32_t length);
+unsigned socket_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
+void socket_tx_release(struct io_port *base, struct io_frame *frames, unsigned count);
+unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
+void socket_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
+void socket_rx_wait(struct io_port *base, uint64_t timeout_ns);
+void socket_close(struct io_port *base);
+
+/* Send frames that lie in any buffers; returns how many the kernel took (a prefix). */
+unsigned socket_send_frames(struct socket_port *port, const struct io_frame *frames,
+                            unsigned count);
+#endif

@@ -1,0 +1,142 @@
+/* switchmark-traffic: opens the ports, then obeys: probes, counters, trials, until told to end.
+ * The main thread is the worker; control.h says who listens meanwhile. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "control.h"
+#include "ends.h"
+#include "options.h"
+#include "report/events.h"
+#include "trial.h"
+#include "version.h"
+
+#define IDLE_WAIT_NS 1000000L
+
+static struct trial trial;
+static struct control control;
+static struct options options;
+
+static void receive_while_idle(void)
+{
+    for (unsigned i = 0; i < trial.end_count; i++) {
+        for (unsigned polls = 0; polls < 16 && end_receive(&trial, &trial.ends[i]) > 0; polls++)
+            continue;
+    }
+}
+
+/* Run one trial and print its result; false when the engine cannot go on. */
+static bool run_trial(const struct command *command)
+{
+    char error[512];
+
+    trial.traffic = command->traffic;
+    if (!ends_fit(&trial, error, sizeof error) ||
+        !ends_wait_for_links(&trial, error, sizeof error)) {
+        event_error(error);
+        return false;
+    }
+    const bool good = trial_run(&trial, error, sizeof error);
+    /* Before the result is printed: who has read it may start the next trial at once. */
+    control_trial_done(&control);
+    event_result(&trial);
+    if (!good)
+        event_error(error);
+    return good;
+}
+
+/* Obey until the end; returns the exit code. */
+static int obey(void)
+{
+    for (;;) {
+        struct command command;
+        if (!control_next(&control, &command, IDLE_WAIT_NS)) {
+            receive_while_idle();
+            continue;
+        }
+        switch (command.kind) {
+        case COMMAND_PROBE:
+        case COMMAND_PROBE_BROADCAST:
+            event_probe(ends_probe(&trial, command.count, command.kind == COMMAND_PROBE_BROADCAST));
+            break;
+        case COMMAND_COUNTERS:
+            receive_while_idle();
+            event_counters(&trial);
+            break;
+        case COMMAND_START:
+            if (!run_trial(&command))
+                return EXIT_FAILURE;
+            if (!options.session)
+                return control.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+            break;
+        default:
+            return control.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        }
+    }
+}
+
+static void pin_worker(void)
+{
+    cpu_set_t set;
+
+    prctl(PR_SET_TIMERSLACK, 1UL); /* short naps are to be short */
+    if (options.core_count == 0)
+        return;
+    CPU_ZERO(&set);
+    CPU_SET(options.cores[0], &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+static int run(void)
+{
+    char error[512];
+
+    clock_begin();
+    trial.options = &options;
+    if (!control_begin(&control, &trial, options.start_now)) {
+        fprintf(stderr, "switchmark-traffic: cannot make event descriptors\n");
+        return EXIT_FAILURE;
+    }
+    if (!control_listen(&control)) {
+        fprintf(stderr, "switchmark-traffic: cannot start the control thread\n");
+        return EXIT_FAILURE;
+    }
+    int code = EXIT_FAILURE;
+    if (!ends_check_cores(&options, error, sizeof error)) {
+        event_error(error);
+    } else {
+        pin_worker();
+        if (!ends_open(&trial, &options, error, sizeof error)) {
+            event_error(error);
+        } else {
+            clock_calibrate();
+            event_ready(&trial);
+            code = obey();
+        }
+    }
+    control_end(&control);
+    ends_close(&trial);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    char error[512] = "";
+
+    switch (options_parse(&options, argc, argv, error, sizeof error)) {
+    case PARSE_HELP:
+        options_print_help();
+        return EXIT_SUCCESS;
+    case PARSE_VERSION:
+        printf("switchmark-traffic %s\n", SM_VERSION);
+        return EXIT_SUCCESS;
+    case PARSE_BAD:
+        fprintf(stderr, "switchmark-traffic: %s\n", error);
+        return 2;
+    default:
+        return run();
+    }
+}

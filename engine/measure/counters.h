@@ -1,0 +1,56 @@
+/* The counters of docs/engine-protocol.md. One worker adds to them (once a burst, never once a
+ * frame), another thread may read them: relaxed atomics, which cost what plain additions do. */
+#ifndef SM_COUNTERS_H
+#define SM_COUNTERS_H
+
+#include <stdint.h>
+
+/* name; the order is that of the JSON output */
+#define COUNTERS(X)                                                                                \
+    X(tx_intended)                                                                                 \
+    X(tx_offered)                                                                                  \
+    X(tx_dropped)                                                                                  \
+    X(tx_bytes)                                                                                    \
+    X(rx_bytes)                                                                                    \
+    X(rx_frames)                                                                                   \
+    X(rx_foreign)                                                                                  \
+    X(rx_other)                                                                                    \
+    X(rx_probe)                                                                                    \
+    X(rx_corrupt)                                                                                  \
+    X(rx_stale)                                                                                    \
+    X(rx_socket_drops)                                                                             \
+    X(ring_full_polls)                                                                             \
+    X(tx_polls)                                                                                    \
+    X(idle_polls)                                                                                  \
+    X(useful_polls)
+
+struct counters {
+#define COUNTER_FIELD(name) uint64_t name;
+    COUNTERS(COUNTER_FIELD)
+#undef COUNTER_FIELD
+} __attribute__((aligned(64)));
+
+static inline void counter_add(uint64_t *counter, uint64_t n)
+{
+    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+static inline void counter_set(uint64_t *counter, uint64_t value)
+{
+    __atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
+static inline void counters_sum(struct counters *to, const struct counters *from)
+{
+#define COUNTER_SUM(name) to->name += __atomic_load_n(&from->name, __ATOMIC_RELAXED);
+    COUNTERS(COUNTER_SUM)
+#undef COUNTER_SUM
+}
+
+static inline void counters_subtract(struct counters *to, const struct counters *from)
+{
+#define COUNTER_SUBTRACT(name) to->name -= from->name;
+    COUNTERS(COUNTER_SUBTRACT)
+#undef COUNTER_SUBTRACT
+}
+#endif

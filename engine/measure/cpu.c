@@ -1,0 +1,49 @@
+/* Reading the kernel's accounts of this process. */
+#include "measure/cpu.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+
+static uint64_t timeval_ns(const struct timeval *t)
+{
+    return (uint64_t)t->tv_sec * 1000000000U + (uint64_t)t->tv_usec * 1000U;
+}
+
+void cpu_times_read(struct cpu_times *times)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    times->user_ns = timeval_ns(&usage.ru_utime);
+    times->system_ns = timeval_ns(&usage.ru_stime);
+    times->voluntary_switches = (uint64_t)usage.ru_nvcsw;
+    times->involuntary_switches = (uint64_t)usage.ru_nivcsw;
+}
+
+uint64_t cpu_run_delay_ns(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    uint64_t sum = 0;
+    struct dirent *entry;
+
+    if (tasks == NULL)
+        return 0;
+    while ((entry = readdir(tasks)) != NULL) {
+        char path[300];
+        uint64_t ran, waited;
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file == NULL)
+            continue;
+        if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2)
+            sum += waited;
+        fclose(file);
+    }
+    closedir(tasks);
+    return sum;
+}

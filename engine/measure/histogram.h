@@ -1,0 +1,59 @@
+/* A high dynamic range histogram (Gil Tene's HdrHistogram) of nanoseconds from 1 ns to 100 s
+ * with three significant digits: the relative error of any value stays below 0.1 %. No sample
+ * is dropped: what lies outside the range is counted at its edge and in `clamped`. */
+#ifndef SM_HISTOGRAM_H
+#define SM_HISTOGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "measure/clock.h"
+
+#define HISTOGRAM_LOWEST 1ULL
+#define HISTOGRAM_HIGHEST 100000000000ULL
+#define HISTOGRAM_DIGITS 3
+#define HISTOGRAM_HALF 1024U /* half the linear sub-buckets that three digits need */
+#define HISTOGRAM_BUCKETS 27 /* 2048 << 26 is the first power above 100 s */
+#define HISTOGRAM_COUNTS ((HISTOGRAM_BUCKETS + 1) * HISTOGRAM_HALF)
+
+struct histogram {
+    uint64_t count, clamped;
+    uint64_t min, max; /* exact */
+    uint128 sum;
+    uint64_t counts[HISTOGRAM_COUNTS];
+};
+
+void histogram_reset(struct histogram *h);
+void histogram_add(struct histogram *to, const struct histogram *from);
+
+double histogram_mean(const struct histogram *h);
+double histogram_stdev(const struct histogram *h);
+/* The value at or below which `percentile` (0..100) of the samples lie; 0 when empty. */
+uint64_t histogram_percentile(const struct histogram *h, double percentile);
+
+/* HdrHistogram V2 compressed, base64, as a new string (free it), or NULL without memory. */
+char *histogram_encode(const struct histogram *h);
+
+static inline uint32_t histogram_index(uint64_t value)
+{
+    /* Values below 2048 are their own index; each doubling above shares 1024 slots. */
+    const uint32_t shift = 53U - (uint32_t)__builtin_clzll(value | 2047);
+    return (uint32_t)(value >> shift) + shift * HISTOGRAM_HALF;
+}
+
+static inline void histogram_record(struct histogram *h, int64_t value)
+{
+    uint64_t v = (uint64_t)value;
+    if (__builtin_expect(value < (int64_t)HISTOGRAM_LOWEST || v > HISTOGRAM_HIGHEST, 0)) {
+        v = value < (int64_t)HISTOGRAM_LOWEST ? HISTOGRAM_LOWEST : HISTOGRAM_HIGHEST;
+        h->clamped++;
+    }
+    h->counts[histogram_index(v)]++;
+    h->count++;
+    h->sum += v;
+    if (v < h->min)
+        h->min = v;
+    if (v > h->max)
+        h->max = v;
+}
+#endif

@@ -1,0 +1,138 @@
+/* The rare cases of sequence tracking: the first frame, gaps, late frames, duplicates.
+ *
+ * Wire numbers have 32 bits. Inside they are counted in 64 bits from an origin of 2^32, so
+ * that frames older than the first one do not run below zero. */
+#include "measure/sequence.h"
+
+#include <string.h>
+
+#define ORIGIN (1ULL << 32)
+
+void sequence_reset(struct sequence_tracker *t)
+{
+    memset(t, 0, sizeof *t);
+}
+
+static uint64_t *word_of(struct sequence_tracker *t, uint64_t sequence)
+{
+    return &t->seen[(sequence / 64) % SEQUENCE_WORDS];
+}
+
+static void mark(struct sequence_tracker *t, uint64_t sequence)
+{
+    *word_of(t, sequence) |= 1ULL << (sequence & 63);
+}
+
+/* Forget what the ring holds for [from, end): these numbers have not been seen. */
+static void clear_range(struct sequence_tracker *t, uint64_t from, uint64_t end)
+{
+    if (end - from >= SEQUENCE_WINDOW) {
+        memset(t->seen, 0, sizeof t->seen);
+        return;
+    }
+    while (from < end && (from & 63) != 0) /* bits above `next` in its word are clear already */
+        from++;
+    for (; from < end; from += 64)
+        *word_of(t, from) = 0;
+}
+
+static void start(struct sequence_tracker *t, uint32_t sequence)
+{
+    t->started = true;
+    t->first = ORIGIN + sequence;
+    t->lowest = t->first;
+    t->next = t->lowest + 1;
+    t->unique = 1;
+    mark(t, t->lowest);
+}
+
+static void jump_ahead(struct sequence_tracker *t, uint64_t sequence)
+{
+    t->gaps[t->gap_count % SEQUENCE_GAPS] =
+        (struct sequence_gap){.first = t->next, .end = sequence, .arrival = t->unique};
+    t->gap_count++;
+    clear_range(t, t->next, sequence + 1);
+    mark(t, sequence);
+    t->next = sequence + 1;
+    t->unique++;
+}
+
+/* How many first copies ago did the earliest frame with a higher number come? */
+static uint64_t extent_of(struct sequence_tracker *t, uint64_t sequence)
+{
+    const uint64_t oldest = t->gap_count > SEQUENCE_GAPS ? t->gap_count - SEQUENCE_GAPS : 0;
+    uint64_t low = oldest, high = t->gap_count;
+
+    /* Older than the first frame: that one was the earliest with a higher number. */
+    if (sequence < t->first)
+        return t->unique;
+    while (low < high) { /* the first gap that ends above the sequence */
+        const uint64_t middle = low + (high - low) / 2;
+        if (t->gaps[middle % SEQUENCE_GAPS].end > sequence)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low == t->gap_count)
+        return 0;
+    const struct sequence_gap *gap = &t->gaps[low % SEQUENCE_GAPS];
+    if (sequence < gap->first) /* its own gap has left the ring; the true extent is larger */
+        t->extent_is_lower_bound = true;
+    return t->unique - gap->arrival;
+}
+
+static void late(struct sequence_tracker *t, uint64_t sequence)
+{
+    /* The ring forgets a whole word when `next` enters it. */
+    const uint64_t newest_word_end = (t->next + 63) & ~63ULL;
+    if (sequence + SEQUENCE_WINDOW < newest_word_end) {
+        t->beyond_window++;
+    } else {
+        if (*word_of(t, sequence) & 1ULL << (sequence & 63)) {
+            t->duplicates++;
+            return;
+        }
+        mark(t, sequence);
+    }
+    const uint64_t extent = extent_of(t, sequence);
+    if (extent > t->max_extent)
+        t->max_extent = extent;
+    if (sequence < t->lowest)
+        t->lowest = sequence;
+    t->reordered++;
+    t->unique++;
+}
+
+void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence)
+{
+    if (!t->started) {
+        start(t, sequence);
+        return;
+    }
+    /* The nearest 64-bit number with these low 32 bits. */
+    const uint64_t extended = t->next + (uint64_t)(int64_t)(int32_t)(sequence - (uint32_t)t->next);
+    if (extended >= t->next)
+        jump_ahead(t, extended);
+    else
+        late(t, extended);
+}
+
+struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
+{
+    struct sequence_summary s = {0};
+
+    if (!t->started)
+        return s;
+    s.any = true;
+    s.expected = t->next - t->lowest;
+    s.received_unique = t->unique;
+    s.lost = s.expected > s.received_unique ? s.expected - s.received_unique : 0;
+    s.duplicates = t->duplicates;
+    s.reordered = t->reordered;
+    s.max_reorder_extent = t->max_extent;
+    s.beyond_window = t->beyond_window;
+    s.extent_is_lower_bound = t->extent_is_lower_bound;
+    s.first_sequence = t->lowest >= ORIGIN ? t->lowest - ORIGIN : t->lowest;
+    s.last_sequence = t->next - 1 - (t->lowest >= ORIGIN ? ORIGIN : 0);
+    return s;
+}

@@ -1,0 +1,65 @@
+/* Loss, duplicates and reordering from sequence numbers, in bounded memory.
+ *
+ * Every sequence of the last 2^20 has one bit in a ring. The usual case, the next number in
+ * order, is one comparison and one bit. Reordering is RFC 4737's: a first copy is reordered
+ * when a higher sequence came before it; its extent is how many first copies ago the earliest
+ * of those came. That one opened the gap the late frame falls into, so a ring of the last
+ * 16384 gaps answers the question. What falls outside window or ring is counted, never
+ * guessed: `beyond_window` and `extent_is_lower_bound`. */
+#ifndef SM_SEQUENCE_H
+#define SM_SEQUENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SEQUENCE_WINDOW (1U << 20)
+#define SEQUENCE_GAPS (1U << 14)
+#define SEQUENCE_WORDS (SEQUENCE_WINDOW / 64)
+
+struct sequence_gap {
+    uint64_t first, end; /* missing when it opened: [first, end) */
+    uint64_t arrival;    /* first copies that had arrived before the frame that opened it */
+};
+
+struct sequence_tracker {
+    uint64_t next; /* highest seen + 1, in the tracker's own 64-bit numbering */
+    uint64_t lowest, first;
+    uint64_t unique, duplicates, reordered;
+    uint64_t max_extent;
+    uint64_t beyond_window; /* too late to tell a duplicate from a late frame: counted late */
+    bool started;
+    bool extent_is_lower_bound;
+    uint64_t gap_count;
+    uint64_t seen[SEQUENCE_WORDS];
+    struct sequence_gap gaps[SEQUENCE_GAPS];
+};
+
+void sequence_reset(struct sequence_tracker *t);
+
+/* Everything but the next number in order. */
+void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence);
+
+static inline void sequence_add(struct sequence_tracker *t, uint32_t sequence)
+{
+    const uint64_t next = t->next;
+
+    if (__builtin_expect(sequence != (uint32_t)next || !t->started, 0)) {
+        sequence_out_of_order(t, sequence);
+        return;
+    }
+    const uint64_t bit = 1ULL << (next & 63);
+    uint64_t *word = &t->seen[(next / 64) % SEQUENCE_WORDS];
+    *word = (next & 63) == 0 ? bit : *word | bit; /* a new word still holds the last round */
+    t->next = next + 1;
+    t->unique++;
+}
+
+/* The figures to report; sequences are as sent (64-bit, counted from the first one's epoch). */
+struct sequence_summary {
+    uint64_t expected, received_unique, lost, duplicates, reordered, max_reorder_extent;
+    uint64_t first_sequence, last_sequence, beyond_window;
+    bool extent_is_lower_bound, any;
+};
+
+struct sequence_summary sequence_summarise(const struct sequence_tracker *t);
+#endif

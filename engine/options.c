@@ -1,0 +1,466 @@
+/* The option table and the parser that walks it. */
+#include "options.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/io.h"
+#include "options_value.h"
+#include "role/role.h"
+
+enum kind {
+    KIND_FLAG,
+    KIND_COUNT,
+    KIND_RATE,
+    KIND_SECONDS,
+    KIND_MICROSECONDS,
+    KIND_MAC,
+    KIND_IP,
+    KIND_UDP_PORT,
+    KIND_PORT,
+    KIND_CORES,
+    KIND_IDLE,
+    KIND_START,
+    KIND_EAL
+};
+
+struct row {
+    const char *name;
+    enum kind kind;
+    const char *value; /* how help calls the value; NULL: none */
+    uint64_t min, max; /* in the unit that is stored */
+    size_t offset;     /* of the value in struct options */
+    size_t given;      /* of a bool set when the option is there; 0: none */
+    bool per_trial;    /* a `start` command may override it */
+    const char *help;
+};
+
+#define AT(field) offsetof(struct options, field)
+#define S NS_PER_SECOND
+#define NS_PER_SECOND 1000000000ULL
+#define DURATION_MAX (1000000ULL * NS_PER_SECOND)
+
+static const struct row table[] = {
+    {"port", KIND_PORT, "SPEC", 0, 0, 0, 0, false,
+     "BACKEND:key=value,... (see Ports); forwarder and tester take two"},
+    {"src-mac", KIND_MAC, "MAC", 0, 0, AT(address.src_mac), AT(src_mac_given), false,
+     "this port's MAC (default: the port's own)"},
+    {"dst-mac", KIND_MAC, "MAC", 0, 0, AT(address.dst_mac), AT(dst_mac_given), false,
+     "the peer's MAC"},
+    {"src-ip", KIND_IP, "IP", 0, 0, AT(address.src_ip), AT(src_ip_given), false,
+     "this port's IPv4 address (default 198.18.0.1)"},
+    {"dst-ip", KIND_IP, "IP", 0, 0, AT(address.dst_ip), AT(dst_ip_given), false,
+     "the peer's IPv4 address (default 198.18.0.2)"},
+    {"src-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.src_udp), AT(src_udp_given), false,
+     "this port's UDP port (default 5000)"},
+    {"dst-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.dst_udp), AT(dst_udp_given), false,
+     "the peer's UDP port (default 5000)"},
+    {"frame-size", KIND_COUNT, "BYTES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, AT(traffic.frame_size), 0,
+     true, "Ethernet frame with FCS, 64 to 9018 (default 64)"},
+    {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
+     "tells pairs of senders and receivers apart (default 0)"},
+    {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
+    {"rate", KIND_RATE, "PPS|max", 1, 10000000000ULL, AT(traffic.rate_pps), 0, true,
+     "frames a second; suffixes k, M, G (default max)"},
+    {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
+     "frames that are due together (default 32)"},
+    {"duration", KIND_SECONDS, "SECONDS", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
+     "0: until stopped (default 0)"},
+    {"interval", KIND_SECONDS, "SECONDS", 1000000, 3600 * NS_PER_SECOND, AT(traffic.interval_ns), 0,
+     true, "between interval lines, 0.001 to 3600 (default 1)"},
+    {"catch-up-us", KIND_MICROSECONDS, "N", 0, 1000000000ULL, AT(catch_up_ns), 0, false,
+     "how far behind its schedule a sender may be and still make up for it (default 1000)"},
+    {"bidirectional", KIND_FLAG, NULL, 0, 0, AT(bidirectional), 0, false,
+     "tester: send from both ports"},
+    {"mac-update", KIND_FLAG, NULL, 0, 0, AT(mac_update), 0, false,
+     "forwarder: write --src-mac and --dst-mac into frames that leave by port A, swapped by port "
+     "B"},
+    {"idle", KIND_IDLE, "poll|yield|sleep", 0, 0, AT(idle), 0, false,
+     "what to do when there is nothing to do (default poll)"},
+    {"core", KIND_CORES, "N[,N]", 0, 0, 0, 0, false,
+     "pin the worker; two cores give a tester two threads"},
+    {"start", KIND_START, "now|command", 0, 0, AT(start_now), 0, false,
+     "begin at once, or when told on standard input (default command)"},
+    {"session", KIND_FLAG, NULL, 0, 0, AT(session), 0, false,
+     "return to idle after each result instead of exiting"},
+    {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
+     "hugepage memory for DPDK"},
+    {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false, "hand ARG to DPDK's EAL as it is (repeatable)"},
+};
+
+enum { ROWS = sizeof table / sizeof table[0] };
+
+static const char *const idle_names[] = {"poll", "yield", "sleep", NULL};
+
+const char *idle_name(uint64_t idle)
+{
+    return idle_names[idle];
+}
+
+__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format,
+                                                       ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error, size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+unsigned options_parse_cores(const char *text, int *cores, unsigned max)
+{
+    unsigned count = 0;
+
+    while (*text != '\0') {
+        uint64_t ends[2];
+        for (unsigned i = 0; i < 2; i++) {
+            char digits[5] = "";
+            const size_t length = strspn(text, "0123456789");
+            if (length == 0 || length >= sizeof digits)
+                return 0;
+            memcpy(digits, text, length);
+            value_parse_count(digits, &ends[i]);
+            text += length;
+            if (i == 0 && *text != '-')
+                ends[++i] = ends[0];
+            else if (i == 0)
+                text++;
+        }
+        for (uint64_t core = ends[0]; core <= ends[1]; core++) { /* the last one belongs to it */
+            if (count == max)
+                return 0;
+            cores[count++] = (int)core;
+        }
+        if (ends[1] < ends[0] || (*text != ',' && *text != '\0') ||
+            (*text == ',' && *++text == '\0'))
+            return 0;
+    }
+    return count;
+}
+
+static bool read_number(const struct row *row, const char *text, uint64_t *value)
+{
+    switch (row->kind) {
+    case KIND_RATE:
+        if (strcmp(text, "max") == 0) {
+            *value = 0;
+            return true;
+        }
+        return value_parse_count(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_SECONDS:
+        return value_parse_seconds(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_MICROSECONDS:
+        if (!value_parse_count(text, value) || *value > row->max)
+            return false;
+        *value *= 1000;
+        return true;
+    default:
+        return value_parse_count(text, value) && *value >= row->min && *value <= row->max;
+    }
+}
+
+static bool bad_value(const struct row *row, const char *text, char *error, size_t size)
+{
+    switch (row->kind) {
+    case KIND_RATE:
+        return fail(error, size, "--rate: '%s' is neither 'max' nor a rate from 1 to 10G frames/s",
+                    text);
+    case KIND_SECONDS:
+        return fail(error, size, "--%s: '%s' is not a time from %g to %g s", row->name, text,
+                    (double)row->min / 1e9, (double)row->max / 1e9);
+    case KIND_MAC:
+        return fail(error, size, "--%s: '%s' is not a MAC address such as 02:00:00:00:00:01",
+                    row->name, text);
+    case KIND_IP:
+        return fail(error, size, "--%s: '%s' is not an IPv4 address such as 198.18.0.1", row->name,
+                    text);
+    case KIND_IDLE:
+    case KIND_START:
+        return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
+    case KIND_CORES:
+        return fail(error, size, "--core: '%s' is not one core or two, such as 1 or 0,1", text);
+    default:
+        return fail(error, size, "--%s: '%s' is not a number from %llu to %llu", row->name, text,
+                    (unsigned long long)row->min, (unsigned long long)row->max);
+    }
+}
+
+static bool read_port(struct options *o, const char *text, char *error, size_t size)
+{
+    const char *names[16] = {NULL};
+    char word[32] = "";
+    const char *colon = strchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+
+    if (strlen(text) >= sizeof(((struct io_port *)0)->spec))
+        return fail(error, size, "--port: specification is longer than 255 characters");
+    if (o->port_count == PORTS_MAX)
+        return fail(error, size, "--port: '%s' is one port too many; at most %d", text, PORTS_MAX);
+    if (io_find(text, length) == NULL) {
+        for (unsigned i = 0; io_backends[i] != NULL && i < 15; i++)
+            names[i] = io_backends[i]->name;
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        const char *near = value_nearest(word, names);
+        if (strcmp(word, "dpdk") == 0)
+            return fail(error, size, "--port: this build has no dpdk; install libdpdk and rebuild");
+        return fail(error, size, "--port: unknown backend '%s'%s%s%s", word,
+                    near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    o->ports[o->port_count++] = text;
+    return true;
+}
+
+static bool read_name(const char *text, const char *const *names, uint64_t *index)
+{
+    for (*index = 0; names[*index] != NULL; (*index)++) {
+        if (strcmp(text, names[*index]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool apply(struct options *o, const struct row *row, const char *text, char *error,
+                  size_t size)
+{
+    void *field = (char *)o + row->offset;
+    static const char *const starts[] = {"command", "now", NULL};
+    uint64_t number = 0;
+    bool good = true;
+
+    switch (row->kind) {
+    case KIND_FLAG:
+        *(bool *)field = true;
+        break;
+    case KIND_MAC:
+        good = value_parse_mac(text, field);
+        break;
+    case KIND_IP:
+        good = value_parse_ipv4(text, field);
+        break;
+    case KIND_PORT:
+        return read_port(o, text, error, size);
+    case KIND_CORES:
+        o->core_count = options_parse_cores(text, o->cores, CORES_MAX);
+        good = o->core_count > 0;
+        break;
+    case KIND_IDLE:
+        good = read_name(text, idle_names, field);
+        break;
+    case KIND_START:
+        good = read_name(text, starts, &number);
+        o->start_now = number == 1;
+        break;
+    case KIND_EAL:
+        if (o->eal_argument_count == EAL_ARGUMENTS_MAX)
+            return fail(error, size, "--eal: more than %d arguments", EAL_ARGUMENTS_MAX);
+        o->eal_arguments[o->eal_argument_count++] = text;
+        break;
+    default:
+        good = read_number(row, text, &number);
+        if (good && row->kind == KIND_UDP_PORT)
+            *(uint16_t *)field = (uint16_t)number;
+        else if (good)
+            *(uint64_t *)field = number;
+    }
+    if (!good)
+        return bad_value(row, text, error, size);
+    if (row->given != 0)
+        *((bool *)o + row->given) = true;
+    return true;
+}
+
+static const struct row *find_row(const char *name, size_t length)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0)
+            return &table[i];
+    }
+    return NULL;
+}
+
+static bool unknown(const char *what, const char *name, size_t length, bool per_trial, char *error,
+                    size_t size)
+{
+    const char *names[ROWS + 2];
+    unsigned count = 0;
+    char word[64];
+
+    for (unsigned i = 0; i < ROWS; i++) {
+        if (!per_trial || table[i].per_trial)
+            names[count++] = table[i].name;
+    }
+    names[count++] = per_trial ? "at" : "help";
+    names[count] = NULL;
+    snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
+    const char *near = value_nearest(word, names);
+    const char *dashes = per_trial ? "" : "--";
+    return fail(error, size, "unknown %s '%s%s'%s%s%s%s", what, dashes, word,
+                near ? "; did you mean '" : "; see --help", near ? dashes : "", near ? near : "",
+                near ? "'?" : "");
+}
+
+bool options_override(struct traffic *traffic, const char *assignment, char *error, size_t size)
+{
+    struct options scratch = {.traffic = *traffic};
+    const char *equals = strchr(assignment, '=');
+
+    if (equals == NULL)
+        return fail(error, size, "start: '%s' is not key=value", assignment);
+    const size_t length = (size_t)(equals - assignment);
+    if (length == 2 && memcmp(assignment, "at", 2) == 0) {
+        if (!value_parse_count(equals + 1, &traffic->at_ns))
+            return fail(error, size, "start: at: '%s' is not a time in ns", equals + 1);
+        return true;
+    }
+    const struct row *row = find_row(assignment, length);
+    if (row == NULL || !row->per_trial)
+        return unknown("key of start", assignment, length, true, error, size);
+    if (!apply(&scratch, row, equals + 1, error, size))
+        return false;
+    *traffic = scratch.traffic;
+    return true;
+}
+
+static void set_defaults(struct options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->address.src_ip = 0xc6120001; /* 198.18.0.0/15 is set aside for benchmarks (RFC 2544) */
+    o->address.dst_ip = 0xc6120002;
+    o->address.src_udp = 5000;
+    o->address.dst_udp = 5000;
+    memset(o->address.dst_mac, 0xff, 6);
+    o->catch_up_ns = 1000000;
+    o->traffic.burst = 32;
+    o->traffic.frame_size = FRAME_SIZE_MIN;
+    o->traffic.interval_ns = NS_PER_SECOND;
+}
+
+static bool check_whole(const struct options *o, char *error, size_t size)
+{
+    if (o->role->pairs && (o->port_count == 0 || o->port_count % o->role->ports != 0))
+        return fail(error, size, "%s takes pairs of --port (0 and 1, 2 and 3, ...), not %u",
+                    o->role->name, o->port_count);
+    if (!o->role->pairs && o->port_count != o->role->ports)
+        return fail(error, size, "%s takes %u --port, not %u", o->role->name, o->role->ports,
+                    o->port_count);
+    if (o->bidirectional && strcmp(o->role->name, "tester") != 0)
+        return fail(error, size, "--bidirectional: only a tester has two sending ports");
+    if (o->mac_update && strcmp(o->role->name, "forwarder") != 0)
+        return fail(error, size, "--mac-update: only a forwarder rewrites frames");
+    if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
+        return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
+    if (o->core_count == 2 && strcmp(o->role->name, "tester") != 0)
+        return fail(error, size, "--core: only a tester uses two cores");
+    const bool has_headers =
+        strncmp(o->ports[0], "raw", 3) == 0 || strncmp(o->ports[0], "dpdk", 4) == 0;
+    const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
+    if (sends && has_headers && !o->dst_mac_given)
+        return fail(error, size, "%s over %.4s needs --dst-mac: the MAC address of its peer",
+                    o->role->name, o->ports[0]);
+    return true;
+}
+
+static enum parse_result parse_arguments(struct options *o, int argc, char **argv, char *error,
+                                         size_t size)
+{
+    for (int i = 2; i < argc; i++) {
+        const char *name = argv[i];
+        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+            return PARSE_HELP;
+        if (strncmp(name, "--", 2) != 0) {
+            fail(error, size, "'%s' is not an option; options begin with --", name);
+            return PARSE_BAD;
+        }
+        name += 2;
+        const char *equals = strchr(name, '=');
+        const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
+        const struct row *row = find_row(name, length);
+        if (row == NULL) {
+            unknown("option", name, length, false, error, size);
+            return PARSE_BAD;
+        }
+        const char *text = equals != NULL ? equals + 1 : NULL;
+        if (row->kind == KIND_FLAG && text != NULL) {
+            fail(error, size, "--%s takes no value", row->name);
+            return PARSE_BAD;
+        }
+        if (row->kind != KIND_FLAG && text == NULL) {
+            if (++i == argc) {
+                fail(error, size, "--%s needs a value: %s", row->name, row->value);
+                return PARSE_BAD;
+            }
+            text = argv[i];
+        }
+        if (!apply(o, row, text, error, size))
+            return PARSE_BAD;
+    }
+    return check_whole(o, error, size) ? PARSE_OK : PARSE_BAD;
+}
+
+enum parse_result options_parse(struct options *o, int argc, char **argv, char *error, size_t size)
+{
+    const char *names[8] = {NULL};
+
+    set_defaults(o);
+    if (argc < 2) {
+        fail(error, size, "no role given; try --help");
+        return PARSE_BAD;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return PARSE_HELP;
+    if (strcmp(argv[1], "--version") == 0)
+        return PARSE_VERSION;
+    for (unsigned i = 0; roles[i] != NULL; i++) {
+        names[i] = roles[i]->name;
+        if (strcmp(argv[1], roles[i]->name) == 0)
+            o->role = roles[i];
+    }
+    if (o->role == NULL) {
+        const char *near = value_nearest(argv[1], names);
+        fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
+             near ? "; did you mean '"
+                  : "; roles: sender, receiver, client, server, forwarder, tester",
+             near ? near : "", near ? "'?" : "");
+        return PARSE_BAD;
+    }
+    return parse_arguments(o, argc, argv, error, size);
+}
+
+static const char examples[] =
+    "Examples:\n"
+    "  the ceiling of the engine on this core\n"
+    "    switchmark-traffic sender --port null: --duration 2 --start now\n"
+    "  count what arrives at eth0 until interrupted\n"
+    "    switchmark-traffic receiver --port raw:dev=eth0,mmsg --start now\n"
+    "  100,000 frames a second of 512 bytes to a peer\n"
+    "    switchmark-traffic sender --port raw:dev=eth0,mmsg --dst-mac 02:00:00:00:00:02 \\\n"
+    "        --rate 100k --burst 8 --frame-size 512 --duration 10 --start now\n"
+    "  round trip times through a switch between two UDP sockets\n"
+    "    switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 --dst-ip 198.18.0.1\n"
+    "    switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 --dst-ip 198.18.0.2 \\\n"
+    "        --rate 1k --burst 1 --duration 10\n";
+
+void options_print_help(void)
+{
+    printf("switchmark-traffic: the traffic engine of switchmark\n\n"
+           "Usage: switchmark-traffic ROLE --port SPEC [--port SPEC] [options]\n\nRoles:\n");
+    for (unsigned i = 0; roles[i] != NULL; i++)
+        printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
+    printf("\nPorts:\n");
+    for (unsigned i = 0; io_backends[i] != NULL; i++)
+        printf("  %-10s %s\n", io_backends[i]->name, io_backends[i]->summary);
+    printf("\nOptions:\n");
+    for (unsigned i = 0; i < ROWS; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s %s", table[i].name,
+                 table[i].value != NULL ? table[i].value : "");
+        printf("  %-24s %s\n", left, table[i].help);
+    }
+    printf("  %-24s %s\n  %-24s %s\n", "--help", "this text", "--version", "the version");
+    printf(
+        "\nCommands on standard input: probe N, probe-broadcast N, counters,\n"
+        "start [key=value ...] (rate, burst, duration, frame-size, interval, at), stop.\n"
+        "Events are JSON lines on standard output; docs/engine-protocol.md describes both.\n\n%s",
+        examples);
+}

@@ -1,0 +1,62 @@
+/* The command line and the `start` command's overrides, both read by one declarative table in
+ * options.c: name, kind, bounds and help of every option stand in one row. */
+#ifndef SM_OPTIONS_H
+#define SM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "traffic/frame.h"
+
+#define EAL_ARGUMENTS_MAX 32
+#define PORTS_MAX 64 /* a forwarder takes many pairs */
+#define CORES_MAX 2
+
+enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
+
+/* What a `start` command may override for one trial. */
+struct traffic {
+    uint64_t rate_pps; /* 0: max */
+    uint64_t burst;
+    uint64_t frame_size;  /* with FCS */
+    uint64_t duration_ns; /* 0: until stopped */
+    uint64_t interval_ns;
+    uint64_t at_ns; /* CLOCK_MONOTONIC; 0: now */
+};
+
+struct options {
+    const struct role *role;
+    const char *ports[PORTS_MAX];
+    unsigned port_count;
+    struct frame_address address;
+    bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
+    uint64_t stream;
+    bool touch, bidirectional, mac_update, session, start_now;
+    uint64_t catch_up_ns;
+    uint64_t idle; /* enum idle */
+    int cores[CORES_MAX];
+    unsigned core_count;
+    uint64_t dpdk_memory_mb;
+    const char *eal_arguments[EAL_ARGUMENTS_MAX];
+    unsigned eal_argument_count;
+    struct traffic traffic;
+};
+
+enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_BAD };
+
+/* Read the command line. On PARSE_BAD `error` holds one line. */
+enum parse_result options_parse(struct options *options, int argc, char **argv, char *error,
+                                size_t error_size);
+
+/* Read one "key=value" of a `start` command into `traffic`. */
+bool options_override(struct traffic *traffic, const char *assignment, char *error,
+                      size_t error_size);
+
+/* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
+unsigned options_parse_cores(const char *text, int *cores, unsigned max);
+
+void options_print_help(void);
+
+const char *idle_name(uint64_t idle);
+#endif

@@ -1,0 +1,150 @@
+/* Reading single values; no library function here accepts more than it should. */
+#include "options_value.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+/* Decimal "INT[.FRACTION]" times 10^scale, exactly; the rest of the text through `rest`. */
+static bool parse_decimal(const char *text, unsigned scale, uint64_t *value, const char **rest)
+{
+    uint64_t v = 0;
+    unsigned digits = 0;
+    bool after_point = false;
+
+    for (;; text++) {
+        if (*text == '.' && !after_point && digits > 0) {
+            after_point = true;
+            continue;
+        }
+        if (*text < '0' || *text > '9')
+            break;
+        if (after_point && scale == 0) {
+            if (*text != '0') /* finer than one unit */
+                return false;
+            continue;
+        }
+        if (__builtin_mul_overflow(v, 10U, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(*text - '0'), &v))
+            return false;
+        digits++;
+        scale -= after_point ? 1 : 0;
+    }
+    if (digits == 0)
+        return false;
+    for (; scale > 0; scale--) {
+        if (__builtin_mul_overflow(v, 10U, &v))
+            return false;
+    }
+    *value = v;
+    *rest = text;
+    return true;
+}
+
+static unsigned suffix_scale(char suffix)
+{
+    switch (suffix) {
+    case 'k':
+    case 'K':
+        return 3;
+    case 'm':
+    case 'M':
+        return 6;
+    case 'g':
+    case 'G':
+        return 9;
+    default:
+        return 0;
+    }
+}
+
+bool value_parse_count(const char *text, uint64_t *count)
+{
+    const size_t length = strlen(text);
+    const unsigned scale = length > 0 ? suffix_scale(text[length - 1]) : 0;
+    const char *rest = NULL;
+
+    return parse_decimal(text, scale, count, &rest) && rest == text + length - (scale > 0 ? 1 : 0);
+}
+
+bool value_parse_seconds(const char *text, uint64_t *ns)
+{
+    const char *rest = NULL;
+    return parse_decimal(text, 9, ns, &rest) && *rest == '\0';
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+bool value_parse_mac(const char *text, uint8_t mac[6])
+{
+    uint8_t parsed[6];
+
+    for (unsigned i = 0; i < 6; i++, text += 3) {
+        if (hex_digit(text[0]) < 0 || hex_digit(text[1]) < 0 || text[2] != (i < 5 ? ':' : '\0'))
+            return false;
+        parsed[i] = (uint8_t)(hex_digit(text[0]) << 4 | hex_digit(text[1]));
+    }
+    memcpy(mac, parsed, sizeof parsed);
+    return true;
+}
+
+bool value_parse_ipv4(const char *text, uint32_t *ip)
+{
+    struct in_addr address;
+    if (inet_pton(AF_INET, text, &address) != 1)
+        return false;
+    *ip = ntohl(address.s_addr);
+    return true;
+}
+
+/* Damerau-Levenshtein distance of two short words (the restricted, "optimal alignment" one). */
+static unsigned distance(const char *a, const char *b)
+{
+    enum { LONGEST = 32 };
+    unsigned rows[3][LONGEST + 1];
+    const size_t la = strlen(a), lb = strlen(b);
+
+    if (la > LONGEST || lb > LONGEST)
+        return LONGEST;
+    for (unsigned j = 0; j <= lb; j++)
+        rows[0][j] = j;
+    for (unsigned i = 1; i <= la; i++) {
+        unsigned *row = rows[i % 3], *above = rows[(i - 1) % 3], *above2 = rows[(i + 1) % 3];
+        row[0] = i;
+        for (unsigned j = 1; j <= lb; j++) {
+            unsigned best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                above2[j - 2] + 1 < best)
+                best = above2[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return rows[la % 3][lb];
+}
+
+const char *value_nearest(const char *text, const char *const *names)
+{
+    const char *best = NULL;
+    unsigned best_distance = (unsigned)strlen(text) / 3 + 2; /* farther than this is no help */
+
+    for (; *names != NULL; names++) {
+        const unsigned d = distance(text, *names);
+        if (d < best_distance) {
+            best_distance = d;
+            best = *names;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,19 @@
+/* Reading single values as users write them: numbers with suffixes, seconds, addresses. All
+ * are strict: the whole text must fit, and nothing overflows silently. */
+#ifndef SM_OPTIONS_VALUE_H
+#define SM_OPTIONS_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "64", "1k", "1.5M", "2G" (powers of 1000); the value must come out whole. */
+bool value_parse_count(const char *text, uint64_t *count);
+/* "2", "0.25" seconds, to nanoseconds. */
+bool value_parse_seconds(const char *text, uint64_t *ns);
+bool value_parse_mac(const char *text, uint8_t mac[6]);
+bool value_parse_ipv4(const char *text, uint32_t *ip);
+
+/* The one of `names` (ended by NULL) nearest to `text`, or NULL when none is near. */
+const char *value_nearest(const char *text, const char *const *names);
+#endif

@@ -1,0 +1,200 @@
+/* Events other than `result`, and the lock around standard output. */
+#include "report/events.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/json.h"
+#include "report/report.h"
+#include "version.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct json line;
+static atomic_bool output_is_gone;
+static struct snapshot printed; /* what the last interval line ended with */
+
+static void begin_event(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    json_begin(&line);
+    json_string(&line, "event", name);
+}
+
+static void end_event(void)
+{
+    if (!json_write(&line, STDOUT_FILENO))
+        atomic_store(&output_is_gone, true);
+    pthread_mutex_unlock(&lock);
+}
+
+bool events_are_read(void)
+{
+    return !atomic_load(&output_is_gone);
+}
+
+static void put_port(const struct io_port *port, unsigned index)
+{
+    char mac[18];
+
+    snprintf(mac, sizeof mac, "%02x:%02x:%02x:%02x:%02x:%02x", port->mac[0], port->mac[1],
+             port->mac[2], port->mac[3], port->mac[4], port->mac[5]);
+    json_object(&line, NULL);
+    json_unsigned(&line, "index", index);
+    json_string(&line, "backend", port->ops->name);
+    json_string(&line, "spec", port->spec);
+    json_string(&line, "mac", mac);
+    json_string(&line, "driver", port->driver);
+    json_unsigned(&line, "mtu_bytes", port->mtu_bytes);
+    json_end_object(&line);
+}
+
+void event_ready(const struct trial *trial)
+{
+    const struct options *o = trial->options;
+    const char *dpdk_version = NULL;
+
+    begin_event("ready");
+    json_string(&line, "role", o->role->name);
+    json_signed(&line, "pid", getpid());
+    json_string(&line, "engine_version", SM_VERSION);
+    json_number(&line, "tsc_hz", engine_clock.hz);
+    json_string(&line, "clock", engine_clock.is_tsc ? "tsc" : "monotonic");
+    json_string(&line, "idle", idle_name(o->idle));
+    json_list(&line, "ports");
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const struct io_port *port = trial->ends[i].port;
+        put_port(port, i);
+        if (port->ops->version != NULL)
+            dpdk_version = port->ops->version();
+    }
+    json_end_list(&line);
+    json_string(&line, "dpdk_version", dpdk_version);
+    if (o->core_count == 0) {
+        json_null(&line, "cpu");
+    } else {
+        json_list(&line, "cpu");
+        for (unsigned i = 0; i < o->core_count; i++)
+            json_signed(&line, NULL, o->cores[i]);
+        json_end_list(&line);
+    }
+    end_event();
+}
+
+void event_probe(unsigned sent)
+{
+    begin_event("probe");
+    json_unsigned(&line, "sent", sent);
+    end_event();
+}
+
+void event_counters(const struct trial *trial)
+{
+    struct counters sum = {0};
+
+    for (unsigned i = 0; i < trial->end_count; i++)
+        counters_sum(&sum, &trial->ends[i].counters);
+    begin_event("counters");
+    json_unsigned(&line, "rx_stream", sum.rx_frames);
+    json_unsigned(&line, "rx_probe", sum.rx_probe);
+    json_unsigned(&line, "rx_foreign", sum.rx_foreign);
+    json_unsigned(&line, "rx_other", sum.rx_other);
+    end_event();
+}
+
+void event_started(const struct trial *trial)
+{
+    begin_event("started");
+    json_unsigned(&line, "t_ns", trial->started_ns);
+    end_event();
+    pthread_mutex_lock(&lock);
+    memset(&printed, 0, sizeof printed);
+    printed.t_ns = trial->started_ns;
+    printed.cpu = trial->cpu_before;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Deltas are signed: frames found to be another trial's are taken back from rx_frames. */
+void report_counters(struct json *j, const struct counters *c)
+{
+#define COUNTER_PRINT(name) json_signed(j, #name, (int64_t)c->name);
+    COUNTERS(COUNTER_PRINT)
+#undef COUNTER_PRINT
+}
+
+void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_times *to)
+{
+    const uint64_t user_ns = to->user_ns - from->user_ns;
+    const uint64_t system_ns = to->system_ns - from->system_ns;
+
+    json_unsigned(j, "cpu_ns", user_ns + system_ns);
+    json_unsigned(j, "cpu_user_ns", user_ns);
+    json_unsigned(j, "cpu_system_ns", system_ns);
+}
+
+static void put_forwarder_ports(const struct snapshot *s, unsigned count)
+{
+    json_list(&line, "ports");
+    for (unsigned i = 0; i < count; i++) {
+        const struct port_snapshot *now = &s->ports[i], *before = &printed.ports[i];
+        json_object(&line, NULL);
+        json_unsigned(&line, "rx_frames", now->rx_frames - before->rx_frames);
+        json_unsigned(&line, "tx_offered", now->tx_offered - before->tx_offered);
+        json_unsigned(&line, "tx_dropped", now->tx_dropped - before->tx_dropped);
+        json_bool(&line, "up", now->up);
+        json_end_object(&line);
+    }
+    json_end_list(&line);
+}
+
+static void put_interval(const struct trial *trial, const struct snapshot *s)
+{
+    struct counters delta = s->totals;
+
+    counters_subtract(&delta, &printed.totals);
+    json_begin(&line);
+    json_string(&line, "event", "interval");
+    json_unsigned(&line, "index", s->index);
+    json_unsigned(&line, "t_ns", s->t_ns);
+    json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
+    report_counters(&line, &delta);
+    report_cpu(&line, &printed.cpu, &s->cpu);
+    if (trial->options->role == &role_forwarder)
+        put_forwarder_ports(s, trial->end_count);
+    if (!json_write(&line, STDOUT_FILENO))
+        atomic_store(&output_is_gone, true);
+    printed = *s;
+}
+
+void event_intervals(struct trial *trial)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_relaxed);
+    while (read < atomic_load_explicit(&trial->snapshots_written, memory_order_acquire)) {
+        put_interval(trial, &trial->snapshots[read % SNAPSHOTS]);
+        read++;
+        atomic_store_explicit(&trial->snapshots_read, read, memory_order_release);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void event_result(struct trial *trial)
+{
+    event_intervals(trial);
+    pthread_mutex_lock(&lock);
+    put_interval(trial, &trial->last_snapshot);
+    pthread_mutex_unlock(&lock);
+    begin_event("result");
+    report_result(&line, trial);
+    end_event();
+}
+
+void event_error(const char *message)
+{
+    fprintf(stderr, "switchmark-traffic: %s\n", message);
+    begin_event("error");
+    json_string(&line, "message", message);
+    end_event();
+}

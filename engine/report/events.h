@@ -1,0 +1,22 @@
+/* The events of docs/engine-protocol.md, each one line on standard output. The printing thread
+ * and the worker both print, so every call takes the one lock of this file. */
+#ifndef SM_EVENTS_H
+#define SM_EVENTS_H
+
+#include <stdbool.h>
+
+#include "trial.h"
+
+void event_ready(const struct trial *trial);
+void event_probe(unsigned sent);
+void event_counters(const struct trial *trial);
+void event_started(const struct trial *trial);
+/* Print the intervals that are finished. */
+void event_intervals(struct trial *trial);
+void event_result(struct trial *trial);
+/* Also on standard error. */
+void event_error(const char *message);
+
+/* False once standard output is closed: nobody reads what we measure. */
+bool events_are_read(void);
+#endif

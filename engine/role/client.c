@@ -1,0 +1,29 @@
+/* client: sends requests by its schedule and takes the round trip time of every answer. */
+#include "trial.h"
+
+static void run(struct trial *trial, unsigned worker)
+{
+    struct end *end = &trial->ends[0];
+    uint64_t now = clock_ticks();
+
+    while (trial_goes_on(trial, worker, now)) {
+        const unsigned received = end_receive(trial, end);
+        now = clock_ticks();
+        const unsigned sent = end_send(trial, end, now);
+        if (received == 0 && sent == 0)
+            trial_idle(trial, end->port, now, end_next_due(end, now));
+        now = clock_ticks();
+    }
+    transmit_end(&end->tx, now);
+}
+
+const struct role role_client = {
+    .name = "client",
+    .summary = "sends to a server and measures round trip times",
+    .ports = 1,
+    .sends = true,
+    .tracks = true,
+    .drains = true,
+    .latency = LATENCY_RTT,
+    .run = run,
+};

@@ -1,0 +1,96 @@
+/* forwarder: everything that arrives at port A leaves by port B, and the other way; with more
+ * ports, 2 <-> 3 and so on. What the far port refuses is dropped at once: a forwarder that
+ * waits only builds up latency. */
+#include "trial.h"
+
+static unsigned copy_across(struct io_port *to, const struct io_frame *frames, unsigned count)
+{
+    struct io_frame out[IO_BURST_MAX];
+    uint32_t longest = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        longest = frames[i].length > longest ? frames[i].length : longest;
+    const unsigned got = to->ops->tx_acquire(to, out, count, longest);
+    for (unsigned i = 0; i < got; i++) {
+        memcpy(out[i].data, frames[i].data, frames[i].length);
+        out[i].length = frames[i].length;
+    }
+    const unsigned sent = got > 0 ? to->ops->tx_send(to, out, got) : 0;
+    if (sent < got)
+        to->ops->tx_release(to, out + sent, got - sent);
+    return sent;
+}
+
+static void update_macs(const struct end *to, const struct io_frame *frames, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        frame_set_macs(frames[i].data, to->address.dst_mac, to->address.src_mac);
+}
+
+static uint64_t bytes_of(const struct io_frame *frames, unsigned count)
+{
+    uint64_t bytes = (uint64_t)count * FCS_BYTES;
+
+    for (unsigned i = 0; i < count; i++)
+        bytes += frames[i].length;
+    return bytes;
+}
+
+static unsigned forward(struct trial *trial, struct end *from, struct end *to)
+{
+    struct io_frame frames[IO_BURST_MAX];
+    struct io_port *in = from->port, *out = to->port;
+    const unsigned count = in->ops->rx_burst(in, frames, IO_BURST_MAX);
+
+    if (count == 0) {
+        counter_add(&from->counters.idle_polls, 1);
+        trial_check_port(trial, in);
+        return 0;
+    }
+    const uint64_t bytes_in = bytes_of(frames, count);
+    if (trial->options->mac_update)
+        update_macs(to, frames, count);
+    const bool handed_over = in->ops == out->ops && in->ops->forward != NULL;
+    const unsigned sent =
+        handed_over ? in->ops->forward(in, out, frames, count) : copy_across(out, frames, count);
+    const uint64_t bytes_out = bytes_in - bytes_of(frames + sent, count - sent);
+    if (!handed_over)
+        in->ops->rx_release(in, frames, count);
+    else if (sent < count)
+        in->ops->rx_release(in, frames + sent, count - sent);
+
+    counter_add(&from->counters.useful_polls, 1);
+    counter_add(&from->counters.rx_frames, count);
+    counter_add(&from->counters.rx_bytes, bytes_in);
+    counter_add(&to->counters.tx_polls, 1);
+    counter_add(&to->counters.ring_full_polls, sent < count);
+    counter_add(&to->counters.tx_intended, count);
+    counter_add(&to->counters.tx_offered, sent);
+    counter_add(&to->counters.tx_dropped, count - sent);
+    counter_add(&to->counters.tx_bytes, bytes_out);
+    return count;
+}
+
+static void run(struct trial *trial, unsigned worker)
+{
+    uint64_t now = clock_ticks();
+
+    while (trial_goes_on(trial, worker, now)) {
+        unsigned forwarded = 0;
+        for (unsigned i = 0; i < trial->end_count; i += 2) {
+            forwarded += forward(trial, &trial->ends[i], &trial->ends[i + 1]);
+            forwarded += forward(trial, &trial->ends[i + 1], &trial->ends[i]);
+        }
+        if (forwarded == 0)
+            trial_idle(trial, NULL, now, UINT64_MAX);
+        now = clock_ticks();
+    }
+}
+
+const struct role role_forwarder = {
+    .name = "forwarder",
+    .summary = "passes everything between port A and port B (2 and 3, ...)",
+    .ports = 2,
+    .pairs = true,
+    .run = run,
+};

@@ -1,0 +1,23 @@
+/* receiver: counts and verifies what arrives on one port. */
+#include "trial.h"
+
+static void run(struct trial *trial, unsigned worker)
+{
+    struct end *end = &trial->ends[0];
+    uint64_t now = clock_ticks();
+
+    while (trial_goes_on(trial, worker, now)) {
+        if (end_receive(trial, end) == 0)
+            trial_idle(trial, end->port, now, UINT64_MAX);
+        now = clock_ticks();
+    }
+}
+
+const struct role role_receiver = {
+    .name = "receiver",
+    .summary = "counts, verifies, and finds loss, duplicates and reordering",
+    .ports = 1,
+    .tracks = true,
+    .drains = true,
+    .run = run,
+};

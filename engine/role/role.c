@@ -1,0 +1,8 @@
+/* The list of roles. */
+#include "role/role.h"
+
+#include <stddef.h>
+
+const struct role *const roles[] = {
+    &role_sender, &role_receiver, &role_client, &role_server, &role_forwarder, &role_tester, NULL,
+};

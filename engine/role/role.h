@@ -1,0 +1,29 @@
+/* A role is one file with one short loop. Everything it needs is in the trial; which worker it
+ * is matters only to the tester. */
+#ifndef SM_ROLE_H
+#define SM_ROLE_H
+
+#include <stdbool.h>
+
+struct trial;
+
+enum latency_kind { LATENCY_NONE, LATENCY_RTT, LATENCY_ONE_WAY };
+
+struct role {
+    const char *name;
+    const char *summary;
+    unsigned ports;
+    bool pairs;  /* takes any multiple of `ports` */
+    bool sends;  /* follows a schedule (needs its peer to be there) */
+    bool tracks; /* reports loss from sequence numbers */
+    bool drains; /* waits for frames in flight after the end */
+    enum latency_kind latency;
+    void (*run)(struct trial *trial, unsigned worker);
+};
+
+extern const struct role role_sender, role_receiver, role_client, role_server, role_forwarder,
+    role_tester;
+
+/* All of them, ended by NULL. */
+extern const struct role *const roles[];
+#endif

@@ -1,0 +1,53 @@
+/* tester: owns both ends of a path, so that a switch can keep another core to itself and both
+ * ends share one clock: one-way latency. One core: one loop over both ends; two cores: each
+ * worker has its own end. */
+#include "trial.h"
+
+/* One round at one end; returns how many frames moved. */
+static unsigned step(struct trial *trial, unsigned index, uint64_t *due)
+{
+    struct end *end = &trial->ends[index];
+    unsigned moved = 0;
+
+    if (trial_end_tracks(trial, index))
+        moved += end_receive(trial, end);
+    if (trial_end_sends(trial, index)) {
+        const uint64_t now = clock_ticks();
+        moved += end_send(trial, end, now);
+        const uint64_t next = end_next_due(end, now);
+        *due = next < *due ? next : *due;
+    }
+    return moved;
+}
+
+static void run(struct trial *trial, unsigned worker)
+{
+    const unsigned first = trial->workers == 2 ? worker : 0;
+    const unsigned last = trial->workers == 2 ? worker : 1;
+    uint64_t now = clock_ticks();
+
+    while (trial_goes_on(trial, worker, now)) {
+        uint64_t due = UINT64_MAX;
+        unsigned moved = 0;
+        for (unsigned i = first; i <= last; i++)
+            moved += step(trial, i, &due);
+        if (moved == 0)
+            trial_idle(trial, first == last ? trial->ends[first].port : NULL, now, due);
+        now = clock_ticks();
+    }
+    for (unsigned i = first; i <= last; i++) {
+        if (trial_end_sends(trial, i))
+            transmit_end(&trial->ends[i].tx, now);
+    }
+}
+
+const struct role role_tester = {
+    .name = "tester",
+    .summary = "owns both ends of a path: throughput, loss and one-way latency",
+    .ports = 2,
+    .sends = true,
+    .tracks = true,
+    .drains = true,
+    .latency = LATENCY_ONE_WAY,
+    .run = run,
+};

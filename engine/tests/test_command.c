@@ -1,0 +1,97 @@
+/* Commands on standard input, good, bad and noise. */
+#include "test.h"
+
+#include <stdio.h>
+
+#include "command.h"
+
+static const struct traffic base = {.rate_pps = 5, .burst = 1, .frame_size = 64, .interval_ns = 1};
+static struct command c;
+static char error[256];
+
+static bool parse(const char *text)
+{
+    char line[256];
+    snprintf(line, sizeof line, "%s", text);
+    error[0] = '\0';
+    return command_parse(line, &base, &c, error, sizeof error);
+}
+
+static void good_ones(void **state)
+{
+    (void)state;
+    assert_true(parse("probe 10"));
+    assert_int_equal(c.kind, COMMAND_PROBE);
+    assert_int_equal(c.count, 10);
+    assert_true(parse("probe-broadcast 1\r"));
+    assert_int_equal(c.kind, COMMAND_PROBE_BROADCAST);
+    assert_true(parse("  counters  "));
+    assert_int_equal(c.kind, COMMAND_COUNTERS);
+    assert_true(parse("stop"));
+    assert_int_equal(c.kind, COMMAND_STOP);
+    assert_true(parse("start"));
+    assert_int_equal(c.traffic.rate_pps, 5);
+    assert_true(parse("start rate=2M burst=16 duration=3 frame-size=128 interval=0.2 at=99"));
+    assert_int_equal(c.kind, COMMAND_START);
+    assert_int_equal(c.traffic.rate_pps, 2000000);
+    assert_int_equal(c.traffic.burst, 16);
+    assert_int_equal(c.traffic.duration_ns, 3000000000);
+    assert_int_equal(c.traffic.interval_ns, 200000000);
+    assert_int_equal(c.traffic.at_ns, 99);
+}
+
+static void bad_ones_say_why(void **state)
+{
+    (void)state;
+    const char *const bad[][2] = {
+        {"strat", "did you mean 'start'"},
+        {"zzzzzzz", "commands: probe"},
+        {"probe", "not a number"},
+        {"probe 0", "from 1 to"},
+        {"probe x", "'x' is not a number"},
+        {"probe 1 2", "'2' is too much"},
+        {"stop now", "'now' is too much"},
+        {"start rate", "not key=value"},
+        {"start rate=0", "--rate"},
+        {"start frame-size=9999999", "from 64 to 9018"},
+        {"start duratoin=1", "did you mean 'duration'"},
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(parse(bad[i][0]));
+        if (strstr(error, bad[i][1]) == NULL)
+            fail_msg("'%s' was refused with '%s'", bad[i][0], error);
+    }
+}
+
+static void noise_never_breaks_the_parser(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "startprobe counters=0123456789.-kMG\t\xff%";
+    uint64_t random = 99;
+    unsigned refused = 0;
+    for (unsigned i = 0; i < 100000; i++) {
+        char line[200];
+        const unsigned length = (unsigned)(test_random(&random) % 60);
+        const unsigned prefix = i % 3 == 0 ? 6 : 0;
+        memcpy(line, "start ", 6);
+        for (unsigned j = prefix; j < prefix + length; j++)
+            line[j] = alphabet[test_random(&random) % (sizeof alphabet - 1)];
+        line[prefix + length] = '\0';
+        error[0] = '\0';
+        if (!command_parse(line, &base, &c, error, sizeof error)) {
+            assert_true(error[0] != '\0');
+            refused++;
+        }
+    }
+    assert_true(refused > 50000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_ones),
+        cmocka_unit_test(bad_ones_say_why),
+        cmocka_unit_test(noise_never_breaks_the_parser),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* The histogram: no sample lost, errors below 0.1 %, edges clamped and counted. */
+#include "test.h"
+
+#include "measure/histogram.h"
+
+static struct histogram h, other;
+
+static int reset(void **state)
+{
+    (void)state;
+    histogram_reset(&h);
+    histogram_reset(&other);
+    return 0;
+}
+
+static void error_is_below_a_thousandth(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    for (unsigned i = 0; i < 20000; i++) {
+        const uint64_t value = 100 + (test_random(&random) % (HISTOGRAM_HIGHEST - 100) >> i % 30);
+        histogram_reset(&h);
+        histogram_record(&h, (int64_t)value);
+        histogram_record(&h, HISTOGRAM_HIGHEST);
+        const uint64_t read = histogram_percentile(&h, 50);
+        const uint64_t error = read > value ? read - value : value - read;
+        assert_true(error * 1000 < value || error == 0);
+    }
+}
+
+static void slots_are_in_order_and_inside(void **state)
+{
+    (void)state;
+    uint32_t last = 0;
+    for (uint64_t value = 1; value <= HISTOGRAM_HIGHEST; value += 1 + value / 5000) {
+        const uint32_t index = histogram_index(value);
+        assert_true(index >= last && index < HISTOGRAM_COUNTS);
+        last = index;
+    }
+    assert_true(histogram_index(HISTOGRAM_HIGHEST) < HISTOGRAM_COUNTS);
+}
+
+static void nothing_is_discarded(void **state)
+{
+    (void)state;
+    const int64_t values[] = {INT64_MIN, -1, 0, 1, 100000000000, 100000000001, INT64_MAX};
+    for (unsigned i = 0; i < 7; i++)
+        histogram_record(&h, values[i]);
+    assert_int_equal(h.count, 7);
+    assert_int_equal(h.clamped, 5);
+    assert_int_equal(h.min, 1);
+    assert_int_equal(h.max, HISTOGRAM_HIGHEST);
+    uint64_t counted = 0;
+    for (unsigned i = 0; i < HISTOGRAM_COUNTS; i++)
+        counted += h.counts[i];
+    assert_int_equal(counted, 7);
+}
+
+static void summary_of_a_ramp(void **state)
+{
+    (void)state;
+    for (int64_t value = 1; value <= 1000; value++)
+        histogram_record(&h, value);
+    assert_true(histogram_mean(&h) > 500.499 && histogram_mean(&h) < 500.501);
+    assert_true(histogram_stdev(&h) > 288.67 && histogram_stdev(&h) < 288.68);
+    assert_int_equal(histogram_percentile(&h, 50), 500);
+    assert_int_equal(histogram_percentile(&h, 99), 990);
+    assert_int_equal(histogram_percentile(&h, 99.9), 999);
+    assert_int_equal(histogram_percentile(&h, 100), 1000);
+    assert_int_equal(histogram_percentile(&h, 0), 1);
+}
+
+static void merging_adds(void **state)
+{
+    (void)state;
+    histogram_record(&h, 5);
+    histogram_record(&other, 3);
+    histogram_record(&other, 9000000);
+    histogram_add(&h, &other);
+    assert_int_equal(h.count, 3);
+    assert_int_equal(h.min, 3);
+    assert_int_equal(h.max, 9000000);
+    assert_true((uint64_t)h.sum == 9000008);
+}
+
+static void empty_is_sound(void **state)
+{
+    (void)state;
+    assert_int_equal(histogram_percentile(&h, 50), 0);
+    assert_true(histogram_mean(&h) == 0.0 && histogram_stdev(&h) == 0.0);
+    char *text = histogram_encode(&h);
+    assert_non_null(text);
+    assert_true(strncmp(text, "HISTFAAA", 8) == 0); /* the cookie in base64 */
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(error_is_below_a_thousandth, reset),
+        cmocka_unit_test_setup(slots_are_in_order_and_inside, reset),
+        cmocka_unit_test_setup(nothing_is_discarded, reset),
+        cmocka_unit_test_setup(summary_of_a_ramp, reset),
+        cmocka_unit_test_setup(merging_adds, reset),
+        cmocka_unit_test_setup(empty_is_sound, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

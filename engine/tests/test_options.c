@@ -1,0 +1,215 @@
+/* The command line: what is accepted, what is refused and with which words; and noise. */
+#include "test.h"
+
+#include <stdio.h>
+
+#include "measure/clock.h"
+#include "options.h"
+#include "role/role.h"
+
+static struct options o;
+static char error[512];
+
+/* Parse words separated by blanks. */
+static enum parse_result parse(const char *text)
+{
+    static char copy[1024];
+    static char *words[64];
+    int count = 1;
+    char *rest = NULL;
+
+    snprintf(copy, sizeof copy, "%s", text);
+    words[0] = copy;
+    for (char *w = strtok_r(copy, " ", &rest); w != NULL && count < 63;
+         w = strtok_r(NULL, " ", &rest))
+        words[count++] = w;
+    words[count] = NULL;
+    error[0] = '\0';
+    return options_parse(&o, count, words, error, sizeof error);
+}
+
+static void refused(const char *text, const char *because)
+{
+    assert_int_equal(parse(text), PARSE_BAD);
+    if (strstr(error, because) == NULL)
+        fail_msg("'%s' was refused with '%s', not '%s'", text, error, because);
+    assert_null(strchr(error, '\n'));
+}
+
+static void everything_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("client --port raw:dev=eth0,mmsg --src-mac 02:00:00:00:00:0a "
+                           "--dst-mac=02:00:00:00:00:0B --src-ip 10.0.3.16 --dst-ip 10.0.3.17 "
+                           "--src-port 13994 --dst-port 1 --frame-size 9018 --stream 65535 --touch "
+                           "--rate 1.5M --burst 7 --duration 0.25 --interval 0.1 --catch-up-us 50 "
+                           "--idle yield --core 3 --start now --session --dpdk-memory-mb 64 "
+                           "--eal -v --eal --log-level=1"),
+                     PARSE_OK);
+    assert_ptr_equal(o.role, &role_client);
+    assert_string_equal(o.ports[0], "raw:dev=eth0,mmsg");
+    assert_int_equal(o.address.dst_mac[5], 0x0b);
+    assert_int_equal(o.address.src_ip, 0x0a000310);
+    assert_int_equal(o.address.src_udp, 13994);
+    assert_int_equal(o.traffic.frame_size, 9018);
+    assert_int_equal(o.stream, 65535);
+    assert_int_equal(o.traffic.rate_pps, 1500000);
+    assert_int_equal(o.traffic.burst, 7);
+    assert_int_equal(o.traffic.duration_ns, 250000000);
+    assert_int_equal(o.traffic.interval_ns, 100000000);
+    assert_int_equal(o.catch_up_ns, 50000);
+    assert_int_equal(o.idle, IDLE_YIELD);
+    assert_int_equal(o.cores[0], 3);
+    assert_true(o.touch && o.start_now && o.session && o.src_mac_given && o.src_udp_given);
+    assert_int_equal(o.dpdk_memory_mb, 64);
+    assert_int_equal(o.eal_argument_count, 2);
+    assert_string_equal(o.eal_arguments[1], "--log-level=1");
+}
+
+/* Earlier tools divided by a rate of 0, let sizes run below the headers, and read 32 bits. */
+static void bounds_hold(void **state)
+{
+    (void)state;
+    refused("sender --port null: --rate 0", "--rate: '0' is neither 'max' nor a rate");
+    refused("sender --port null: --rate -1", "--rate");
+    refused("sender --port null: --rate 1e6", "--rate");
+    refused("sender --port null: --rate 11G", "--rate");
+    refused("sender --port null: --rate 99999999999999999999", "--rate");
+    refused("sender --port null: --frame-size 63", "from 64 to 9018");
+    refused("sender --port null: --frame-size 0", "from 64 to 9018");
+    refused("sender --port null: --frame-size 9019", "from 64 to 9018");
+    refused("sender --port null: --burst 0", "from 1 to 65536");
+    refused("sender --port null: --stream 65536", "--stream");
+    refused("sender --port null: --src-port 0", "--src-port");
+    refused("sender --port null: --duration -1", "--duration");
+    refused("sender --port null: --interval 0", "--interval: '0' is not a time from 0.001");
+    assert_int_equal(parse("sender --port null: --rate 5G"), PARSE_OK);
+    assert_int_equal(o.traffic.rate_pps, 5000000000ULL);
+    assert_int_equal(parse("sender --port null: --rate max"), PARSE_OK);
+    assert_int_equal(o.traffic.rate_pps, 0);
+}
+
+static void errors_name_the_remedy(void **state)
+{
+    (void)state;
+    refused("", "no role given");
+    refused("sendr --port null:", "did you mean 'sender'");
+    refused("xyzzyplugh", "roles: sender");
+    refused("sender --port nul:", "did you mean 'null'");
+    refused("sender --port null: --frame-szie 64", "did you mean '--frame-size'");
+    refused("sender --port null: --qqqqqqqq 1", "see --help");
+    refused("sender --port null: stray", "'stray' is not an option");
+    refused("sender --port null: --rate", "--rate needs a value: PPS|max");
+    refused("sender --port null: --touch=1", "takes no value");
+    refused("sender", "sender takes 1 --port, not 0");
+    refused("tester --port null:", "tester takes 2 --port, not 1");
+    refused("sender --port null: --port null: --port null:", "one port too many");
+    refused("sender --port null: --idle nap", "poll|yield|sleep");
+    refused("sender --port null: --start later", "now|command");
+    refused("sender --port null: --src-mac 02:00:00:00:00", "MAC address");
+    refused("sender --port null: --src-ip 10.0.3.256", "IPv4 address");
+    refused("sender --port raw:dev=x", "needs --dst-mac");
+    refused("sender --port null: --bidirectional", "only a tester");
+    refused("sender --port null: --core 0,1", "only a tester uses two cores");
+    refused("forwarder --port null: --port null: --mac-update", "needs --src-mac and --dst-mac");
+    refused("receiver --port null: --mac-update", "only a forwarder");
+}
+
+static void help_and_version(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("--help"), PARSE_HELP);
+    assert_int_equal(parse("sender --help"), PARSE_HELP);
+    assert_int_equal(parse("--version"), PARSE_VERSION);
+}
+
+/* An earlier tool lost the last CPU of every range: "2-3" became core 2 alone. */
+static void core_lists_keep_their_last_core(void **state)
+{
+    (void)state;
+    int cores[8];
+    assert_int_equal(options_parse_cores("2-3", cores, 8), 2);
+    assert_int_equal(cores[1], 3);
+    assert_int_equal(options_parse_cores("1,3,4-8", cores, 8), 7);
+    assert_int_equal(cores[6], 8);
+    assert_int_equal(options_parse_cores("127", cores, 8), 1);
+    assert_int_equal(cores[0], 127);
+    const char *const bad[] = {"",   ",",   "1,",  ",1",  "a",           "1-",
+                               "-1", "3-2", "0-9", "1;2", "99999999999", "1--2"};
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(options_parse_cores(bad[i], cores, 8), 0);
+    assert_int_equal(parse("tester --port null: --port null: --core 2-3"), PARSE_OK);
+    assert_int_equal(o.core_count, 2);
+    assert_int_equal(o.cores[1], 3);
+}
+
+static void overrides_change_only_the_traffic(void **state)
+{
+    (void)state;
+    struct traffic t = {.rate_pps = 1, .burst = 2, .frame_size = 64};
+    assert_true(options_override(&t, "rate=max", error, sizeof error));
+    assert_true(options_override(&t, "frame-size=1518", error, sizeof error));
+    assert_true(options_override(&t, "at=123456789012345", error, sizeof error));
+    assert_true(options_override(&t, "duration=1.5", error, sizeof error));
+    assert_int_equal(t.rate_pps, 0);
+    assert_int_equal(t.frame_size, 1518);
+    assert_int_equal(t.at_ns, 123456789012345);
+    assert_int_equal(t.duration_ns, 1500000000);
+    const char *const bad[] = {"rate",    "rate=",  "rate=0", "frame-size=1", "core=1",
+                               "touch=1", "raet=1", "=",      "at=-1"};
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(options_override(&t, bad[i], error, sizeof error));
+    assert_false(options_override(&t, "raet=1", error, sizeof error));
+    assert_non_null(strstr(error, "did you mean 'rate'"));
+    assert_int_equal(t.burst, 2);
+}
+
+static void noise_never_breaks_the_parser(void **state)
+{
+    (void)state;
+    static const char *const pieces[] = {"sender",    "tester",
+                                         "--port",    "null:",
+                                         "raw:dev=",  ":",
+                                         "--rate",    "1k",
+                                         "max",       "--",
+                                         "-",         "=",
+                                         "--core",    "0-",
+                                         "--eal",     "--duration",
+                                         "1.5.5",     "99999999999999999999999",
+                                         "--src-mac", "ff:ff:ff:ff:ff:ff",
+                                         "--src-ip",  "\xff\xfe",
+                                         "%s%n",      "--frame-size=",
+                                         "--idle",    "--help!"};
+    uint64_t random = 77;
+    for (unsigned i = 0; i < 50000; i++) {
+        static char words_text[24][64];
+        char *words[25];
+        const int count = 1 + (int)(test_random(&random) % 23);
+        for (int w = 0; w < count; w++) {
+            snprintf(words_text[w], sizeof words_text[w], "%s",
+                     pieces[test_random(&random) % (sizeof pieces / sizeof pieces[0])]);
+            if (test_random(&random) % 4 == 0 && words_text[w][0] != '\0')
+                words_text[w][test_random(&random) % strlen(words_text[w])] =
+                    (char)(1 + test_random(&random) % 255);
+            words[w] = words_text[w];
+        }
+        words[count] = NULL;
+        error[0] = '\0';
+        const enum parse_result result = options_parse(&o, count, words, error, sizeof error);
+        assert_true((result == PARSE_BAD) == (error[0] != '\0'));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(errors_name_the_remedy),
+        cmocka_unit_test(help_and_version),
+        cmocka_unit_test(core_lists_keep_their_last_core),
+        cmocka_unit_test(overrides_change_only_the_traffic),
+        cmocka_unit_test(noise_never_breaks_the_parser),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

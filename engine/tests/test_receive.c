@@ -1,0 +1,238 @@
+/* What arrives is judged rightly, corruption of any bit is seen, and noise does no harm. */
+#include "test.h"
+
+#include "fake_io.h"
+#include "traffic/receive.h"
+
+static const struct frame_address peer = {.src_mac = {2, 0, 0, 0, 0, 1},
+                                          .dst_mac = {2, 0, 0, 0, 0, 2},
+                                          .src_ip = 0x0a000001,
+                                          .dst_ip = 0x0a000002,
+                                          .src_udp = 1000,
+                                          .dst_udp = 2000};
+static struct receiver rx;
+static struct counters counters;
+static struct sequence_tracker tracker;
+static struct histogram from_actual, from_intended;
+static struct frame_template t;
+
+static int reset(void **state)
+{
+    (void)state;
+    const struct frame_address own = frame_address_swapped(&peer);
+    memset(&counters, 0, sizeof counters);
+    rx = (struct receiver){.counters = &counters,
+                           .stream = __builtin_bswap16(7),
+                           .touch = true,
+                           .tracker = &tracker,
+                           .from_actual = &from_actual,
+                           .from_intended = &from_intended,
+                           .mac_known = true};
+    memcpy(rx.mac, own.src_mac, 6);
+    receive_expect(&rx, &own, true, true, true, true);
+    receive_begin(&rx, 0, 0);
+    return 0;
+}
+
+static void arrive(const uint8_t *bytes, uint32_t length, uint64_t now)
+{
+    uint8_t *exact = malloc(length > 0 ? length : 1);
+    memcpy(exact, bytes, length);
+    struct io_frame frame = {.data = exact, .length = length};
+    receive_burst(&rx, &frame, 1, now, NULL);
+    free(exact);
+}
+
+static void make(uint32_t size, uint16_t stream, unsigned kind, unsigned epoch, uint32_t sequence,
+                 uint64_t intended)
+{
+    frame_template_build(&t, &peer, size, stream, kind, epoch, false);
+    const struct frame_times times = frame_times_make(intended, intended + 50);
+    frame_stamp(&t, t.bytes, sequence, &times);
+}
+
+static void each_kind_has_its_counter(void **state)
+{
+    (void)state;
+    make(64, 7, FRAME_DATA, 1, 0, 1000);
+    arrive(t.bytes, t.length, 2000);
+    make(64, 8, FRAME_DATA, 1, 0, 1000);
+    arrive(t.bytes, t.length, 2000);
+    make(64, 7, FRAME_PROBE, 0, 0, 1000);
+    arrive(t.bytes, t.length, 2000);
+    memset(t.bytes, 0xff, 6); /* a probe to all */
+    arrive(t.bytes, t.length, 2000);
+    t.bytes[0] = 2; /* a probe of our stream to somebody else: flooded */
+    arrive(t.bytes, t.length, 2000);
+    const uint8_t arp[60] = {[12] = 8, [13] = 6};
+    arrive(arp, sizeof arp, 2000);
+    arrive(arp, 0, 2000);
+    assert_int_equal(counters.rx_frames, 1);
+    assert_int_equal(counters.rx_bytes, 64);
+    assert_int_equal(counters.rx_foreign, 2);
+    assert_int_equal(counters.rx_probe, 2);
+    assert_int_equal(counters.rx_other, 2);
+    assert_int_equal(counters.rx_corrupt, 0);
+    assert_int_equal(tracker.unique, 1);
+}
+
+/* An earlier tool had an 8-bit sum that only counted. Behind the MAC addresses, which nothing
+ * protects, no flipped bit may pass as data of our stream. */
+static void any_flipped_bit_is_seen(void **state)
+{
+    (void)state;
+    const uint32_t sizes[] = {64, 65, 68, 128, 601};
+    for (unsigned s = 0; s < 5; s++) {
+        reset(NULL);
+        make(sizes[s], 7, FRAME_DATA | FRAME_TOUCHED, 1, 5, 1000);
+        arrive(t.bytes, t.length, 2000);
+        assert_int_equal(counters.rx_frames, 1);
+        for (uint32_t bit = 12 * 8; bit < t.length * 8; bit++) {
+            t.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            arrive(t.bytes, t.length, 2000);
+            t.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+        assert_int_equal(counters.rx_frames, 1);
+        const uint64_t bits = (t.length - 12) * 8U;
+        assert_int_equal(counters.rx_corrupt + counters.rx_other + counters.rx_foreign, bits);
+        assert_true(counters.rx_corrupt > bits - 80);
+        assert_int_equal(counters.rx_foreign, 0); /* a changed stream number fails its checksum */
+    }
+}
+
+/* What an additive checksum cannot see: two words exchanged. */
+static void exchanged_words_are_seen(void **state)
+{
+    (void)state;
+    make(256, 7, FRAME_DATA | FRAME_TOUCHED, 1, 5, 1000);
+    uint8_t word[2];
+    memcpy(word, t.bytes + 100, 2);
+    memcpy(t.bytes + 100, t.bytes + 120, 2);
+    memcpy(t.bytes + 120, word, 2);
+    arrive(t.bytes, t.length, 2000);
+    assert_int_equal(counters.rx_corrupt, 1);
+}
+
+static void stamps_are_verified_without_touching(void **state)
+{
+    (void)state;
+    rx.touch = false;
+    make(1518, 7, FRAME_DATA, 1, 5, 1000);
+    for (uint32_t bit = 44 * 8; bit < 60 * 8; bit++) {
+        t.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        arrive(t.bytes, t.length, 2000);
+        t.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    assert_int_equal(counters.rx_corrupt, 16 * 8);
+    assert_int_equal(counters.rx_frames, 0);
+}
+
+static void truncated_frames_are_corrupt(void **state)
+{
+    (void)state;
+    make(512, 7, FRAME_DATA | FRAME_TOUCHED, 1, 5, 1000);
+    for (uint32_t length = 60; length < t.length; length++)
+        arrive(t.bytes, length, 2000);
+    assert_int_equal(counters.rx_frames, 0);
+    assert_int_equal(counters.rx_corrupt, t.length - 60);
+}
+
+static void other_addresses_are_corrupt_only_where_given(void **state)
+{
+    (void)state;
+    struct frame_address stranger = peer;
+    stranger.src_ip = 0x0a000063;
+    frame_template_build(&t, &stranger, 64, 7, FRAME_DATA, 1, false);
+    arrive(t.bytes, t.length, 2000);
+    assert_int_equal(counters.rx_corrupt, 1);
+    const struct frame_address own = frame_address_swapped(&peer);
+    receive_expect(&rx, &own, true, false, true, true);
+    arrive(t.bytes, t.length, 2000);
+    assert_int_equal(counters.rx_frames, 1);
+}
+
+static void latency_counts_from_both_times(void **state)
+{
+    (void)state;
+    rx.latency_wanted = true;
+    make(64, 7, FRAME_DATA, 1, 0, 0xffffffffff00ULL); /* the 48 bits run over in between */
+    arrive(t.bytes, t.length, 0x1000000000100ULL);
+    assert_int_equal(from_intended.max, clock_ticks_to_ns(0x200));
+    assert_int_equal(from_actual.max, clock_ticks_to_ns(0x200 - 50));
+    make(64, 7, FRAME_DATA, 1, 1, 5000); /* from the future by clock skew: kept, clamped */
+    arrive(t.bytes, t.length, 4000);
+    assert_int_equal(from_actual.count, 2);
+    assert_int_equal(from_actual.clamped, 1);
+}
+
+/* Frames of the trial before, still in the switch when this one began. */
+static void stragglers_are_not_this_trials(void **state)
+{
+    (void)state;
+    make(64, 7, FRAME_DATA, 1, 1000000, 100);
+    arrive(t.bytes, t.length, 2000);
+    arrive(t.bytes, t.length, 2000);
+    for (uint32_t i = 0; i < 10; i++) {
+        make(64, 7, FRAME_DATA, 2, i, 1000 + i);
+        arrive(t.bytes, t.length, 3000);
+    }
+    make(64, 7, FRAME_DATA, 1, 1000001, 101);
+    arrive(t.bytes, t.length, 3000);
+    assert_int_equal(counters.rx_frames, 10);
+    assert_int_equal(counters.rx_bytes, 640);
+    assert_int_equal(counters.rx_stale, 3);
+    const struct sequence_summary s = sequence_summarise(&tracker);
+    assert_int_equal(s.expected, 10);
+    assert_int_equal(s.lost, 0);
+}
+
+static void payloads_without_headers(void **state)
+{
+    (void)state;
+    rx.payload_only = true;
+    frame_template_build(&t, &peer, 128, 7, FRAME_DATA | FRAME_TOUCHED, 1, true);
+    arrive(t.bytes, t.length, 2000);
+    assert_int_equal(counters.rx_frames, 1);
+    assert_int_equal(counters.rx_bytes, 128);
+    t.bytes[40] ^= 1;
+    arrive(t.bytes, t.length, 2000);
+    assert_int_equal(counters.rx_corrupt, 1);
+    arrive(t.bytes, 17, 2000);
+    assert_int_equal(counters.rx_other, 1);
+}
+
+static void noise_does_no_harm(void **state)
+{
+    (void)state;
+    uint64_t random = 123;
+    uint64_t total = 0;
+    for (unsigned i = 0; i < 200000; i++) {
+        make(64 + (uint32_t)(test_random(&random) % 200), 7,
+             FRAME_DATA | (i & 1 ? FRAME_TOUCHED : 0), 1, i, 1000);
+        const unsigned changes = (unsigned)(test_random(&random) % 6);
+        for (unsigned j = 0; j < changes; j++)
+            t.bytes[test_random(&random) % t.length] = (uint8_t)test_random(&random);
+        arrive(t.bytes, (uint32_t)(test_random(&random) % (t.length + 1)), 2000);
+        total++;
+    }
+    assert_int_equal(counters.rx_frames + counters.rx_corrupt + counters.rx_foreign +
+                         counters.rx_other + counters.rx_probe + counters.rx_stale,
+                     total);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(each_kind_has_its_counter, reset),
+        cmocka_unit_test_setup(any_flipped_bit_is_seen, reset),
+        cmocka_unit_test_setup(exchanged_words_are_seen, reset),
+        cmocka_unit_test_setup(stamps_are_verified_without_touching, reset),
+        cmocka_unit_test_setup(truncated_frames_are_corrupt, reset),
+        cmocka_unit_test_setup(other_addresses_are_corrupt_only_where_given, reset),
+        cmocka_unit_test_setup(latency_counts_from_both_times, reset),
+        cmocka_unit_test_setup(stragglers_are_not_this_trials, reset),
+        cmocka_unit_test_setup(payloads_without_headers, reset),
+        cmocka_unit_test_setup(noise_does_no_harm, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

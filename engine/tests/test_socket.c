@@ -1,0 +1,175 @@
+/* Sockets: port arguments, and partial sends of sendmmsg and send, which are wrapped here to
+ * take as many frames as the test says. */
+#include "test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "io/socket.h"
+
+static unsigned takes;       /* frames the next calls accept */
+static int then_error;       /* errno after that */
+static uint32_t taken[4096]; /* first four bytes of each accepted frame */
+static unsigned taken_count;
+static const struct io_config config;
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    (void)fd;
+    (void)flags;
+    unsigned sent = 0;
+    for (; sent < count && takes > 0; sent++, takes--)
+        memcpy(&taken[taken_count++], messages[sent].msg_hdr.msg_iov->iov_base, 4);
+    if (sent == 0) {
+        errno = then_error;
+        return -1;
+    }
+    return (int)sent;
+}
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
+{
+    (void)fd;
+    (void)flags;
+    if (takes == 0) {
+        errno = then_error;
+        return -1;
+    }
+    takes--;
+    memcpy(&taken[taken_count++], bytes, 4);
+    return (ssize_t)length;
+}
+
+/* Number frames as a sender does, offer them, and let the port take parts. */
+static void check_parts(bool mmsg)
+{
+    const struct socket_arguments arguments = {.mmsg = mmsg};
+    char error[200] = "";
+    const unsigned parts[] = {1, 31, 0, 7, 64, 0, 0, 33, 128};
+    struct socket_port *port =
+        socket_port_make(dup(0), &arguments, &config, 1514, error, sizeof error);
+    uint32_t next = 0;
+
+    assert_non_null(port);
+    taken_count = 0;
+    for (unsigned i = 0; i < 90; i++) {
+        struct io_frame frames[64];
+        assert_int_equal(socket_tx_acquire(&port->base, frames, 64, 60), 64);
+        for (unsigned j = 0; j < 64; j++) {
+            const uint32_t number = next + j;
+            memcpy(frames[j].data, &number, 4);
+        }
+        takes = parts[i % 9];
+        then_error = EAGAIN;
+        const unsigned sent = socket_tx_send(&port->base, frames, 64);
+        assert_int_equal(sent, parts[i % 9] < 64 ? parts[i % 9] : 64);
+        next += sent;
+        takes = 0;
+    }
+    assert_int_equal(taken_count, next);
+    for (uint32_t i = 0; i < taken_count; i++)
+        assert_int_equal(taken[i], i);
+    assert_string_equal(port->base.failure, "");
+    socket_close(&port->base);
+}
+
+static void partial_sends_lose_and_repeat_nothing(void **state)
+{
+    (void)state;
+    check_parts(true);
+    check_parts(false);
+}
+
+static void what_is_not_sent_keeps_its_place(void **state)
+{
+    (void)state;
+    const struct socket_arguments arguments = {.mmsg = true};
+    char error[200] = "";
+    struct io_frame frames[8], again[8];
+    struct socket_port *port =
+        socket_port_make(dup(0), &arguments, &config, 1514, error, sizeof error);
+    socket_tx_acquire(&port->base, frames, 8, 60);
+    for (unsigned i = 0; i < 8; i++)
+        frames[i].data[0] = (uint8_t)i;
+    takes = 3;
+    assert_int_equal(socket_tx_send(&port->base, frames, 8), 3);
+    socket_tx_acquire(&port->base, again, 8, 60);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(again[i].data[0], i + 3);
+    socket_close(&port->base);
+}
+
+static void only_lasting_errors_are_failures(void **state)
+{
+    (void)state;
+    const struct socket_arguments arguments = {.mmsg = true};
+    char error[200] = "";
+    struct io_frame frame;
+    struct socket_port *port =
+        socket_port_make(dup(0), &arguments, &config, 1514, error, sizeof error);
+    const int passing[] = {EAGAIN, ENOBUFS, ECONNREFUSED, EINTR};
+    takes = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        then_error = passing[i];
+        socket_tx_acquire(&port->base, &frame, 1, 60);
+        assert_int_equal(socket_tx_send(&port->base, &frame, 1), 0);
+        assert_string_equal(port->base.failure, "");
+    }
+    then_error = EMSGSIZE;
+    assert_int_equal(socket_tx_send(&port->base, &frame, 1), 0);
+    assert_non_null(strstr(port->base.failure, "sendmmsg: "));
+    socket_close(&port->base);
+}
+
+static void arguments_are_checked(void **state)
+{
+    (void)state;
+    struct socket_arguments a;
+    char error[200] = "";
+    assert_true(socket_parse("raw", "dev=eth0,mmsg,block", &a, error, sizeof error));
+    assert_string_equal(a.device, "eth0");
+    assert_true(a.mmsg && a.block);
+    assert_true(socket_parse("udp", "", &a, error, sizeof error));
+    assert_false(a.mmsg || a.block);
+    const char *const bad[] = {"dev=",
+                               "dev",
+                               "dev=a-name-much-too-long",
+                               "mmsg=1",
+                               "mmgs",
+                               "dev=eth0,,",
+                               "averyveryverylongkeythatdoesnotfitatall=1"};
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        error[0] = '\0';
+        assert_false(socket_parse("raw", bad[i], &a, error, sizeof error));
+        assert_true(error[0] != '\0');
+    }
+}
+
+static void missing_devices_are_named(void **state)
+{
+    (void)state;
+    int index;
+    uint8_t mac[6];
+    uint32_t mtu;
+    char error[200] = "";
+    assert_false(socket_device("no-such-dev", &index, mac, &mtu, error, sizeof error));
+    assert_non_null(strstr(error, "device 'no-such-dev'"));
+    assert_true(socket_device("lo", &index, mac, &mtu, error, sizeof error));
+    assert_true(mtu > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(partial_sends_lose_and_repeat_nothing),
+        cmocka_unit_test(what_is_not_sent_keeps_its_place),
+        cmocka_unit_test(only_lasting_errors_are_failures),
+        cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(missing_devices_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,183 @@
+/* Sending into ports that refuse, accept parts or have no buffers: earlier tools crashed on an
+ * empty pool and sent the head of a burst twice after a partial send. */
+#include "test.h"
+
+#include "fake_io.h"
+#include "traffic/transmit.h"
+
+static struct transmitter tx;
+static struct counters counters;
+static struct histogram lateness;
+static struct fake_port *port;
+static const struct frame_address address = {.src_ip = 1, .dst_ip = 2};
+
+static int begin(uint64_t rate, uint32_t burst, uint64_t end, uint64_t bound)
+{
+    port = fake_open(false);
+    memset(&counters, 0, sizeof counters);
+    memset(&tx, 0, sizeof tx);
+    tx.port = &port->base;
+    tx.counters = &counters;
+    tx.lateness = &lateness;
+    frame_template_build(&tx.template, &address, 64, 1, FRAME_DATA, 0, false);
+    transmit_begin(&tx);
+    pacing_begin(&tx.pacing, rate, burst, 1e9, 0, end, bound);
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    fake_close(port);
+    return 0;
+}
+
+static void check_sequences(unsigned count)
+{
+    assert_int_equal(port->sent_count, count);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(__builtin_bswap32(load32(port->sent[i] + 46)), i);
+}
+
+static void parts_keep_order_and_numbers(void **state)
+{
+    (void)state;
+    begin(0, 32, UINT64_MAX, 0);
+    port->accepts = 5;
+    for (uint64_t now = 0; now < 100; now++)
+        transmit_step(&tx, now);
+    check_sequences((unsigned)counters.tx_offered);
+    assert_int_equal(counters.tx_intended, counters.tx_offered);
+    assert_int_equal(counters.tx_bytes, counters.tx_offered * 64);
+    assert_int_equal(counters.tx_dropped, 0);
+    assert_true(counters.ring_full_polls > 80);
+    assert_int_equal(counters.tx_polls, 100);
+}
+
+static void an_empty_pool_is_only_a_full_port(void **state)
+{
+    (void)state;
+    begin(0, 32, UINT64_MAX, 0);
+    port->pool = 0;
+    for (uint64_t now = 0; now < 10; now++)
+        assert_int_equal(transmit_step(&tx, now), 0);
+    port->pool = 3;
+    assert_int_equal(transmit_step(&tx, 11), 3);
+    check_sequences(3);
+    assert_int_equal(counters.ring_full_polls, 11);
+}
+
+static void refused_frames_are_stamped_anew(void **state)
+{
+    (void)state;
+    begin(1000000, 4, UINT64_MAX, 1000000);
+    port->refusals = 1;
+    assert_int_equal(transmit_step(&tx, 10), 0);
+    assert_int_equal(transmit_step(&tx, 700), 4);
+    check_sequences(4);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(__builtin_bswap64(load64(port->sent[i] + 50)) >> 16, 0);
+        assert_int_equal(__builtin_bswap32(load32(port->sent[i] + 56)), 700);
+    }
+}
+
+static void catching_up_is_bounded(void **state)
+{
+    (void)state;
+    begin(1000000, 1, 10000000, 50000); /* a frame each 1000 ticks */
+    assert_int_equal(transmit_step(&tx, 0), 1);
+    uint64_t now = 5000500; /* a stall of 5 ms: 50 us of it may be made up for */
+    transmit_step(&tx, now);
+    unsigned sent = 0;
+    while (transmit_step(&tx, now) == 1)
+        sent++;
+    assert_in_range(sent, 50, 51);
+    assert_int_equal(counters.tx_intended, 5001);
+    assert_int_equal(counters.tx_dropped, 5000 - sent);
+    assert_int_equal(counters.tx_offered + counters.tx_dropped, counters.tx_intended);
+    assert_int_equal(tx.skipped, counters.tx_dropped);
+    check_sequences(sent + 1); /* what was given up took no numbers */
+}
+
+static void a_full_port_gives_up_in_time(void **state)
+{
+    (void)state;
+    begin(1000000, 10, UINT64_MAX, 20000);
+    port->accepts = 0;
+    for (uint64_t now = 0; now < 100000; now += 100)
+        transmit_step(&tx, now);
+    port->accepts = UINT32_MAX;
+    for (uint64_t now = 100000; now < 200000; now += 100)
+        transmit_step(&tx, now);
+    assert_int_equal(counters.tx_intended, 200);
+    assert_int_equal(counters.tx_offered + counters.tx_dropped, 200);
+    assert_in_range(counters.tx_dropped, 70, 90);
+    check_sequences((unsigned)counters.tx_offered);
+}
+
+static void the_end_accounts_for_everything(void **state)
+{
+    (void)state;
+    begin(1000000, 8, 1000000, 0);
+    port->accepts = 3;
+    transmit_step(&tx, 0);
+    transmit_end(&tx, 2000000);
+    assert_int_equal(counters.tx_intended, 1000);
+    assert_int_equal(counters.tx_offered + counters.tx_dropped, 1000);
+}
+
+static void large_bursts_go_in_several_calls(void **state)
+{
+    (void)state;
+    begin(1000, 1000, UINT64_MAX, 1000000000);
+    unsigned calls = 0;
+    while (transmit_step(&tx, 5) > 0)
+        calls++;
+    assert_int_equal(calls, 4);
+    check_sequences(1000);
+}
+
+static void prepared_and_copied_frames_are_the_same(void **state)
+{
+    (void)state;
+    begin(0, 16, UINT64_MAX, 0);
+    transmit_step(&tx, 77);
+    struct fake_port *copied = port;
+    begin(0, 16, UINT64_MAX, 0);
+    port->persistent = true;
+    transmit_begin(&tx);
+    assert_true(tx.prepared);
+    transmit_step(&tx, 77);
+    for (unsigned i = 0; i < 16; i++)
+        assert_memory_equal(port->sent[i], copied->sent[i], 60);
+    fake_close(copied);
+}
+
+static void probes_stop_at_what_is_accepted(void **state)
+{
+    (void)state;
+    static struct frame_template probe;
+    begin(0, 1, UINT64_MAX, 0);
+    frame_template_build(&probe, &address, 64, 1, FRAME_PROBE, 0, false);
+    port->accepts = 3;
+    assert_int_equal(transmit_now(&port->base, &probe, 0, 0, 10), 3);
+    port->pool = 0;
+    assert_int_equal(transmit_now(&port->base, &probe, 0, 3, 10), 0);
+    check_sequences(3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(parts_keep_order_and_numbers, finish),
+        cmocka_unit_test_teardown(an_empty_pool_is_only_a_full_port, finish),
+        cmocka_unit_test_teardown(refused_frames_are_stamped_anew, finish),
+        cmocka_unit_test_teardown(catching_up_is_bounded, finish),
+        cmocka_unit_test_teardown(a_full_port_gives_up_in_time, finish),
+        cmocka_unit_test_teardown(the_end_accounts_for_everything, finish),
+        cmocka_unit_test_teardown(large_bursts_go_in_several_calls, finish),
+        cmocka_unit_test_teardown(prepared_and_copied_frames_are_the_same, finish),
+        cmocka_unit_test_teardown(probes_stop_at_what_is_accepted, finish),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+/* Judging and counting what arrives. The burst loop and the integrity check live here in one
+ * translation unit so that the compiler inlines the one into the other. */
+#include "traffic/receive.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+void receive_expect(struct receiver *rx, const struct frame_address *own, bool src_ip_given,
+                    bool dst_ip_given, bool src_udp_given, bool dst_udp_given)
+{
+    const uint32_t ips[2] = {htonl(own->dst_ip), htonl(own->src_ip)};
+    const uint32_t ip_masks[2] = {dst_ip_given ? ~0U : 0, src_ip_given ? ~0U : 0};
+    const uint16_t ports[2] = {htons(own->dst_udp), htons(own->src_udp)};
+    const uint16_t port_masks[2] = {dst_udp_given ? 0xffff : 0, src_udp_given ? 0xffff : 0};
+
+    memcpy(&rx->addresses, ips, sizeof ips);
+    memcpy(&rx->address_mask, ip_masks, sizeof ip_masks);
+    memcpy(&rx->ports, ports, sizeof ports);
+    memcpy(&rx->port_mask, port_masks, sizeof port_masks);
+}
+
+void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
+{
+    rx->locked = mark != 0;
+    rx->mark = mark;
+    rx->lock_intended = now;
+    rx->tracking = true;
+    rx->trial_frames = 0;
+    rx->trial_bytes = 0;
+    sequence_reset(rx->tracker);
+    histogram_reset(rx->from_actual);
+    histogram_reset(rx->from_intended);
+}
+
+void receive_end(struct receiver *rx)
+{
+    rx->tracking = false;
+    rx->locked = false;
+}
+
+static bool addresses_fit(const struct receiver *rx, const uint8_t *f)
+{
+    return ((load64(f + OFFSET_IP_SRC) ^ rx->addresses) & rx->address_mask) == 0 &&
+           ((load32(f + OFFSET_UDP) ^ rx->ports) & rx->port_mask) == 0;
+}
+
+static bool lengths_fit(const uint8_t *f, uint32_t length)
+{
+    const uint32_t ip_length = ntohs(load16(f + OFFSET_IP_LENGTH));
+    const uint32_t udp_length = ntohs(load16(f + OFFSET_UDP_LENGTH));
+    return OFFSET_IP + ip_length <= length && ip_length == udp_length + 20 &&
+           udp_length >= 8 + STAMP_BYTES;
+}
+
+/* Frames that were not touched are zero behind the stamp, so the checksum can be verified
+ * without reading there; touched ones are read to the last byte. */
+static bool udp_checksum_fits(const uint8_t *f, bool touched)
+{
+    const uint16_t udp_length = load16(f + OFFSET_UDP_LENGTH);
+    uint64_t sum = sum_bytes(f + OFFSET_IP_SRC, 8) + htons(17) + udp_length;
+
+    if (touched)
+        sum += sum_bytes(f + OFFSET_UDP, ntohs(udp_length));
+    else
+        sum += sum_bytes(f + OFFSET_UDP, 8 + STAMP_BYTES);
+    return sum_fold(sum) == 0xffff && load16(f + OFFSET_UDP_CHECKSUM) != 0;
+}
+
+static inline bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t length)
+{
+    const uint8_t *payload = f;
+    uint32_t payload_length = length;
+
+    if (!rx->payload_only) {
+        if (!lengths_fit(f, length) || sum_fold(sum_bytes(f + OFFSET_IP, 20)) != 0xffff)
+            return false;
+        payload = f + HEADERS_BYTES;
+        payload_length = ntohs(load16(f + OFFSET_UDP_LENGTH)) - 8U;
+    }
+    const bool touched = (payload[1] >> 4 & FRAME_TOUCHED) != 0;
+    if (touched && !rx->touch)
+        return true; /* nothing can be said without reading all of it */
+    if (!rx->payload_only && !udp_checksum_fits(f, touched))
+        return false;
+    return !touched || frame_digest_is_right(payload, payload_length);
+}
+
+bool receive_is_intact(const struct receiver *rx, const uint8_t *f, uint32_t length)
+{
+    return is_intact(rx, f, length) && (rx->payload_only || addresses_fit(rx, f));
+}
+
+/* Data of our stream under another mark than the trial's: the first frame, a straggler of an
+ * earlier trial, or the first frame of the trial proper after such stragglers. */
+static enum verdict judge_mark(struct receiver *rx, const uint8_t *payload)
+{
+    const uint64_t intended = stamp_intended(payload);
+
+    if (!rx->tracking)
+        return VERDICT_DATA;
+    if (rx->locked && ticks_since(intended, rx->lock_intended) <= 0)
+        return VERDICT_STALE;
+    if (rx->locked && rx->trial_frames > 0) {
+        counter_add(&rx->counters->rx_stale, rx->trial_frames);
+        counter_add(&rx->counters->rx_frames, -rx->trial_frames);
+        counter_add(&rx->counters->rx_bytes, -rx->trial_bytes);
+    }
+    receive_begin(rx, load32(payload), intended);
+    return VERDICT_DATA;
+}
+
+static bool is_addressed_to_us(const struct receiver *rx, const uint8_t *frame)
+{
+    static const uint8_t broadcast[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    return rx->payload_only || !rx->mac_known || memcmp(frame, rx->mac, 6) == 0 ||
+           memcmp(frame, broadcast, 6) == 0;
+}
+
+enum verdict receive_judge_unusual(struct receiver *rx, const struct io_frame *f)
+{
+    if (!receive_is_ours(rx, f))
+        return VERDICT_OTHER;
+    const uint8_t *payload = receive_payload(rx, f);
+    const unsigned kind = payload[1] >> 4 & 3U;
+
+    if (!is_intact(rx, f->data, f->length))
+        return VERDICT_CORRUPT;
+    if (load16(payload + 2) != rx->stream)
+        return VERDICT_FOREIGN;
+    if (kind == FRAME_PROBE)
+        return is_addressed_to_us(rx, f->data) ? VERDICT_PROBE : VERDICT_FOREIGN;
+    if (kind != FRAME_DATA || !(rx->payload_only || addresses_fit(rx, f->data)))
+        return VERDICT_CORRUPT;
+    return judge_mark(rx, payload);
+}
+
+static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now)
+{
+    sequence_add(rx->tracker, __builtin_bswap32(load32(payload + 4)));
+    if (rx->latency_wanted) {
+        const int64_t since = ticks_since(now, stamp_intended(payload));
+        const int64_t since_actual = since - (int64_t)stamp_lateness(payload);
+        histogram_record(rx->from_intended,
+                         since > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)since) : 0);
+        histogram_record(rx->from_actual,
+                         since_actual > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)since_actual) : 0);
+    }
+}
+
+unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
+                       uint64_t now, uint8_t *verdicts)
+{
+    struct counters *c = rx->counters;
+    uint64_t seen[VERDICTS] = {0};
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        const enum verdict verdict = receive_judge(rx, &frames[i]);
+        seen[verdict]++;
+        if (verdicts != NULL)
+            verdicts[i] = (uint8_t)verdict;
+        if (verdict != VERDICT_DATA)
+            continue;
+        const uint32_t size = receive_frame_size(rx, &frames[i]);
+        bytes += size;
+        rx->trial_frames++;
+        rx->trial_bytes += size;
+        if (rx->tracking)
+            measure(rx, receive_payload(rx, &frames[i]), now);
+    }
+    counter_add(&c->rx_frames, seen[VERDICT_DATA]);
+    counter_add(&c->rx_bytes, bytes);
+    if (__builtin_expect(seen[VERDICT_DATA] != count, 0)) {
+        counter_add(&c->rx_stale, seen[VERDICT_STALE]);
+        counter_add(&c->rx_probe, seen[VERDICT_PROBE]);
+        counter_add(&c->rx_foreign, seen[VERDICT_FOREIGN]);
+        counter_add(&c->rx_other, seen[VERDICT_OTHER]);
+        counter_add(&c->rx_corrupt, seen[VERDICT_CORRUPT]);
+    }
+    return (unsigned)seen[VERDICT_DATA];
+}

@@ -1,0 +1,93 @@
+/* The parts of sending that are not on the path of every burst. */
+#include "traffic/transmit.h"
+
+#include <sched.h>
+
+void transmit_begin(struct transmitter *tx)
+{
+    const struct frame_template *t = &tx->template;
+
+    tx->pending = 0;
+    tx->sequence = 0;
+    tx->skipped = 0;
+    tx->stall = 0;
+    histogram_reset(tx->lateness);
+    tx->prepared = tx->port->ops->tx_prepare != NULL &&
+                   tx->port->ops->tx_prepare(tx->port, t->bytes, t->length);
+}
+
+static void drop(struct transmitter *tx, uint64_t frames)
+{
+    counter_add(&tx->counters->tx_dropped, frames);
+    tx->skipped += frames;
+}
+
+void transmit_give_up(struct transmitter *tx, uint64_t now)
+{
+    const uint64_t limit = now - tx->pacing.bound;
+    const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
+    const uint64_t skipped = pacing_give_up_before(&tx->pacing, limit);
+
+    counter_add(&tx->counters->tx_intended, skipped);
+    drop(tx, skipped + tx->pending);
+    tx->pending = 0;
+    if (now - oldest > tx->stall)
+        tx->stall = now - oldest;
+}
+
+/* The last frames before the end may just be late, as any may be: the same bound holds. */
+static void send_rest(struct transmitter *tx, uint64_t now)
+{
+    const uint64_t longest = clock_ns_to_ticks(100 * 1000 * 1000);
+    const uint64_t bound = tx->pacing.bound < longest ? tx->pacing.bound : longest;
+
+    for (const uint64_t last = now + bound; now <= last; now = clock_ticks()) {
+        if (tx->pending == 0 && pacing_ended(&tx->pacing, now))
+            return;
+        if (transmit_step(tx, now) == 0)
+            sched_yield();
+    }
+}
+
+void transmit_end(struct transmitter *tx, uint64_t now)
+{
+    struct io_frame frames[IO_BURST_MAX];
+
+    if (now < tx->pacing.end)
+        tx->pacing.end = now;
+    if (!tx->pacing.unlimited)
+        send_rest(tx, now);
+    const uint64_t skipped = pacing_give_up_before(&tx->pacing, tx->pacing.end);
+
+    counter_add(&tx->counters->tx_intended, skipped);
+    drop(tx, skipped);
+    if (!tx->pacing.unlimited)
+        drop(tx, tx->pending);
+    tx->pending = 0;
+    /* Refused frames are still acquired: hand them back. */
+    const unsigned held =
+        tx->port->ops->tx_acquire(tx->port, frames, IO_BURST_MAX, tx->template.length);
+    if (held > 0)
+        tx->port->ops->tx_release(tx->port, frames, held);
+}
+
+unsigned transmit_now(struct io_port *port, const struct frame_template *t, uint32_t flags,
+                      uint32_t first_sequence, unsigned count)
+{
+    struct io_frame frames[IO_BURST_MAX];
+    const uint64_t now = clock_ticks();
+    const struct frame_times times = frame_times_make(now, now);
+
+    if (count > IO_BURST_MAX)
+        count = IO_BURST_MAX;
+    const unsigned got = port->ops->tx_acquire(port, frames, count, t->length);
+    for (unsigned i = 0; i < got; i++) {
+        memcpy(frames[i].data, t->bytes, t->length);
+        frame_stamp(t, frames[i].data, first_sequence + i, &times);
+        frames[i].flags = flags;
+    }
+    const unsigned sent = got > 0 ? port->ops->tx_send(port, frames, got) : 0;
+    if (sent < got)
+        port->ops->tx_release(port, frames + sent, got - sent);
+    return sent;
+}

@@ -1,0 +1,108 @@
+/* One sending end: takes what is due from the schedule, stamps it, offers it to the port.
+ *
+ * A frame gets its sequence number only by being accepted: what the port refuses keeps its
+ * place in the schedule and is stamped anew at the next try, so refused frames are never
+ * mistaken for lost ones, and the actual send time is that of the try that worked. */
+#ifndef SM_TRANSMIT_H
+#define SM_TRANSMIT_H
+
+#include "io/io.h"
+#include "measure/clock.h"
+#include "measure/counters.h"
+#include "measure/histogram.h"
+#include "traffic/frame.h"
+#include "traffic/pacing.h"
+
+struct transmitter {
+    struct io_port *port;
+    struct counters *counters;
+    struct histogram *lateness; /* ns, one sample a burst; unused when unlimited */
+    struct pacing pacing;
+    bool prepared;     /* the port's buffers hold the template */
+    uint32_t pending;  /* frames of the current burst that the port has not accepted */
+    uint64_t intended; /* tick at which the current burst was due */
+    uint64_t sequence; /* of the next frame */
+    uint64_t skipped;  /* frames given up */
+    uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
+    struct frame_template template;
+};
+
+/* Take up a template and schedule for one trial; sequence numbers begin at 0. */
+void transmit_begin(struct transmitter *tx);
+
+/* Count what the schedule still asked for and what is pending as given up: the trial is over. */
+void transmit_end(struct transmitter *tx, uint64_t now);
+
+/* Give up frames that lie beyond the catch-up bound. Not on the usual path. */
+void transmit_give_up(struct transmitter *tx, uint64_t now);
+
+/* Send `count` frames of another template at once, as probes are; returns how many went. */
+unsigned transmit_now(struct io_port *port, const struct frame_template *t, uint32_t flags,
+                      uint32_t first_sequence, unsigned count);
+
+static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames, unsigned count,
+                                 uint64_t now)
+{
+    const struct frame_times times = frame_times_make(tx->intended, now);
+    const struct frame_template *t = &tx->template;
+    const uint32_t sequence = (uint32_t)tx->sequence;
+
+    if (!tx->prepared) {
+        for (unsigned i = 0; i < count; i++)
+            memcpy(frames[i].data, t->bytes, t->length);
+    }
+    for (unsigned i = 0; i < count; i++)
+        frame_stamp(t, frames[i].data, sequence + i, &times);
+}
+
+/* Send what is due now; returns how many frames the port accepted. 0: nothing was due, or the
+ * port is full. */
+static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
+{
+    struct counters *c = tx->counters;
+    struct pacing *p = &tx->pacing;
+    struct io_frame frames[IO_BURST_MAX];
+
+    if (tx->pending == 0) {
+        if (pacing_ended(p, now))
+            return 0;
+        if (p->unlimited) {
+            tx->intended = now;
+        } else {
+            if (now < pacing_due(p))
+                return 0;
+            if (__builtin_expect(now - pacing_due(p) > p->bound, 0)) {
+                transmit_give_up(tx, now);
+                return 0;
+            }
+            tx->intended = pacing_due(p);
+            pacing_advance(p);
+            counter_add(&c->tx_intended, p->burst);
+            histogram_record(tx->lateness, (int64_t)clock_ticks_to_ns(now - tx->intended));
+        }
+        tx->pending = p->burst;
+    } else if (!p->unlimited && now - tx->intended > p->bound) {
+        transmit_give_up(tx, now);
+        return 0;
+    }
+
+    const unsigned wanted = tx->pending < IO_BURST_MAX ? tx->pending : IO_BURST_MAX;
+    const unsigned count = tx->port->ops->tx_acquire(tx->port, frames, wanted, tx->template.length);
+    unsigned sent = 0;
+    if (count > 0) {
+        transmit_fill(tx, frames, count, now);
+        sent = tx->port->ops->tx_send(tx->port, frames, count);
+    }
+    tx->pending -= sent;
+    tx->sequence += sent;
+    counter_add(&c->tx_polls, 1);
+    if (sent < wanted)
+        counter_add(&c->ring_full_polls, 1);
+    counter_add(&c->tx_offered, sent);
+    counter_add(&c->tx_bytes,
+                (uint64_t)sent * (tx->template.payload_length + HEADERS_BYTES + FCS_BYTES));
+    if (p->unlimited)
+        counter_add(&c->tx_intended, sent);
+    return sent;
+}
+#endif

@@ -1,0 +1,339 @@
+/* The life of a trial. One thread prints, others measure: everything here that talks to the
+ * outside does so once an interval, never once a burst. */
+#include "trial.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/events.h"
+
+#define DRAIN_SILENCE_NS (20ULL * 1000 * 1000)
+#define DRAIN_LONGEST_NS (500ULL * 1000 * 1000)
+#define LEAD_NS (200ULL * 1000)
+#define NAP_NS 50000U
+
+bool trial_end_sends(const struct trial *trial, unsigned end)
+{
+    return trial->options->role->sends && (end == 0 || trial->options->bidirectional);
+}
+
+/* A lone port tracks its own stream; of a tester's two, the one opposite a sending end. */
+bool trial_end_tracks(const struct trial *trial, unsigned end)
+{
+    if (!trial->options->role->tracks)
+        return false;
+    return trial->end_count == 1 || end == 1 || trial->options->bidirectional;
+}
+
+static void read_port_drops(struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
+        if (port->ops->rx_drops != NULL)
+            counter_set(&trial->ends[i].counters.rx_socket_drops, port->ops->rx_drops(port));
+    }
+}
+
+void trial_totals(const struct trial *trial, struct counters *totals)
+{
+    memset(totals, 0, sizeof *totals);
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        counters_sum(totals, &trial->ends[i].counters);
+        counters_subtract(totals, &trial->ends[i].before);
+    }
+}
+
+static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
+{
+    read_port_drops(trial);
+    snapshot->index = trial->snapshot_index++;
+    snapshot->t_ns = clock_monotonic_ns();
+    trial_totals(trial, &snapshot->totals);
+    cpu_times_read(&snapshot->cpu);
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const struct end *end = &trial->ends[i];
+        struct io_port *port = end->port;
+        snapshot->ports[i] = (struct port_snapshot){
+            .rx_frames = end->counters.rx_frames - end->before.rx_frames,
+            .tx_offered = end->counters.tx_offered - end->before.tx_offered,
+            .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
+            .up = port->ops->link_up == NULL || port->ops->link_up(port),
+        };
+    }
+}
+
+static void take_snapshot(struct trial *trial)
+{
+    const uint64_t written = atomic_load_explicit(&trial->snapshots_written, memory_order_relaxed);
+    const uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_acquire);
+    const uint64_t one = 1;
+
+    if (written - read == SNAPSHOTS)
+        return; /* the reader is stuck: the next line will cover this interval as well */
+    fill_snapshot(trial, &trial->snapshots[written % SNAPSHOTS]);
+    atomic_store_explicit(&trial->snapshots_written, written + 1, memory_order_release);
+    if (write(trial->wake_fd, &one, sizeof one) < 0)
+        return; /* the counter of the eventfd is full: the reader is awake anyway */
+}
+
+static void set_next_event(struct trial *trial)
+{
+    trial->next_event = trial->next_interval;
+    if (!trial->draining && trial->end_tick < trial->next_event)
+        trial->next_event = trial->end_tick;
+}
+
+bool trial_event(struct trial *trial, uint64_t now)
+{
+    if (now >= trial->next_interval) {
+        take_snapshot(trial);
+        while (trial->next_interval <= now) /* a stall makes one long interval, not many */
+            trial->next_interval += trial->interval_ticks;
+    }
+    set_next_event(trial);
+    return trial->draining || now < trial->end_tick;
+}
+
+void trial_idle_slow(struct trial *trial, struct io_port *port, uint64_t now, uint64_t until)
+{
+    if (trial->idle == IDLE_YIELD) {
+        sched_yield();
+        return;
+    }
+    uint64_t rest_ns = NAP_NS;
+    if (until != UINT64_MAX) {
+        const uint64_t left_ns = until > now ? clock_ticks_to_ns(until - now) : NAP_NS;
+        if (left_ns < 10000) { /* a timer could not be that exact: give way and look again */
+            sched_yield();
+            return;
+        }
+        rest_ns = left_ns < 1000000 ? left_ns : 1000000;
+    }
+    if (port != NULL && port->ops->rx_wait != NULL) {
+        port->ops->rx_wait(port, until == UINT64_MAX ? 1000000 : rest_ns);
+    } else {
+        const struct timespec nap = {0, (long)rest_ns};
+        nanosleep(&nap, NULL);
+    }
+}
+
+void trial_check_port(struct trial *trial, const struct io_port *port)
+{
+    if (port->failure[0] != '\0')
+        atomic_store(&trial->stop, REASON_FAILURE);
+}
+
+static void begin_end(struct trial *trial, unsigned index)
+{
+    struct end *end = &trial->ends[index];
+    const struct options *o = trial->options;
+    const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
+    const bool knows_mark = o->role->latency != LATENCY_NONE;
+
+    frame_template_build(&end->tx.template, &end->address, (uint32_t)trial->traffic.frame_size,
+                         (uint16_t)o->stream, kind, trial->epoch, end->port->udp_payload_only);
+    end->before = end->counters;
+    if (trial_end_sends(trial, index))
+        transmit_begin(&end->tx);
+    if (trial_end_tracks(trial, index)) {
+        end->rx.latency_wanted = o->role->latency != LATENCY_NONE;
+        const uint32_t mark =
+            load32(end->tx.template.bytes + (end->port->udp_payload_only ? 0 : HEADERS_BYTES));
+        receive_begin(&end->rx, knows_mark ? mark : 0, 0);
+    }
+}
+
+/* Frames of before the trial that wait in the port are counted, but not as the trial's. */
+static void empty_ports(struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        for (unsigned polls = 0; polls < 64 && end_receive(trial, &trial->ends[i]) > 0; polls++)
+            continue;
+    }
+}
+
+/* Set the clock of the trial; it begins when everything is prepared, at `at` or shortly after
+ * now, so that printing `started` is no part of it. */
+static void set_times(struct trial *trial)
+{
+    const uint64_t soon_ns = clock_monotonic_ns() + LEAD_NS;
+
+    trial->started_ns = trial->traffic.at_ns > soon_ns ? trial->traffic.at_ns : soon_ns;
+    trial->start_tick = clock_ticks_at(trial->started_ns);
+    trial->end_tick = trial->traffic.duration_ns == 0
+                          ? UINT64_MAX
+                          : trial->start_tick + clock_ns_to_ticks(trial->traffic.duration_ns);
+    trial->interval_ticks = clock_ns_to_ticks(trial->traffic.interval_ns);
+    trial->next_interval = trial->start_tick + trial->interval_ticks;
+    set_next_event(trial);
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct end *end = &trial->ends[i];
+        pacing_begin(&end->tx.pacing, trial->traffic.rate_pps, (uint32_t)trial->traffic.burst,
+                     engine_clock.hz, trial->start_tick, trial->end_tick,
+                     clock_ns_to_ticks(trial->options->catch_up_ns));
+        end->rx.lock_intended = trial->start_tick;
+    }
+}
+
+static void wait_for_start(struct trial *trial)
+{
+    while (atomic_load(&trial->stop) == 0) {
+        const uint64_t now_ns = clock_monotonic_ns();
+        if (now_ns >= trial->started_ns)
+            return;
+        const uint64_t left_ns = trial->started_ns - now_ns;
+        if (left_ns > 200000) {
+            const struct timespec nap = {0, left_ns > 10000000 ? 10000000L : (long)left_ns / 2};
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+/* Blocking ports wait in the kernel whatever --idle says. */
+static uint64_t choose_idle(const struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        if (trial->ends[i].port->blocking)
+            return IDLE_SLEEP;
+    }
+    return trial->options->idle;
+}
+
+static void begin(struct trial *trial)
+{
+    trial->idle = choose_idle(trial);
+    trial->epoch = (trial->epoch + 1) & 15;
+    trial->draining = false;
+    trial->drained = false;
+    trial->snapshot_index = 0;
+    trial->reason = REASON_NONE;
+    empty_ports(trial);
+    read_port_drops(trial);
+    for (unsigned i = 0; i < trial->end_count; i++)
+        begin_end(trial, i);
+    trial->run_delay_before_ns = cpu_run_delay_ns();
+    cpu_times_read(&trial->cpu_before);
+    set_times(trial);
+    event_started(trial);
+    wait_for_start(trial);
+}
+
+static void pin(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+/* The second worker is in place before the trial begins: on a busy core a new thread may wait
+ * long for its first turn, and frames would wait for it. */
+static void *run_second_worker(void *argument)
+{
+    struct trial *trial = argument;
+    struct io_port *port = trial->ends[1].port;
+
+    pin(trial->options->cores[1]);
+    if (port->ops->thread_enter != NULL)
+        port->ops->thread_enter(port);
+    atomic_store(&trial->second_worker, WORKER_READY);
+    while (atomic_load(&trial->second_worker) == WORKER_READY)
+        sched_yield();
+    trial->options->role->run(trial, 1);
+    return NULL;
+}
+
+static bool start_second_worker(struct trial *trial, pthread_t *thread, char *error, size_t size)
+{
+    atomic_store(&trial->second_worker, WORKER_STARTING);
+    const int result = pthread_create(thread, NULL, run_second_worker, trial);
+    if (result != 0) {
+        snprintf(error, size, "cannot start a second worker: %s", strerror(result));
+        return false;
+    }
+    while (atomic_load(&trial->second_worker) == WORKER_STARTING)
+        sched_yield();
+    return true;
+}
+
+/* One look at all ports; returns whether frames of our stream came. */
+static bool drain_once(struct trial *trial)
+{
+    bool heard = false;
+
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const uint64_t before = trial->ends[i].counters.rx_frames;
+        end_receive(trial, &trial->ends[i]);
+        heard |= trial->ends[i].counters.rx_frames != before;
+    }
+    return heard;
+}
+
+/* After the end: take what is still on its way, until the ports have been silent. A port is
+ * silent when a look that *begins* late enough after the last frame finds nothing: time in
+ * which this process did not run proves nothing. */
+static void drain(struct trial *trial)
+{
+    uint64_t now = clock_ticks();
+    const uint64_t last = now + clock_ns_to_ticks(DRAIN_LONGEST_NS);
+    const uint64_t silence = clock_ns_to_ticks(DRAIN_SILENCE_NS);
+    uint64_t heard = now;
+
+    trial->draining = true;
+    set_next_event(trial);
+    while (now < last) {
+        if (drain_once(trial)) {
+            heard = clock_ticks();
+        } else if (now > heard && now - heard >= silence) {
+            trial->drained = true;
+            return;
+        } else {
+            trial_idle(trial, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
+        }
+        now = clock_ticks();
+        if (now >= trial->next_event)
+            trial_event(trial, now);
+    }
+}
+
+static bool find_failure(const struct trial *trial, char *error, size_t size)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const struct io_port *port = trial->ends[i].port;
+        if (port->failure[0] != '\0') {
+            snprintf(error, size, "port %u (%s): %s", i, port->spec, port->failure);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool trial_run(struct trial *trial, char *error, size_t error_size)
+{
+    const bool two = trial->workers == 2;
+    pthread_t thread;
+
+    if (two && !start_second_worker(trial, &thread, error, error_size))
+        return false;
+    begin(trial);
+    atomic_store(&trial->second_worker, WORKER_GO);
+    trial->options->role->run(trial, 0);
+    trial->ended_ns = clock_monotonic_ns();
+    trial->reason = (enum reason)atomic_load(&trial->stop);
+    if (trial->reason == REASON_NONE)
+        trial->reason = REASON_DURATION;
+    if (two)
+        pthread_join(thread, NULL);
+    if (trial->options->role->drains && trial->reason != REASON_FAILURE)
+        drain(trial);
+    trial->drained_ns = clock_monotonic_ns();
+    cpu_times_read(&trial->cpu_after);
+    trial->run_delay_after_ns = cpu_run_delay_ns();
+    fill_snapshot(trial, &trial->last_snapshot);
+    for (unsigned i = 0; i < trial->end_count; i++)
+        receive_end(&trial->ends[i].rx);
+    return !find_failure(trial, error, error_size);
+}

@@ -1,0 +1,163 @@
+/* The engine's ends (ports with what sends and receives on them) and the life of one trial:
+ * begin, the role's loop, drain, totals. The loop asks `trial_goes_on` once a round: that is
+ * one comparison and one load until an interval, the end or a stop is due. */
+#ifndef SM_TRIAL_H
+#define SM_TRIAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/io.h"
+#include "measure/cpu.h"
+#include "options.h"
+#include "role/role.h"
+#include "traffic/receive.h"
+#include "traffic/transmit.h"
+
+enum reason {
+    REASON_NONE,
+    REASON_DURATION,
+    REASON_STOP,
+    REASON_SIGNAL,
+    REASON_EOF,
+    REASON_FAILURE
+};
+
+struct end {
+    struct io_port *port;
+    struct frame_address address; /* as seen from this port */
+    struct counters counters;     /* since ready */
+    struct counters before;       /* as they were when the trial began */
+    uint64_t forwarded_in;        /* forwarder: frames received, since ready */
+    struct transmitter tx;
+    struct receiver rx;
+    struct sequence_tracker tracker;
+    struct histogram lateness, from_actual, from_intended;
+};
+
+/* One port's part of an interval line, for the roles that stand between ports. */
+struct port_snapshot {
+    uint64_t rx_frames, tx_offered, tx_dropped;
+    bool up; /* the port has its peer */
+};
+
+/* What an interval line is made of; totals since the trial began. */
+struct snapshot {
+    uint64_t index, t_ns;
+    struct counters totals;
+    struct cpu_times cpu;
+    struct port_snapshot ports[PORTS_MAX];
+};
+
+#define SNAPSHOTS 64
+
+enum { WORKER_STARTING, WORKER_READY, WORKER_GO };
+
+struct trial {
+    const struct options *options;
+    struct traffic traffic;
+    struct end *ends;
+    unsigned end_count;
+    unsigned workers;
+    unsigned epoch;
+    uint64_t idle; /* enum idle */
+
+    uint64_t start_tick, end_tick;
+    uint64_t next_event;    /* tick of the next interval or of the end */
+    uint64_t next_interval; /* tick */
+    uint64_t interval_ticks;
+    uint64_t started_ns, ended_ns, drained_ns; /* CLOCK_MONOTONIC */
+    struct cpu_times cpu_before, cpu_after;
+    uint64_t run_delay_before_ns, run_delay_after_ns;
+    enum reason reason;
+    bool draining, drained;
+    atomic_int stop;          /* enum reason, set by the control thread */
+    atomic_int second_worker; /* WORKER_... */
+
+    /* Finished intervals on their way to the printing thread: a ring with one writer (worker
+     * 0) and one reader. When it is full, lines merge into the next one; the last, partial
+     * interval has its own place, so that it is printed whatever the reader did. */
+    struct snapshot snapshots[SNAPSHOTS];
+    atomic_uint_fast64_t snapshots_written, snapshots_read;
+    struct snapshot last_snapshot;
+    uint64_t snapshot_index;
+    int wake_fd; /* tells the printing thread */
+};
+
+/* The core of the loop condition, out of line: intervals, the end, stopping. */
+bool trial_event(struct trial *trial, uint64_t now);
+
+static inline bool trial_goes_on(struct trial *trial, unsigned worker, uint64_t now)
+{
+    if (__builtin_expect(atomic_load_explicit(&trial->stop, memory_order_relaxed) != 0, 0))
+        return false;
+    if (__builtin_expect(worker != 0, 0))
+        return now < trial->end_tick;
+    if (__builtin_expect(now >= trial->next_event, 0))
+        return trial_event(trial, now);
+    return true;
+}
+
+/* Nothing to do: as --idle says. `until` is when there will be something (UINT64_MAX: unknown);
+ * `port` is one that may receive, or NULL. */
+void trial_idle_slow(struct trial *trial, struct io_port *port, uint64_t now, uint64_t until);
+
+static inline void trial_idle(struct trial *trial, struct io_port *port, uint64_t now,
+                              uint64_t until)
+{
+    if (trial->idle == IDLE_POLL)
+        __builtin_ia32_pause();
+    else
+        trial_idle_slow(trial, port, now, until);
+}
+
+/* A port has failed for good: remember it and stop. */
+void trial_check_port(struct trial *trial, const struct io_port *port);
+
+/* Receive one burst at an end, count and track it; returns how many frames came. */
+static inline unsigned end_receive(struct trial *trial, struct end *end)
+{
+    struct io_frame frames[IO_BURST_MAX];
+    struct io_port *port = end->port;
+    const unsigned count = port->ops->rx_burst(port, frames, IO_BURST_MAX);
+
+    if (count == 0) {
+        counter_add(&end->counters.idle_polls, 1);
+        if (__builtin_expect(port->failure[0] != '\0', 0))
+            trial_check_port(trial, port);
+        return 0;
+    }
+    counter_add(&end->counters.useful_polls, 1);
+    receive_burst(&end->rx, frames, count, clock_ticks(), NULL);
+    port->ops->rx_release(port, frames, count);
+    return count;
+}
+
+/* Send what is due at an end; returns how many frames went. */
+static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t now)
+{
+    const unsigned sent = transmit_step(&end->tx, now);
+    if (__builtin_expect(sent == 0 && end->port->failure[0] != '\0', 0))
+        trial_check_port(trial, end->port);
+    return sent;
+}
+
+/* When the next frame of an end is due; now, when the port refused some. */
+static inline uint64_t end_next_due(const struct end *end, uint64_t now)
+{
+    if (end->tx.pacing.unlimited || end->tx.pending > 0)
+        return now;
+    return pacing_due(&end->tx.pacing);
+}
+
+/* Run one trial from its start to its result; false when a port failed (message in `error`). */
+bool trial_run(struct trial *trial, char *error, size_t error_size);
+
+/* Sum of all ends' counters since the trial began. */
+void trial_totals(const struct trial *trial, struct counters *totals);
+
+/* Does this end send, does it receive and track, in this trial? */
+bool trial_end_sends(const struct trial *trial, unsigned end);
+bool trial_end_tracks(const struct trial *trial, unsigned end);
+#endif

@@ -1,0 +1,74 @@
+"""`switchmark clean`: remove what benches that were killed have left on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Annotated
+
+import typer
+
+from switchmark.cli.output import note, print_json, print_line
+from switchmark.errors import UnavailableError
+from switchmark.testbed.clean import Cleaned, clean_stale
+from switchmark.testbed.state import cache_dir
+
+EPILOG = """
+Examples:
+  switchmark clean --dry-run      what dead runs have left, without touching it
+  switchmark clean                remove it
+  switchmark clean --cache        and the container roots kept between runs
+
+Exit codes:
+  0    all clean
+  1    something could not be removed
+  3    not root
+"""
+
+
+def command(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+    ] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Remove the cached container roots, too.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> int:
+    """Remove what killed runs have left: namespaces, containers, processes, sockets, files.
+
+    Only things that a bench wrote into its ledger before it made them are touched, and only
+    when that bench is dead. Each run does the same at its start.
+    """
+    if os.geteuid() != 0 and not dry_run:
+        raise UnavailableError("clean: needs root to remove namespaces and processes; use sudo")
+    found = clean_stale(dry_run=dry_run)
+    cached = _remove_cache(dry_run) if cache else None
+    if json:
+        print_json({"dry_run": dry_run, "sessions": found, "cache": cached})
+    else:
+        _tell(found, cached, dry_run)
+    return 1 if any(one.problems for one in found) else 0
+
+
+def _remove_cache(dry_run: bool) -> str | None:
+    roots = cache_dir() / "roots"
+    if not roots.is_dir():
+        return None
+    if not dry_run:
+        shutil.rmtree(roots)
+    return str(roots)
+
+
+def _tell(found: list[Cleaned], cached: str | None, dry_run: bool) -> None:
+    verb = "would remove" if dry_run else "removed"
+    for one in found:
+        print_line(f"session {one.session} ({one.command}, since {one.opened_at}):")
+        for thing in one.removed:
+            print_line(f"  {verb} {thing}")
+        for problem in one.problems:
+            note(f"  could not remove {problem}")
+    if cached is not None:
+        print_line(f"{verb} {cached}")
+    if not found and cached is None:
+        print_line("nothing was left behind")

@@ -1,0 +1,159 @@
+"""`switchmark doctor`: what this machine can measure and what not, and what to do about it.
+
+It reads and asks, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from switchmark.cli.output import print_json, print_line, print_table
+from switchmark.environment.engine_binary import engine_version, find_engine
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import UnavailableError
+from switchmark.switch.base import Probe
+from switchmark.switch.registry import SWITCHES
+from switchmark.testbed import facts
+from switchmark.testbed.diagnosis import Finding, Level, diagnose
+from switchmark.testbed.facts import Facts
+
+EPILOG = """
+Examples:
+  switchmark doctor
+  switchmark doctor --json | jq .switches
+
+Exit codes:
+  0    switches can be measured here
+  3    they cannot; the verdict says why
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that doctor tells."""
+
+    able: bool  # at least one switch can be measured
+    verdict: str
+    switches: dict[str, Probe]
+    environments: dict[str, Probe]
+    programs: dict[str, Probe]
+    machine: list[Finding]
+    facts: Facts
+    tools: dict[str, str]
+
+
+def command(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with all facts.")] = False,
+) -> int:
+    """Say what this machine can and cannot do, and what that means for results.
+
+    Names each switch's version or why it is missing and how to get it; environments, cores,
+    clock, memory and hugepages. Changes nothing.
+    """
+    diagnosis = examine()
+    if json:
+        print_json(_document(diagnosis))
+    else:
+        _tell(diagnosis)
+    return 0 if diagnosis.able else UnavailableError.exit_code
+
+
+def examine() -> Diagnosis:
+    """Ask the machine."""
+    switches = {name: make().probe() for name, make in SWITCHES.items()}
+    environments = {name: make().probe() for name, make in ENVIRONMENTS.items()}
+    programs = {"traffic engine": _engine(), "root": _root(), "/dev/net/tun": _tun()}
+    seen = facts.gather()
+    able, verdict = judge(switches, environments, programs)
+    return Diagnosis(
+        able, verdict, switches, environments, programs, diagnose(seen), seen, facts.tool_versions()
+    )
+
+
+def judge(
+    switches: dict[str, Probe], environments: dict[str, Probe], programs: dict[str, Probe]
+) -> tuple[bool, str]:
+    """Whether anything can be measured, and why not if not."""
+    for name in ("root", "traffic engine"):
+        if not programs[name].available:
+            return False, f"nothing can be measured: {programs[name].reason}"
+    if not any(probe.available for probe in environments.values()):
+        return False, "nothing can be measured: no environment for applications is available"
+    ready = [name for name, probe in switches.items() if probe.available and name != "direct"]
+    missing = [name for name, probe in switches.items() if not probe.available]
+    if not ready:
+        return False, "nothing can be measured: no switch is available"
+    text = f"this machine can measure {', '.join(ready)}"
+    return True, text + (f"; not {', '.join(missing)}" if missing else "")
+
+
+def _engine() -> Probe:
+    try:
+        path = find_engine()
+    except UnavailableError as error:
+        reason, _, remedy = str(error).partition("; ")
+        return Probe(False, reason=reason, remedy=remedy or None)
+    return Probe(True, version=f"{engine_version(path) or 'version not told'} ({path})")
+
+
+def _root() -> Probe:
+    if os.geteuid() == 0:
+        return Probe(True, version="yes")
+    return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+
+
+def _tun() -> Probe:
+    if Path("/dev/net/tun").exists():
+        return Probe(True, version="present")
+    return Probe(False, reason="missing: switches with taps cannot run", remedy="modprobe tun")
+
+
+def _document(diagnosis: Diagnosis) -> dict[str, Any]:
+    return {
+        "able": diagnosis.able,
+        "verdict": diagnosis.verdict,
+        "switches": diagnosis.switches,
+        "environments": diagnosis.environments,
+        "programs": diagnosis.programs,
+        "machine": diagnosis.machine,
+        "facts": diagnosis.facts.to_json(),
+        "tools": diagnosis.tools,
+    }
+
+
+def _tell(diagnosis: Diagnosis) -> None:
+    columns = ("", "available", "version, or why not and what to do")
+    for title, probes in (
+        ("switches", diagnosis.switches),
+        ("environments", diagnosis.environments),
+        ("programs", diagnosis.programs),
+    ):
+        rows = [
+            (name, "yes" if probe.available else "no", _detail(probe))
+            for name, probe in probes.items()
+        ]
+        print_table(columns, rows, title=title)
+        print_line()
+    seen = diagnosis.facts
+    title = f"machine: {seen.cpu_model}, {seen.distribution}, Linux {seen.kernel}"
+    findings = [(one.topic, one.level, one.seen, _meaning(one)) for one in diagnosis.machine]
+    print_table(("", "", "seen", "what it means for results"), findings, title=title)
+    print_line()
+    print_line(diagnosis.verdict)
+
+
+def _detail(probe: Probe) -> str:
+    if probe.available:
+        return probe.version or ""
+    return f"{probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")
+
+
+def _meaning(finding: Finding) -> str:
+    if finding.remedy is None or finding.level is Level.GOOD:
+        return finding.meaning
+    return f"{finding.meaning}. Remedy: {finding.remedy}"

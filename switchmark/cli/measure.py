@@ -1,0 +1,115 @@
+"""What `run` and `trial` share: from a campaign to stored records, with progress on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from switchmark.campaign.installed import Installed
+from switchmark.campaign.model import Campaign
+from switchmark.cli.output import format_duration, note, print_json
+from switchmark.cli.progress import CampaignProgress
+from switchmark.errors import UsageError
+from switchmark.method.campaign import Step, measuring_time_s, run_campaign
+from switchmark.method.plan import check_available, plan_steps
+from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
+from switchmark.testbed.clean import clean_stale
+from switchmark.testbed.facts import gather, tool_versions
+from switchmark.testbed.session import open_session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user asked for beside the campaign itself."""
+
+    campaign_text: str  # kept with the results
+    overrides: list[str]
+    results: Path = DEFAULT_ROOT
+    resume: bool = False
+    baseline: bool = True
+    report: bool = False
+    json: bool = False
+    quiet: bool = False
+
+
+def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
+    """Measure what is not finished yet; returns the exit code: 1 when a trial failed."""
+    steps = plan_steps(campaign, there, baselines=wish.baseline)
+    check_available(steps)
+    with _open_run(campaign, wish) as run:
+        _run_steps(run, campaign.name, steps, quiet=wish.quiet)
+        wanted = {step.plan.trial.id for step in steps}
+        records = [record for record in run.records() if record.trial_id in wanted]
+    if wish.json:
+        print_json(records)
+    else:
+        _show(run.directory)
+    if wish.report:
+        _report(run.directory)
+    failed = sum(record.status == "failed" for record in records)
+    note(f"{len(records) - failed} trials finished, {failed} failed; results in {run.directory}")
+    return 1 if failed else 0
+
+
+def _open_run(campaign: Campaign, wish: Wish) -> Run:
+    common: dict[str, Any] = {
+        "campaign_text": wish.campaign_text,
+        "settings": {"set": wish.overrides},
+        "host": asdict(gather()),
+    }
+    if not wish.resume:
+        return Run.create(
+            wish.results,
+            campaign=campaign.name,
+            definition=campaign.model_dump(mode="json"),
+            **common,
+        )
+    latest = find_latest(wish.results, campaign.name)
+    if latest is None:
+        raise UsageError(
+            f"{wish.results}: no run of campaign {campaign.name} to resume; leave out --resume"
+        )
+    return Run.resume(latest, **common)
+
+
+def _run_steps(run: Run, campaign: str, steps: Sequence[Step], *, quiet: bool) -> None:
+    for cleaned in clean_stale():
+        note(f"cleaned up after a bench that was killed: session {cleaned.session}")
+    finished = run.finished_ids()
+    todo = [step for step in steps if step.plan.trial.id not in finished]
+    if not quiet:
+        done = f" ({len(steps) - len(todo)} finished before)" if len(todo) < len(steps) else ""
+        time_s = sum(measuring_time_s(step.plan) for step in todo)
+        note(
+            f"{campaign}: {len(todo)} trials{done}, {format_duration(time_s)} of measuring; "
+            f"results in {run.directory}"
+        )
+    with open_session() as session, CampaignProgress(quiet=quiet) as progress:
+        run_campaign(session, run, campaign, steps, _provenance(), progress)
+
+
+def _provenance() -> Callable[[], dict[str, Any]]:
+    """Facts of the machine, fresh for every trial; versions of tools do not change meanwhile."""
+    versions = tool_versions()
+    return lambda: asdict(gather()) | {"tools": versions, "bench_pid": os.getpid()}
+
+
+def _show(directory: Path) -> None:
+    from switchmark.cli.show import print_run
+    from switchmark.results.query import read_table
+    from switchmark.results.summary import summarise
+
+    rows = summarise(directory, read_table(directory))
+    print_run(open_run(directory), rows, rows)
+
+
+def _report(directory: Path) -> None:
+    from switchmark.report.html import write_report
+
+    target = directory / "report.html"
+    for problem in write_report(directory, target):
+        note(f"switchmark: {problem}")
+    note(f"report: {target}")

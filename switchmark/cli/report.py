@@ -1,0 +1,57 @@
+"""`switchmark report`: one self-contained HTML file about a run, and static plots on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from switchmark.cli.output import note, print_line
+from switchmark.results.store import DEFAULT_ROOT, find_run
+
+EPILOG = """
+Examples:
+  switchmark report                                the latest run, beside its records
+  switchmark report quick -o quick.html            the latest run of a campaign
+  switchmark report --plots figures                also SVG and PNG plots in figures/
+
+Exit codes: 0 written; 1 a record could not be read (the report says which); 2 no such run.
+"""
+
+
+def report(
+    run: Annotated[
+        str | None,
+        typer.Argument(help="A results directory, a campaign, or `latest` (the default)."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The HTML file (default: report.html in the run)."),
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option("--plots", help="Also write static plots into this folder.")
+    ] = None,
+    results: Annotated[
+        Path, typer.Option("--results", help="Where results directories lie.")
+    ] = DEFAULT_ROOT,
+) -> int:
+    """Write the report of a run: the answer in words, tables, plots, every trial, the method.
+
+    The file holds all it needs and loads nothing from a network.
+    """
+    from switchmark.report.html import write_report
+
+    directory = find_run(run, results)
+    target = output or directory / "report.html"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    problems = write_report(directory, target)
+    print_line(str(target))
+    if plots is not None:
+        from switchmark.report.static import write_plots
+
+        for path in write_plots(directory, plots):
+            print_line(str(path))
+    for line in problems:
+        note(f"switchmark: {line}")
+    return 1 if problems else 0

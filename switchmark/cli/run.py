@@ -1,0 +1,72 @@
+"""`switchmark run`: measure a whole campaign, store every trial, show what came out.
+
+A finished trial is stored before the next begins; `--resume` goes on where the last run of
+the campaign stopped, and repeats nothing that is finished.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from switchmark.campaign.find import find_campaign, source_text
+from switchmark.campaign.installed import installed
+from switchmark.cli.measure import Wish, measure
+from switchmark.results.store import DEFAULT_ROOT
+
+EPILOG = """
+Examples:
+  switchmark run quick                         three switches, two sizes, in minutes
+  switchmark run my-campaign.yaml --report     and write the HTML report
+  switchmark run quick --resume                go on where the last run stopped
+  switchmark run quick --set duration=2s --set repetitions=1
+  switchmark run quick --json > records.json
+
+Exit codes:
+  0    every trial finished
+  1    at least one trial failed; the others are kept
+  2    bad input
+  3    a switch or an environment of the campaign cannot run on this machine
+  130  interrupted; --resume goes on
+"""
+
+
+def command(
+    campaign: Annotated[
+        str, typer.Argument(help="A built-in campaign, a YAML file, or a notation in quotes.")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Win over the file; may be repeated."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Finish the last run of this campaign.")
+    ] = False,
+    results: Annotated[
+        Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
+    ] = DEFAULT_ROOT,
+    no_baseline: Annotated[
+        bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
+    ] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Write the HTML report at the end.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Measure a campaign and store a record for every trial."""
+    there = installed()
+    given = overrides or []
+    wish = Wish(
+        campaign_text=source_text(campaign),
+        overrides=given,
+        results=results,
+        resume=resume,
+        baseline=not no_baseline,
+        report=report,
+        json=json,
+        quiet=quiet,
+    )
+    return measure(find_campaign(campaign, there.known, given), there, wish)

@@ -1,0 +1,86 @@
+"""`switchmark trial`: measure one trial that is described by flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_settings
+from switchmark.cli.measure import Wish, measure
+from switchmark.results.store import DEFAULT_ROOT
+
+EPILOG = """
+Examples:
+  switchmark trial linux-bridge
+  switchmark trial ovs-dpdk --packet-size 1500 --duration 5s
+  switchmark trial basicfwd --dimension latency --rate 10k --environment lxc
+  switchmark trial linux-bridge --pairs 4 --io udp-mmsg --json
+  switchmark trial direct --set port_kind=veth       the wire itself, no switch
+
+Every flag takes what the key of the same name takes in a campaign file (docs/campaigns.md);
+--set reaches the keys that have no flag here.
+"""
+
+
+def command(
+    switch: Annotated[str, typer.Argument(help="The switch; `switchmark list switches`.")],
+    dimension: Annotated[
+        str, typer.Option("--dimension", "-d", help="throughput or latency.")
+    ] = "throughput",
+    packet_size: Annotated[
+        str | None, typer.Option("--packet-size", "-p", help="Frame in bytes, with FCS.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", "-r", help="Packets/s a pair, or max.")
+    ] = None,
+    burst: Annotated[str | None, typer.Option("--burst", "-b", help="Packets a burst.")] = None,
+    pairs: Annotated[str | None, typer.Option("--pairs", "-s", help="How many, or NvsN.")] = None,
+    environment: Annotated[
+        str | None, typer.Option("--environment", "-e", help="Where applications live.")
+    ] = None,
+    io: Annotated[
+        str | None, typer.Option("--io", help="How applications reach their port.")
+    ] = None,
+    duration: Annotated[str | None, typer.Option("--duration", "-t", help="E.g. 10s.")] = None,
+    repetitions: Annotated[str | None, typer.Option("--repetitions", help="How often.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other key; may be repeated."),
+    ] = None,
+    results: Annotated[
+        Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
+    ] = DEFAULT_ROOT,
+    no_baseline: Annotated[
+        bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Measure one trial, and before it the same over the bare wire, to judge it by."""
+    flags = {
+        "switch": switch,
+        "dimension": dimension,
+        "packet_size": packet_size,
+        "rate": rate,
+        "burst": burst,
+        "pairs": pairs,
+        "environment": environment,
+        "io": io,
+        "duration": duration,
+        "repetitions": repetitions,
+    }
+    given = {key: value for key, value in flags.items() if value is not None}
+    there = installed()
+    wish = Wish(
+        campaign_text="".join(f"{key}: {value}\n" for key, value in given.items()),
+        overrides=overrides or [],
+        results=results,
+        baseline=not no_baseline,
+        json=json,
+        quiet=quiet,
+    )
+    campaign = load_settings(given, there.known, name="trial", overrides=wish.overrides)
+    return measure(campaign, there, wish)

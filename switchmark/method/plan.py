@@ -1,0 +1,132 @@
+"""From trials to steps: every choice made, the bare-wire baselines added, nothing touched.
+
+Each trial is judged against the same trial over a wire without any switch, its applications
+on the same cores and, where a polling switch would run, a core left idle: otherwise the
+baseline would have more room than the trial. One baseline serves all repetitions and all
+switches that share port kind and placement; it is measured first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+
+from switchmark.campaign.expand import WIRE, expand, usable_ports
+from switchmark.campaign.installed import Installed
+from switchmark.campaign.model import Campaign, Trial
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import UnavailableError
+from switchmark.method.campaign import Step
+from switchmark.method.deployment import resolve_io
+from switchmark.method.trial import TrialPlan
+from switchmark.results.record import Placement
+from switchmark.scenario.registry import SCENARIOS
+from switchmark.switch.base import Capabilities, ConnectMode
+from switchmark.switch.registry import SWITCHES
+from switchmark.testbed.facts import Cpu, read_cpus
+from switchmark.testbed.placement import Demand, place
+
+
+def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) -> list[Step]:
+    """All steps of a campaign in their order, baselines (if wanted) first.
+
+    Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
+    trials = expand(campaign, there.switches, there.environments)
+    cpus = read_cpus()
+    steps: list[Step] = []
+    wires: dict[str, Step] = {}
+    for trial in trials:
+        plan = plan_trial(campaign, trial, there, cpus)
+        wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
+        if wire is not None and wire.id not in wires:
+            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None)
+        steps.append(Step(plan, wire))
+    return [*wires.values(), *steps]
+
+
+def plan_trial(
+    campaign: Campaign, trial: Trial, there: Installed, cpus: Sequence[Cpu]
+) -> TrialPlan:
+    """Every choice that a trial leaves open: port kind, connect mode, cores."""
+    can = there.switches[trial.switch]
+    kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
+    topology = SCENARIOS[trial.scenario](trial)
+    placement = _place(trial, can, topology.pairs(), cpus)
+    return TrialPlan(
+        trial=trial,
+        topology=topology,
+        environment=ENVIRONMENTS[trial.environment](),
+        switch=SWITCHES[trial.switch](),
+        mode=trial.connect_mode or can.connect_modes[0],
+        port_kind=kinds[0],
+        placement=placement,
+        policy=campaign.trim,
+        verify=campaign.verify,
+        mixed_connect_modes=campaign.mixed_connect_modes,
+    )
+
+
+def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
+    """The trial over the bare wire that this one is judged against; None for the wire itself.
+
+    Its placement must be the trial's own: with the switch's cores left idle."""
+    if plan.trial.switch == WIRE:
+        return None
+    return plan.trial.model_copy(
+        update={
+            "switch": WIRE,
+            "connect_mode": ConnectMode.CROSS_CONNECT,
+            "port_kind": plan.port_kind,
+            "io": resolve_io(plan.trial.io, plan.port_kind),
+            "switch_cores": 1,
+            "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
+            "repetition": 0,
+        }
+    )
+
+
+def check_available(steps: Sequence[Step]) -> None:
+    """Ask every switch and environment of these steps whether this machine can run it.
+
+    Raises `UnavailableError`, one line each, before anything is started."""
+    problems = []
+    for kind, things in (
+        ("switch", {step.plan.switch.name: step.plan.switch for step in steps}),
+        ("environment", {step.plan.environment.name: step.plan.environment for step in steps}),
+    ):
+        for name, thing in things.items():
+            probe = thing.probe()
+            if not probe.available:
+                remedy = f"; {probe.remedy}" if probe.remedy else ""
+                problems.append(f"{kind} {name} cannot run here: {probe.reason}{remedy}")
+    if problems:
+        raise UnavailableError("\n".join(problems))
+
+
+def _place(
+    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cpus: Sequence[Cpu]
+) -> Placement:
+    spare = trial.spare_cores
+    demand = Demand(
+        pairs=pairs,
+        polling_switch=can.polling or spare > 0,
+        in_kernel_switch=can.in_kernel and spare == 0,
+        switch_cores=spare or trial.switch_cores,
+        idle=trial.idle,
+    )
+    placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
+    if trial.switch == WIRE:
+        return placement.model_copy(
+            update={
+                "switch_cores": [],
+                "reason": placement.reason + (f"; {spare} core(s) left idle" if spare else ""),
+            }
+        )
+    return placement
+
+
+@lru_cache(maxsize=4096)
+def _placed(cpus: tuple[Cpu, ...], usable: frozenset[int], demand: Demand) -> Placement:
+    """Campaigns have many trials and few ways to place them."""
+    return place(cpus, usable, demand)

@@ -1,0 +1,181 @@
+"""The answer in words: which switch is best at which size, how sure that is, and what to mind."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from switchmark.campaign.model import Dimension
+from switchmark.results import words
+from switchmark.results.marks import MARKS
+from switchmark.results.record import Record
+from switchmark.results.summary import Comparison, SummaryRow, compare, headline
+
+_SPELT_OUT = 6  # points of one dimension that get a sentence each; beyond, they are grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One finding: where, who, how much, and how it relates to the others."""
+
+    where: str
+    winner: str
+    figure: str
+    rivals: tuple[tuple[str, str, str], ...]  # name, figure, how far behind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """Something to mind when reading the numbers."""
+
+    title: str
+    text: str
+    invalidates: bool = False
+    mark: str = ""  # the trust mark it is about
+
+
+def answers(rows: Sequence[SummaryRow], dimension: Dimension) -> list[Answer]:
+    """The findings on throughput or latency, best points first spelt out, then grouped."""
+    comparisons = compare([row for row in rows if row.trial.dimension is dimension])
+    if len(comparisons) <= _SPELT_OUT:
+        return [_spelt_out(one, _where(one, comparisons)) for one in comparisons]
+    winners: dict[str, list[Comparison]] = defaultdict(list)
+    for one in comparisons:
+        winners[one.best.contender].append(one)
+    grouped = []
+    for winner, won in sorted(winners.items(), key=lambda item: -len(item[1])):
+        sure = sum(all(d.significant for _, d in one.others) for one in won if one.others)
+        values = sorted(headline(one.best).mean for one in won)
+        tested = sum(bool(one.others) for one in won)
+        grouped.append(
+            Answer(
+                where=f"{len(won)} of {len(comparisons)} points",
+                winner=winner,
+                rivals=(),
+                figure=f"{_amount(values[0], dimension)} to {_amount(values[-1], dimension)}",
+                detail=f"Ahead of every other switch by a significant difference at {sure} of the "
+                f"{tested} points with others to compare: "
+                + "; ".join(_where(one, comparisons) for one in won[:12])
+                + (" ..." if len(won) > 12 else "")
+                + ".",
+            )
+        )
+    return grouped
+
+
+def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Caveat]:
+    """Trust marks with their meaning, placement, and what keeps rows from being compared."""
+    done = [row for row in rows if row.finished]
+    found = []
+    if placed := _placement(records):
+        found.append(Caveat("Where it ran", placed))
+    names = dict.fromkeys(mark for row in done for mark in row.marks)
+    for name in sorted(names, key=lambda n: not (n in MARKS and MARKS[n].invalidates)):
+        bearers = [row for row in done if name in row.marks]
+        who = _who(bearers, len(done))
+        if name in MARKS:
+            mark = MARKS[name]
+            found.append(Caveat(mark.title, f"{who}. {mark.explanation}", mark.invalidates, name))
+        else:
+            found.append(Caveat(name, f"{who}. The records of these trials explain it."))
+    singles = sum(row.finished == 1 for row in done)
+    if singles:
+        text = (
+            f"{singles} of {len(done)} rows rest on one repetition: they have no confidence "
+            "interval, and no difference from them can be called significant. "
+            "Raise repetitions in the campaign."
+        )
+        found.append(Caveat("Measured once", text))
+    return found
+
+
+def _spelt_out(one: Comparison, where: str) -> Answer:
+    best = headline(one.best)
+    latency = one.best.latency is not None
+    scale, unit = (1e3, "µs") if latency else (1e6, "Mpps")
+    figure = _amount(best.mean, one.best.trial.dimension)
+    if one.best.throughput is not None:
+        bits = one.best.throughput.forwarded_l2_bps.mean
+        figure += f", {words.with_prefix(bits, 'bit/s')} L2"
+    how = "longer" if latency else "less"
+    rivals = tuple(
+        (
+            row.contender,
+            _amount(headline(row).mean, row.trial.dimension),
+            f"{words.number(difference.ratio)} times {how}, {difference.note}",
+        )
+        for row, difference in one.others
+    )
+    rivals += tuple(
+        (row.contender, "not ranked", "its number is not valid") for row in one.left_out
+    )
+    detail = [words.interval(best, scale, unit)]
+    level = [row.contender for row, difference in one.others if not difference.significant]
+    if level:
+        detail.insert(0, f"no proven lead over {', '.join(level)}")
+    if one.baseline is not None and (wire := headline(one.baseline).mean):
+        detail.append(
+            f"the bare wire takes {words.time_ns(wire)}"
+            if latency
+            else f"{words.percent(best.mean / wire)} of what the bare wire carries"
+        )
+    return Answer(where, one.best.contender, figure, rivals, "; ".join(detail))
+
+
+def _where(one: Comparison, comparisons: Sequence[Comparison]) -> str:
+    varying = words.varying_fields([other.best for other in comparisons])
+    point = dict(one.point)
+    parts = [words.field(name, point[name]) for name in varying]
+    return ", ".join([words.field("packet_size_bytes", point["packet_size_bytes"]), *parts])
+
+
+def _amount(value: float, dimension: Dimension) -> str:
+    if dimension is Dimension.LATENCY:
+        return words.time_ns(value)
+    return words.with_prefix(value, "pps")
+
+
+def _who(bearers: Sequence[SummaryRow], total: int) -> str:
+    if len(bearers) == total:
+        return "All rows" if total > 1 else "The only row"
+    names = list(dict.fromkeys(row.contender for row in bearers))
+    return f"{len(bearers)} of {total} rows ({', '.join(names)})"
+
+
+def _placement(records: Sequence[Record]) -> str:
+    """How many cores, who sat where, and through which ports: from the records themselves."""
+    placements = [record.placement for record in records if record.placement is not None]
+    if not placements:
+        return ""
+    cores = {
+        core
+        for p in placements
+        for part in (p.switch_cores, p.bench_cores, *p.application_cores.values())
+        for core in part
+    }
+    first = placements[0]
+    shared = sum(p.oversubscribed for p in placements)
+    ports = _by_value((r.trial.switch, r.port_kind) for r in records)
+    modes = _by_value((r.trial.switch, r.connect_mode) for r in records)
+    text = f"{len(cores)} core{'' if len(cores) == 1 else 's'} used. "
+    if shared:
+        text += f"Oversubscribed in {shared} of {len(placements)} trials. "
+    reasons = list(dict.fromkeys(p.reason for p in placements))
+    text += " / ".join(reasons[:3]) + (" / ..." if len(reasons) > 3 else "") + ". "
+    text += f"Idle strategy: {', '.join(sorted({p.idle for p in placements}) or [first.idle])}. "
+    if ports:
+        text += f"Ports: {ports}. "
+    if modes:
+        text += f"Connect modes: {modes}."
+    return text.strip()
+
+
+def _by_value(pairs: Iterable[tuple[str, str | None]]) -> str:
+    """Switches gathered by what they used: `veth (linux-bridge), vhost-user (ovs-dpdk)`."""
+    users: dict[str, dict[str, None]] = defaultdict(dict)
+    for switch, value in pairs:
+        if value:
+            users[value][switch] = None
+    return ", ".join(f"{value} ({', '.join(sorted(names))})" for value, names in users.items())

@@ -1,0 +1,231 @@
+"""The report: one HTML file that needs no network, and says what it knows in order of need.
+
+First the answer in words and what to mind, then the table, the pictures, every trial, the
+machine, the method. Nothing is loaded from anywhere: a content security policy in the page
+forbids it, so a browser enforces what this promises.
+"""
+
+# mypy: disable-error-code="import-untyped"
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from switchmark import __version__
+from switchmark.campaign.model import Dimension, Published
+from switchmark.report.answer import answers, caveats
+from switchmark.report.figures import Figure, Panels, looks
+from switchmark.report.latency import curve_panels, spread_panels
+from switchmark.report.samples import samples_figure
+from switchmark.report.throughput import cpu_panels, loads_panels, throughput_panels
+from switchmark.results import words
+from switchmark.results.export import of_baseline, published_beside
+from switchmark.results.histogram import PercentileCurve, merge_histograms, percentile_curve
+from switchmark.results.marks import MARKS
+from switchmark.results.query import Table, read_histograms, read_table
+from switchmark.results.record import Record
+from switchmark.results.statistics import METHOD
+from switchmark.results.store import Run, open_run, read_record
+from switchmark.results.summary import SummaryRow, summarise
+
+MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
+MAX_OPEN_FIGURES = 8  # of one section; the others are folded away
+MAX_LOG_LINES = 60
+_TEMPLATES = Path(__file__).parent / "template"
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """What the page tells of one trial."""
+
+    record: Record
+    figure: Figure | None
+    settings: list[tuple[str, str]]
+    log: str
+
+
+def write_report(run_directory: Path, target: Path) -> list[str]:
+    """Write the report of a run; returns a line for every file that could not be read."""
+    run = open_run(run_directory)
+    table = read_table(run_directory)
+    rows = summarise(run_directory, table)
+    page = _render(run, rows, table)
+    temporary = target.with_name(f".{target.name}.tmp")
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(target)
+    return list(table.problems)
+
+
+def _read(table: Table, status: str) -> list[Record]:
+    files = table.frame.filter(pl.col("status") == status)["file"].to_list()
+    return [read_record(Path(file)) for file in files[:MAX_DETAILED_TRIALS]]
+
+
+def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
+    records, failed = _read(table, "finished"), _read(table, "failed")
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": words.number, "percent": words.percent, "time_ns": words.time_ns,
+        "mega": lambda value: words.number(value / 1e6),
+        "giga": lambda value: words.number(value / 1e9),
+        "micro": lambda value: words.number(value / 1e3),
+        "plus_minus": words.plus_minus, "field": words.field, "zip": zip, "items_dict": dict,
+    }  # fmt: skip
+    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+    latency = words.of_dimension(rows, Dimension.LATENCY)
+    figures = _Figures()
+    context = {
+        "run": run.info,
+        "directory": run.directory.name,
+        "version": __version__,
+        "throughput": throughput,
+        "latency": latency,
+        "throughput_varying": words.varying_fields(throughput),
+        "latency_varying": words.varying_fields(latency),
+        "of_baseline": {id(row): of_baseline(row, rows) for row in rows},
+        "answers": {d.value: answers(rows, d) for d in Dimension},
+        "caveats": caveats(rows, records),
+        "panels": _panels(run, rows, throughput, latency),
+        "published": _published(run, rows),
+        "trials": [_trial(record) for record in records],
+        "total_trials": len(table.frame),
+        "finished_trials": int((table.frame["status"] == "finished").sum()),
+        "failed": [_trial(record) for record in failed],
+        "earlier_failures": run.earlier_failures(),
+        "problems": list(table.problems),
+        "machine": _machine(run, records),
+        "settings": flatten(run.info.settings),
+        "trims": sorted({r.trim.policy for r in records if r.trim is not None}),
+        "method": METHOD,
+        "marks": MARKS,
+        "max_open": MAX_OPEN_FIGURES,
+        "figure": figures.add,
+        "figures": figures.script,  # called at the end of the page, when all are known
+        # Our own texts and plotly's, not data: the only parts that are not escaped.
+        "style": Markup((_TEMPLATES / "report.css").read_text()),
+        "script": Markup((_TEMPLATES / "report.js").read_text()),
+        "plotly": Markup(get_plotlyjs()),
+        "id": id,
+    }
+    return environment.get_template("report.html.j2").render(context)
+
+
+class _Figures:
+    """Collects the data of figures while the page is rendered."""
+
+    def __init__(self) -> None:
+        self.payloads: list[dict[str, Any]] = []
+
+    def add(self, figure: Figure) -> int:
+        """The number under which the page's script finds the figure."""
+        self.payloads.append(figure.payload())
+        return len(self.payloads) - 1
+
+    def script(self) -> Markup:
+        """JSON that cannot end the script element it stands in."""
+        text = json.dumps(self.payloads, separators=(",", ":"), allow_nan=False)
+        return Markup(text.replace("<", "\\u003c"))
+
+
+def _panels(
+    run: Run, rows: list[SummaryRow], throughput: list[SummaryRow], latency: list[SummaryRow]
+) -> list[Panels]:
+    look = looks(rows)
+    panels = []
+    if throughput:
+        panels.append(throughput_panels(throughput, look))
+    if latency:
+        panels += [
+            spread_panels(latency, look),
+            curve_panels(latency, look, _curves(run, latency)),
+        ]
+    if throughput:
+        panels += [cpu_panels(throughput), loads_panels(throughput, look)]
+    return [panel for panel in panels if panel.figures]
+
+
+def _curves(
+    run: Run, rows: Iterable[SummaryRow]
+) -> dict[tuple[str, ...], tuple[PercentileCurve, PercentileCurve]]:
+    curves = {}
+    for row in rows:
+        held = list(read_histograms(run.directory, row.trial_ids))
+        curves[row.trial_ids] = (
+            percentile_curve(merge_histograms(one.actual for one in held)),
+            percentile_curve(merge_histograms(one.intended for one in held)),
+        )
+    return curves
+
+
+def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:
+    figures = [Published.model_validate(p) for p in run.info.definition.get("published", [])]
+    return [
+        {"figure": figure, "row": row, "value": value}
+        for figure, row, value in published_beside(rows, figures)
+    ]
+
+
+def _trial(record: Record) -> _Trial:
+    log = record.switch_log.strip().splitlines()
+    settings = flatten(record.trial.model_dump(mode="json", exclude_none=True))
+    settings += [(f"switch: {key}", value) for key, value in record.switch_details.items()]
+    return _Trial(record, samples_figure(record), settings, "\n".join(log[-MAX_LOG_LINES:]))
+
+
+def _machine(run: Run, records: Sequence[Record]) -> dict[str, list[tuple[str, str]]]:
+    """Facts of the host, then the records' provenance: once where it stayed the same, as a
+    span or a list where it changed during the run."""
+    seen: dict[str, dict[str, None]] = {}
+    for record in records:
+        for key, value in flatten(record.provenance):
+            seen.setdefault(key, {})[value] = None
+    host = flatten(run.info.host)
+    known = dict(host)
+    varied = [(key, _drawn_together(list(values))) for key, values in seen.items()]
+    return {
+        "Host at the start of the run": host,
+        "As recorded with the trials": [item for item in varied if known.get(item[0]) != item[1]],
+    }
+
+
+def _drawn_together(values: Sequence[str]) -> str:
+    if len(values) == 1:
+        return values[0]
+    try:
+        numbers = sorted(float(value) for value in values)
+        return f"{numbers[0]:g} to {numbers[-1]:g} (changed during the run)"
+    except ValueError:
+        shown = "; ".join(values[:4]) + ("; ..." if len(values) > 4 else "")
+        return f"{shown} (changed during the run)"
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested values as (path, text) pairs: `cpu.model`, `Xeon ...`. Lists stay on a line."""
+    pairs: list[tuple[str, str]] = []
+    for key, item in value.items():
+        path = f"{prefix}{key}"
+        if isinstance(item, Mapping):
+            pairs += flatten(item, f"{path}.")
+        elif isinstance(item, list) and any(isinstance(one, Mapping) for one in item):
+            numbered = {str(i): one for i, one in enumerate(item)}
+            pairs += flatten(numbered, f"{path}.")
+        elif isinstance(item, list):
+            pairs.append((path, ", ".join(map(str, item)) or "none"))
+        else:
+            pairs.append((path, "unknown" if item is None else str(item)))
+    return pairs

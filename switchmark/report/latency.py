@@ -1,0 +1,176 @@
+"""Latency in pictures: the spread of round trips, and how far the tail reaches.
+
+All curves come from merged histograms, never from averaged percentiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
+from switchmark.report.throughput import facets
+from switchmark.results import words
+from switchmark.results.histogram import PercentileCurve
+from switchmark.results.summary import SummaryRow
+
+_MARKS = (
+    ("50", "median", "circle"),
+    ("90", "90 %", "square"),
+    ("99", "99 %", "diamond"),
+    ("99.9", "99.9 %", "triangle-up"),
+)
+_NINES = (50, 90, 99, 99.9, 99.99, 99.999, 99.9999)
+
+
+def spread_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
+    """Median to maximum of every contender at every point."""
+    return Panels(
+        "Latency",
+        "Round-trip time, all repetitions together; from the median (circle) to the longest "
+        "round trip seen (cross), on a logarithmic axis. Lower and shorter is better.",
+        [_spread(title, members, look) for title, members in facets(rows, None)],
+    )
+
+
+def curve_panels(
+    rows: Sequence[SummaryRow],
+    look: dict[str, Look],
+    curves: Mapping[tuple[str, ...], tuple[PercentileCurve, PercentileCurve]],
+) -> Panels:
+    """Percentile curves; `curves` holds (actual, intended) under a row's trial ids."""
+    return Panels(
+        "Latency by percentile",
+        "Each step to the right is ten times rarer. Solid: from the moment a request was really "
+        "sent. Dotted, where it differs: from the moment it was due, so that a sender that fell "
+        "behind cannot hide the wait (coordinated omission).",
+        [_curves(title, members, look, curves) for title, members in facets(rows, None)],
+    )
+
+
+def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
+    drawn = sorted(rows, key=lambda row: (not row.is_baseline, -_p50(row)))
+    labels = [row.contender if row.valid else f"{row.contender} (not valid)" for row in drawn]
+    colors = [look[row.contender].color for row in drawn]
+    traces: list[dict[str, Any]] = []
+    for row, label, color in zip(drawn, labels, colors, strict=True):
+        assert row.latency is not None
+        traces.append(
+            {
+                "type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip",
+                "x": [_p50(row) / 1e3, row.latency.max_ns / 1e3], "y": [label, label],
+                "line": {"color": color, "width": 2},
+            }
+        )  # fmt: skip
+    for key, name, symbol in _MARKS:
+        at = [row.latency.percentiles_ns[key] / 1e3 for row in drawn if row.latency]
+        traces.append(_dots(name, symbol, at, labels, colors))
+    longest = [row.latency.max_ns / 1e3 for row in drawn if row.latency]
+    traces.append(_dots("longest", "x-thin", longest, labels, colors))
+    layout = {
+        "xaxis": axis("round trip (µs, log)", type="log", **_log_ticks()),
+        "yaxis": axis("", type="category"),
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "annotations": [
+            {
+                "x": _log10(_p50(row) / 1e3), "y": label, "showarrow": False, "yshift": 15,
+                "text": words.time_ns(_p50(row)), "font": {"size": 11},
+            }
+            for row, label in zip(drawn, labels, strict=True)
+        ],
+    }  # fmt: skip
+    return Figure(title, traces, layout, bar_height(len(drawn)) + 12 * len(drawn) + 40)
+
+
+def _dots(
+    name: str, symbol: str, x: list[float], y: list[str], colors: list[str]
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "marker": {
+            "symbol": symbol,
+            "size": 10,
+            "color": colors,
+            "line": {"width": 2 if symbol == "x-thin" else 0, "color": colors},
+        },
+        "hovertemplate": f"%{{y}}: {name} %{{x:.4g}} µs<extra></extra>",
+    }
+
+
+def _curves(
+    title: str,
+    rows: Sequence[SummaryRow],
+    look: dict[str, Look],
+    curves: Mapping[tuple[str, ...], tuple[PercentileCurve, PercentileCurve]],
+) -> Figure:
+    traces: list[dict[str, Any]] = []
+    rarest = 100.0
+    for row in sorted(rows, key=lambda row: row.contender):
+        shape = look[row.contender]
+        for curve, dotted in zip(curves[row.trial_ids], (False, True), strict=True):
+            if dotted and not _differs(row):
+                continue
+            name = f"{row.contender}, from due time" if dotted else row.contender
+            rarity = [1 / (1 - quantile) for quantile in curve.quantile]
+            rarest = max(rarest, rarity[-1])
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines" if dotted else "lines+markers",
+                    "name": name,
+                    "showlegend": not dotted,
+                    "x": [float(f"{value:.5g}") for value in rarity],
+                    "y": [float(f"{value / 1e3:.5g}") for value in curve.value_ns],
+                    "line": {
+                        "color": shape.color,
+                        "dash": "dot" if dotted else "solid",
+                        "width": 1.5 if dotted else 2,
+                    },
+                    "marker": {
+                        "symbol": shape.marker,
+                        "color": shape.color,
+                        "size": 8,
+                        "maxdisplayed": 8,
+                    },
+                    "hovertemplate": f"{name}: %{{y:.4g}} µs<extra></extra>",
+                }
+            )
+    ticks = [nine for nine in _NINES if 1 / (1 - nine / 100) <= rarest * 1.01]
+    layout = {
+        "xaxis": axis(
+            "share of round trips at most so long",
+            type="log",
+            tickangle=0,
+            tickvals=[1 / (1 - nine / 100) for nine in ticks],
+            ticktext=[f"{nine:g} %" for nine in ticks],
+        ),
+        "yaxis": axis("round trip (µs, log)", type="log", **_log_ticks()),
+        "legend": {"orientation": "h", "y": -0.28},
+        "hovermode": "closest",
+    }
+    return Figure(title, traces, layout, 400)
+
+
+def _differs(row: SummaryRow) -> bool:
+    """Whether due and actual send time tell different stories (by more than 2 % somewhere)."""
+    assert row.latency is not None
+    actual, intended = row.latency.percentiles_ns, row.latency.intended_percentiles_ns
+    return any(intended[key] > actual[key] * 1.02 for key, *_ in _MARKS)
+
+
+def _p50(row: SummaryRow) -> float:
+    assert row.latency is not None
+    return row.latency.percentiles_ns["50"]
+
+
+def _log10(value: float) -> float:
+    return math.log10(max(value, 1e-3))
+
+
+def _log_ticks() -> dict[str, Any]:
+    return {"dtick": "D2", "tickformat": "~g", "minexponent": 6}

@@ -1,0 +1,114 @@
+"""The samples of one trial over time, for its plot: loads per second, trimmed parts marked.
+
+Many samples are drawn together into at most `MAX_POINTS` (for display only, and said so);
+each drawn value is frames over time, so no frame is lost or counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmark.report.figures import Figure, axis
+from switchmark.results.record import EngineRun, Record
+
+MAX_POINTS = 240
+
+# role -> (counter, name of the line, color, dash)
+_LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "sender": (("tx_offered", "offered", "@series1", "dot"),),
+    "receiver": (("rx_frames", "forwarded", "@series0", "solid"),),
+    "tester": (
+        ("tx_offered", "offered", "@series1", "dot"),
+        ("rx_frames", "forwarded", "@series0", "solid"),
+    ),
+    "client": (
+        ("tx_offered", "requests sent", "@series1", "dot"),
+        ("rx_frames", "replies received", "@series0", "solid"),
+    ),
+}
+
+
+def samples_figure(record: Record) -> Figure | None:
+    """Loads over time, summed over pairs; None for a trial without samples."""
+    starts = [i.t_ns - i.duration_ns for engine in record.engines for i in engine.intervals]
+    if not starts:
+        return None
+    origin_ns = min(starts)
+    traces, drawn_together = [], False
+    for role, lines in _LINES.items():
+        engines = [e for e in record.engines if e.role == role and e.intervals]
+        for counter, name, color, dash in lines if engines else ():
+            edges, rates, reduced = _rates(engines, counter)
+            drawn_together |= reduced
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers" if len(rates) <= 60 else "lines",
+                    "name": name,
+                    "x": [round(float(t - origin_ns) / 1e9, 4) for t in edges],
+                    "y": [float(f"{rate / 1e6:.5g}") for rate in rates],
+                    "line": {"color": color, "dash": dash, "width": 2},
+                    "marker": {"size": 5, "symbol": "circle" if dash == "solid" else "square"},
+                    "hovertemplate": f"%{{x:.2f}} s: {name} %{{y:.4g}} Mpps<extra></extra>",
+                }
+            )
+    if not traces:
+        return None
+    end_ns = max(i.t_ns for engine in record.engines for i in engine.intervals)
+    layout = {
+        "xaxis": axis("seconds since the first sample", zeroline=False),
+        "yaxis": axis("Mpps", rangemode="tozero"),
+        "shapes": _trimmed(record, origin_ns, end_ns),
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    }
+    note = "Shaded: left out as warm-up and cool-down." if layout["shapes"] else ""
+    if drawn_together:
+        note += f" Drawn as {MAX_POINTS} means for display; the record holds every sample."
+    return Figure("Samples", traces, layout, 260, note.strip())
+
+
+def _rates(
+    engines: Sequence[EngineRun], counter: str
+) -> tuple[NDArray[np.int64], NDArray[np.float64], bool]:
+    """Ends of the drawn spans and the rate in each, summed over engines.
+
+    One engine with few samples is drawn as it is. Otherwise each engine's running count is
+    read at common times, so that clocks need not agree on where samples begin.
+    """
+    if len(engines) == 1 and len(engines[0].intervals) <= MAX_POINTS:
+        intervals = engines[0].intervals
+        ends = np.array([i.t_ns for i in intervals], dtype=np.int64)
+        counts = np.array([i.counters.get(counter, 0) for i in intervals], dtype=np.float64)
+        spans = np.array([max(i.duration_ns, 1) for i in intervals], dtype=np.float64)
+        return ends, counts * 1e9 / spans, False
+    begin = max(e.intervals[0].t_ns - e.intervals[0].duration_ns for e in engines)
+    end = min(e.intervals[-1].t_ns for e in engines)
+    most = max(len(e.intervals) for e in engines)
+    grid = np.linspace(begin, max(end, begin + 1), min(most, MAX_POINTS) + 1).astype(np.int64)
+    total = np.zeros(len(grid))
+    for engine in engines:
+        first = engine.intervals[0]
+        times = [first.t_ns - first.duration_ns, *(i.t_ns for i in engine.intervals)]
+        running = np.cumsum([0, *(i.counters.get(counter, 0) for i in engine.intervals)])
+        # Offsets from the start: monotonic nanoseconds are too large for exact floats.
+        total += np.interp(grid - begin, np.array(times, dtype=np.int64) - begin, running)
+    return grid[1:], np.diff(total) * 1e9 / np.maximum(np.diff(grid), 1), most > MAX_POINTS
+
+
+def _trimmed(record: Record, origin_ns: int, end_ns: int) -> list[dict[str, Any]]:
+    if record.trim is None:
+        return []
+    kept = (record.trim.kept_from_ns - origin_ns, record.trim.kept_to_ns - origin_ns)
+    spans = [(0, kept[0]), (kept[1], end_ns - origin_ns)]
+    return [
+        {
+            "type": "rect", "xref": "x", "yref": "paper", "x0": low / 1e9, "x1": high / 1e9,
+            "y0": 0, "y1": 1, "fillcolor": "@muted", "opacity": 0.18, "line": {"width": 0},
+        }
+        for low, high in spans
+        if high > low
+    ]  # fmt: skip

@@ -1,0 +1,175 @@
+"""Static plots for papers and slides: the same figures as the report's, as SVG and PNG.
+
+Drawn with matplotlib from the summary rows; text stays text in the SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from switchmark.campaign.model import Dimension
+from switchmark.report.throughput import facets, x_field
+from switchmark.results import words
+from switchmark.results.summary import SummaryRow, summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
+_MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
+_BASELINE = "#8a929b"
+_FORMATS = ("svg", "png")
+
+
+def write_plots(run_directory: Path, folder: Path) -> list[Path]:
+    """Write throughput and latency plots of a run into a folder; returns the files."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams |= {
+        "svg.fonttype": "none", "svg.hashsalt": "switchmark", "font.size": 9,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+        "grid.color": "#d6d9de", "axes.axisbelow": True,
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = summary(run_directory)
+    style = _styles(rows)
+    written: list[Path] = []
+    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+    x = x_field(throughput)
+    for title, members in facets(throughput, x):
+        height = 3.2 if x else 1.2 + 0.34 * len(members)
+        name = _file_name("throughput", title)
+        written += _save(folder / name, height, title, members, x, style)
+    for title, members in facets(words.of_dimension(rows, Dimension.LATENCY), None):
+        height = 1.2 + 0.4 * len(members)
+        written += _save(folder / _file_name("latency", title), height, title, members, None, style)
+    return written
+
+
+def _save(
+    base: Path,
+    height_in: float,
+    title: str,
+    rows: Sequence[SummaryRow],
+    x: str | None,
+    style: dict[str, tuple[str, str]],
+) -> list[Path]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.2, height_in), layout="constrained")
+    axes: Axes = figure.subplots()
+    if rows[0].latency is not None:
+        _draw_latency(axes, rows, style)
+    elif x is None:
+        _draw_bars(axes, rows, style)
+    else:
+        _draw_lines(axes, rows, x, style)
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    paths = [base.with_name(f"{base.name}.{kind}") for kind in _FORMATS]
+    for path in paths:
+        date: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {}
+        figure.savefig(path, dpi=160, metadata=date)
+    return paths
+
+
+def _draw_bars(axes: Axes, rows: Sequence[SummaryRow], style: dict[str, tuple[str, str]]) -> None:
+    drawn = sorted(rows, key=lambda row: (not row.is_baseline, _forwarded(row)))
+    values = [_forwarded(row) for row in drawn]
+    bars = axes.barh(
+        [_label(row) for row in drawn],
+        values,
+        height=0.62,
+        xerr=[_half_interval(row) for row in drawn],
+        color=[style[row.contender][0] for row in drawn],
+        ecolor="#1c2128",
+        capsize=2.5,
+    )
+    axes.bar_label(bars, labels=[words.number(value) for value in values], padding=5)
+    axes.set_xlabel("forwarded load (Mpps); whiskers: 95 % confidence interval")
+    axes.grid(axis="y", visible=False)
+    axes.margins(x=0.14)
+
+
+def _draw_lines(
+    axes: Axes, rows: Sequence[SummaryRow], x: str, style: dict[str, tuple[str, str]]
+) -> None:
+    for name in sorted({row.contender for row in rows}):
+        members = [r for r in rows if r.contender == name and getattr(r.trial, x) is not None]
+        members.sort(key=lambda row: getattr(row.trial, x))
+        color, marker = style[name]
+        axes.errorbar(
+            [getattr(row.trial, x) for row in members],
+            [_forwarded(row) for row in members],
+            yerr=[_half_interval(row) for row in members],
+            label=name,
+            color=color,
+            marker=marker,
+            linestyle=":" if members and members[0].is_baseline else "-",
+            capsize=2.5,
+            markersize=5,
+        )
+    ticks = sorted({getattr(row.trial, x) for row in rows} - {None})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("frame size with FCS (bytes)" if x == "packet_size_bytes" else x)
+    axes.set_ylabel("forwarded load (Mpps)")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _draw_latency(
+    axes: Axes, rows: Sequence[SummaryRow], style: dict[str, tuple[str, str]]
+) -> None:
+    drawn = sorted(rows, key=lambda row: (not row.is_baseline, -_percentile(row, "50")))
+    for position, row in enumerate(drawn):
+        assert row.latency is not None
+        color = style[row.contender][0]
+        ends = (_percentile(row, "50"), row.latency.max_ns / 1e3)
+        axes.plot(ends, (position, position), color=color, linewidth=1.5)
+        for key, marker in (("50", "o"), ("90", "s"), ("99", "D"), ("99.9", "^")):
+            axes.plot(_percentile(row, key), position, marker, color=color, markersize=5)
+        axes.plot(ends[1], position, "x", color=color)
+    axes.set_yticks(range(len(drawn)), [_label(row) for row in drawn])
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("round trip (µs): median o, 90 % □, 99 % ◇, 99.9 % △, longest x")
+    axes.grid(axis="y", visible=False)
+    axes.margins(y=0.12)
+
+
+def _styles(rows: Sequence[SummaryRow]) -> dict[str, tuple[str, str]]:
+    names = sorted({row.contender for row in rows if not row.is_baseline})
+    found = {
+        name: (_COLORS[i % len(_COLORS)], _MARKERS[i % len(_MARKERS)])
+        for i, name in enumerate(names)
+    }
+    found |= {row.contender: (_BASELINE, "|") for row in rows if row.is_baseline}
+    return found
+
+
+def _forwarded(row: SummaryRow) -> float:
+    return row.throughput.forwarded_pps.mean / 1e6 if row.throughput else 0.0
+
+
+def _half_interval(row: SummaryRow) -> float:
+    if row.throughput is None or row.throughput.forwarded_pps.low is None:
+        return 0.0
+    return _forwarded(row) - row.throughput.forwarded_pps.low / 1e6
+
+
+def _percentile(row: SummaryRow, key: str) -> float:
+    assert row.latency is not None
+    return row.latency.percentiles_ns[key] / 1e3
+
+
+def _label(row: SummaryRow) -> str:
+    return row.contender if row.valid else f"{row.contender} (not valid)"
+
+
+def _file_name(kind: str, title: str) -> str:
+    words_ = "".join(letter if letter.isalnum() else "-" for letter in title.lower())
+    return "-".join(part for part in (kind, *words_.split("-")) if part)

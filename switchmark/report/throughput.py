@@ -1,0 +1,289 @@
+"""Throughput in pictures: forwarded load by frame size, the three loads, CPU cost.
+
+With one or two frame sizes a bar for each contender says it best; from three on a line over
+the size. A parameter other than the size that varies makes figures of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
+from switchmark.results import words
+from switchmark.results.statistics import Estimate
+from switchmark.results.summary import SummaryRow
+
+_LINE_FROM = 3  # values on the x axis from which a line is drawn
+_X_FIELDS = {
+    "packet_size_bytes": "frame size with FCS (bytes)",
+    "rate_pps": "intended load of a pair (frames/s)",
+    "pairs": "pairs",
+    "burst": "burst (frames)",
+}
+_LOADS = (("offered", "circle-open"), ("forwarded", "circle"))
+
+
+def x_field(rows: Sequence[SummaryRow]) -> str | None:
+    """The parameter to draw lines over: the first that takes enough values; None for bars."""
+    for name in _X_FIELDS:
+        values = {getattr(row.trial, name) for row in rows} - {None}
+        if len(values) >= _LINE_FROM:
+            return name
+    return None
+
+
+def facets(rows: Sequence[SummaryRow], x: str | None) -> list[tuple[str, list[SummaryRow]]]:
+    """Rows that differ in nothing but the contender (and x), with what tells them apart."""
+    groups: dict[Any, list[SummaryRow]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(item for item in row.point if item[0] != x)].append(row)
+    if not groups:
+        return []
+    varying = [n for n, _ in rows[0].point if n != x and len({dict(r.point)[n] for r in rows}) > 1]
+    titled = []
+    for point, members in groups.items():
+        parts = [words.field(name, dict(point)[name]) for name in varying if name in dict(point)]
+        only = "" if x == "packet_size_bytes" else words.field(*_size(members[0]))
+        titled.append((", ".join(parts) or only, members))
+    return titled
+
+
+def _size(row: SummaryRow) -> tuple[str, Any]:
+    return "packet_size_bytes", row.trial.packet_size_bytes
+
+
+def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
+    """Forwarded load, with confidence intervals and the bare wire beside it."""
+    x = x_field(rows)
+    figures: list[Figure] = []
+    for title, members in facets(rows, x):
+        if x is None:
+            figures.append(_bars(title, members, look))
+        else:
+            figures += [_lines(title, members, look, x, bits) for bits in (False, True)]
+    return Panels(
+        "Throughput",
+        "Forwarded load: frames that arrived at the receivers. Whiskers are the 95 % confidence "
+        "interval of the mean. Gbit/s count L2 frames with FCS. The bare wire (direct) is what "
+        "the traffic applications reach without any switch: their ceiling here.",
+        figures,
+    )
+
+
+def loads_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
+    """Intended, offered and forwarded load: three numbers, never one."""
+    return Panels(
+        "Three loads",
+        "Intended: what the schedule asked for (none when the sender was told to saturate). "
+        "Offered: what the port accepted. Forwarded: what arrived. The gap between offered and "
+        "forwarded is loss.",
+        [_loads(title, members, look) for title, members in facets(rows, None)],
+    )
+
+
+def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
+    """Who used how many cores."""
+    measured = [row for row in rows if row.cpu is not None]
+    return Panels(
+        "CPU cost",
+        "Cores used by the switch's own processes, by the traffic applications, and by the "
+        "kernel's soft interrupts (machine-wide). An in-kernel switch has no process of its own: "
+        "its work is inside the other two. A polling switch uses its whole core at any load.",
+        [_cpu(title, members) for title, members in facets(measured, None)],
+    )
+
+
+def _ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """As drawn from the bottom up: the bare wire, then the slowest, the best on top."""
+    return sorted(rows, key=lambda row: (not row.is_baseline, _mean(row)))
+
+
+def _mean(row: SummaryRow) -> float:
+    return row.throughput.forwarded_pps.mean if row.throughput else 0.0
+
+
+def _label(row: SummaryRow) -> str:
+    return row.contender if row.valid else f"{row.contender} (not valid)"
+
+
+def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
+    drawn = _ranked(rows)
+    forwarded = [row.throughput.forwarded_pps for row in drawn if row.throughput]
+    bits = [row.throughput.forwarded_l2_bps.mean for row in drawn if row.throughput]
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [_label(row) for row in drawn],
+        "x": [one.mean / 1e6 for one in forwarded],
+        "error_x": _whiskers(forwarded, 1e6),
+        "marker": {
+            "color": [look[row.contender].color for row in drawn],
+            "pattern": {"shape": ["" if row.valid else "/" for row in drawn]},
+            "opacity": [0.55 if row.is_baseline else 1 for row in drawn],
+        },
+        "width": 0.62,
+        "hovertemplate": "%{y}: %{x:.4g} Mpps<extra></extra>",
+    }
+    longest = max((one.high or one.mean for one in forwarded), default=1.0) / 1e6
+    notes = [
+        {
+            "x": max(one.mean, one.high or 0.0) / 1e6,
+            "y": _label(row),
+            "text": f"<b>{words.number(one.mean / 1e6)}</b> Mpps, {words.number(b / 1e9)} Gbit/s",
+            "xanchor": "left",
+            "xshift": 8,
+            "showarrow": False,
+        }
+        for row, one, b in zip(drawn, forwarded, bits, strict=True)
+    ]
+    layout = {
+        "xaxis": axis("Mpps", rangemode="tozero", range=[0, longest * 1.62 or 1]),
+        "yaxis": axis("", type="category"),
+        "annotations": notes,
+        "showlegend": False,
+        "meta": {"labelled": True},  # text beside the bars: needs more room on a narrow page
+    }
+    return Figure(title, [trace], layout, bar_height(len(drawn)))
+
+
+def _whiskers(values: Sequence[Estimate], scale: float) -> dict[str, Any]:
+    return {
+        "type": "data",
+        "symmetric": True,
+        "array": [0 if v.low is None else (v.mean - v.low) / scale for v in values],
+        "color": "@ink",
+        "thickness": 1.5,
+        "width": 5,
+    }
+
+
+def _lines(
+    title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: str, bits: bool
+) -> Figure:
+    series: dict[str, list[SummaryRow]] = defaultdict(list)
+    for row in rows:
+        if getattr(row.trial, x) is not None:
+            series[row.contender].append(row)
+    unit, scale = ("Gbit/s L2", 1e9) if bits else ("Mpps", 1e6)
+    traces = []
+    for name, members in sorted(series.items()):
+        members.sort(key=lambda row: getattr(row.trial, x))
+        loads = [row.throughput for row in members if row.throughput]
+        values = [one.forwarded_l2_bps if bits else one.forwarded_pps for one in loads]
+        shape = look[name]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": name,
+                "x": [getattr(row.trial, x) for row in members],
+                "y": [value.mean / scale for value in values],
+                "error_y": _whiskers(values, scale) | {"color": shape.color},
+                "line": {"color": shape.color, "dash": shape.dash, "width": 2},
+                "marker": {"color": shape.color, "symbol": _symbols(members, shape), "size": 9},
+                "hovertemplate": f"{name}, %{{x}}: %{{y:.4g}} {unit}<extra></extra>",
+            }
+        )
+    ticks = sorted({getattr(row.trial, x) for row in rows} - {None})
+    layout = {
+        "xaxis": axis(_X_FIELDS[x], type="log", tickvals=ticks, ticktext=[str(t) for t in ticks]),
+        "yaxis": axis(unit, rangemode="tozero"),
+        "legend": {"orientation": "h", "y": -0.28},
+    }
+    return Figure(", ".join(filter(None, (unit, title))), traces, layout, 380)
+
+
+def _symbols(rows: Sequence[SummaryRow], shape: Look) -> list[str]:
+    """Hollow where the number is not valid."""
+    hollow = f"{shape.marker.removesuffix('-open')}-open"
+    return [shape.marker if row.valid else hollow for row in rows]
+
+
+def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
+    drawn = _ranked(rows)
+    labels = [_label(row) for row in drawn]
+    values = {
+        "offered": [row.throughput.offered_pps.mean / 1e6 for row in drawn if row.throughput],
+        "forwarded": [_mean(row) / 1e6 for row in drawn],
+    }
+    gaps: dict[str, Any] = {
+        "type": "scatter", "mode": "lines", "hoverinfo": "skip", "showlegend": False,
+        "line": {"color": "@line", "width": 5}, "x": [], "y": [],
+    }  # fmt: skip
+    for label, low, high in zip(labels, values["forwarded"], values["offered"], strict=True):
+        gaps["x"] += [low, high, None]
+        gaps["y"] += [label, label, None]
+    traces = [gaps]
+    intended = [row.throughput.intended_pps if row.throughput else None for row in drawn]
+    if any(intended):
+        traces.append(
+            _load_marks("intended", "line-ns", [p and p / 1e6 for p in intended], labels, ["@ink"])
+        )
+    colors = [look[row.contender].color for row in drawn]
+    for name, symbol in _LOADS:
+        traces.append(_load_marks(name, symbol, values[name], labels, colors))
+    layout = {
+        "xaxis": axis("Mpps", rangemode="tozero"),
+        "yaxis": axis("", type="category"),
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+    }
+    return Figure(title, traces, layout, bar_height(len(drawn)) + 40)
+
+
+def _load_marks(
+    name: str, symbol: str, x: Sequence[float | None], y: list[str], colors: list[str]
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "marker": {
+            "symbol": symbol,
+            "size": 16 if symbol == "line-ns" else 12,
+            "color": colors if len(colors) > 1 else colors[0],
+            "line": {"width": 2, "color": colors if len(colors) > 1 else colors[0]},
+        },
+        "hovertemplate": f"%{{y}}: {name} %{{x:.4g}} Mpps<extra></extra>",
+    }
+
+
+def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
+    drawn = _ranked(rows)
+    labels = [_label(row) for row in drawn]
+    parts = (
+        ("switch", "@series0", "", [row.cpu.switch_cores or 0 for row in drawn if row.cpu]),
+        ("applications", "@series1", "/",
+         [row.cpu.applications_cores for row in drawn if row.cpu]),
+        ("soft interrupts", "@series2", ".",
+         [row.cpu.softirq_cores or 0 for row in drawn if row.cpu]),
+    )  # fmt: skip
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "x": values,
+            "y": labels,
+            "width": 0.62,
+            "marker": {"color": color, "pattern": {"shape": pattern, "size": 6}},
+            "hovertemplate": f"%{{y}}: {name} %{{x:.2f}} cores<extra></extra>",
+        }
+        for name, color, pattern, values in parts
+    ]
+    layout = {
+        "barmode": "stack",
+        "xaxis": axis("cores used", rangemode="tozero"),
+        "yaxis": axis("", type="category"),
+        "legend": {
+            "orientation": "h",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "x": 0,
+            "traceorder": "normal",
+        },
+    }
+    return Figure(title, traces, layout, bar_height(len(drawn)) + 40)

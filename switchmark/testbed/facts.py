@@ -1,0 +1,271 @@
+"""What this machine is: everything that a figure may depend on, read and never guessed.
+
+A fact that the machine does not tell is None. Reading takes some milliseconds and starts
+no process, except `tool_versions`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from switchmark.testbed.hugepages import HugepagePool, pools
+
+CPU_DIR = Path("/sys/devices/system/cpu")
+NODE_DIR = Path("/sys/devices/system/node")
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """One logical CPU and where it lies."""
+
+    id: int
+    core: tuple[int, int]  # (package, core): equal for SMT siblings
+    node: int  # NUMA node
+    isolated: bool = False  # the scheduler puts nothing here by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One kind of cache of the first CPU."""
+
+    level: int
+    type: str  # Data, Instruction, Unified
+    size: str  # as the kernel writes it, e.g. 2048K
+    shared_cpus: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A machine at one moment."""
+
+    hostname: str
+    kernel: str
+    kernel_build: str
+    distribution: str | None
+    architecture: str
+    virtualised: str | None  # by which hypervisor; None when on bare metal, as far as told
+    cpu_model: str | None
+    cpus: tuple[Cpu, ...]
+    usable_cpus: tuple[int, ...]  # the affinity of this process
+    smt_active: bool | None
+    caches: tuple[Cache, ...]
+    governor: str | None
+    turbo: bool | None
+    frequency_mhz: float | None  # this moment, of the first CPU
+    idle_driver: str | None
+    mitigations: dict[str, str]
+    isolated_cpus: str | None
+    nohz_full: str | None
+    kernel_command_line: str | None
+    tsc_flags: tuple[str, ...]
+    clock_source: str | None
+    autogroup: bool | None  # scheduling groups per session
+    memory_total_mb: int | None
+    memory_free_mb: int | None
+    hugepages: tuple[HugepagePool, ...]
+    cgroup_version: str | None  # "1", "2" or "1+2"
+    load_average: tuple[float, float, float]
+    fingerprint: str  # of what does not change from run to run
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object, for a record's provenance."""
+        document: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return document
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """NUMA nodes with CPUs."""
+        return tuple(sorted({cpu.node for cpu in self.cpus}))
+
+    @property
+    def physical_cores(self) -> int:
+        """Cores, SMT siblings counted once."""
+        return len({cpu.core for cpu in self.cpus})
+
+
+def gather() -> Facts:
+    """Read the facts of this machine."""
+    uname = os.uname()
+    model, flags = _cpu_info()
+    cpus = read_cpus()
+    total_mb, free_mb = _memory()
+    lasting = [uname.machine, model, [asdict(cpu) for cpu in cpus], total_mb, uname.release]
+    return Facts(
+        hostname=uname.nodename,
+        kernel=uname.release,
+        kernel_build=uname.version,
+        distribution=_distribution(),
+        architecture=uname.machine,
+        virtualised=_hypervisor(flags),
+        cpu_model=model,
+        cpus=cpus,
+        usable_cpus=tuple(sorted(os.sched_getaffinity(0))),
+        smt_active=_flag(CPU_DIR / "smt/active"),
+        caches=_caches(),
+        governor=read(CPU_DIR / "cpu0/cpufreq/scaling_governor"),
+        turbo=_turbo(),
+        frequency_mhz=_frequency_mhz(),
+        idle_driver=read(CPU_DIR / "cpuidle/current_driver"),
+        mitigations=_mitigations(),
+        isolated_cpus=read(CPU_DIR / "isolated"),
+        nohz_full=read(CPU_DIR / "nohz_full"),
+        kernel_command_line=read("/proc/cmdline"),
+        tsc_flags=tuple(flag for flag in TSC_FLAGS if flag in flags),
+        clock_source=read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        autogroup=_flag("/proc/sys/kernel/sched_autogroup_enabled"),
+        memory_total_mb=total_mb,
+        memory_free_mb=free_mb,
+        hugepages=pools(),
+        cgroup_version=_cgroup_version(),
+        load_average=os.getloadavg(),
+        fingerprint=hashlib.sha256(json.dumps(lasting).encode()).hexdigest()[:12],
+    )
+
+
+TSC_FLAGS = ("tsc", "constant_tsc", "nonstop_tsc", "rdtscp", "tsc_known_freq")
+
+TOOLS: dict[str, Sequence[str]] = {
+    "ip": ("ip", "-V"),
+    "lxc": ("lxc-execute", "--version"),
+    "ovs-vswitchd": ("ovs-vswitchd", "--version"),
+    "dpdk": ("pkg-config", "--modversion", "libdpdk"),
+    "qemu": ("qemu-system-x86_64", "--version"),
+}
+
+
+def tool_versions() -> dict[str, str]:
+    """First lines of `--version` of the tools that are here."""
+    versions = {"python": platform.python_version()}
+    for name, command in TOOLS.items():
+        if shutil.which(command[0]) is None:
+            continue
+        try:
+            done = subprocess.run(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=5,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0 and done.stdout.strip():
+            versions[name] = done.stdout.strip().splitlines()[0]
+    return versions
+
+
+def read_cpus() -> tuple[Cpu, ...]:
+    """The CPUs that are online, with their cores and NUMA nodes."""
+    online = parse_cpu_list(read(CPU_DIR / "online")) or sorted(os.sched_getaffinity(0))
+    isolated = set(parse_cpu_list(read(CPU_DIR / "isolated")))
+    node_of = {
+        cpu: int(path.name.removeprefix("node"))
+        for path in NODE_DIR.glob("node[0-9]*")
+        for cpu in parse_cpu_list(read(path / "cpulist"))
+    }
+    cpus = []
+    for cpu in online:
+        topology = CPU_DIR / f"cpu{cpu}/topology"
+        package = int(read(topology / "physical_package_id") or 0)
+        core = int(read(topology / "core_id") or cpu)
+        cpus.append(Cpu(cpu, (package, core), node_of.get(cpu, 0), cpu in isolated))
+    return tuple(cpus)
+
+
+def parse_cpu_list(text: str | None) -> list[int]:
+    """`0-3,8,10-11` as numbers, both ends of a range included; None and "" are empty."""
+    numbers: list[int] = []
+    for part in filter(None, (text or "").strip().split(",")):
+        first, _, last = part.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def read(path: str | Path) -> str | None:
+    """A small file's text; None when it is missing, unreadable or empty."""
+    try:
+        text = Path(path).read_text(errors="replace").strip()
+    except OSError:
+        return None
+    return text if text and text != "(null)" else None
+
+
+def _flag(path: str | Path) -> bool | None:
+    text = read(path)
+    return None if text is None else text == "1"
+
+
+def _distribution() -> str | None:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        return None
+
+
+def _cpu_info() -> tuple[str | None, frozenset[str]]:
+    text = read("/proc/cpuinfo") or ""
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    flags = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
+    return (
+        model.group(1).strip() if model else None,
+        frozenset(flags.group(1).split()) if flags else frozenset(),
+    )
+
+
+def _hypervisor(flags: frozenset[str]) -> str | None:
+    if "hypervisor" not in flags:
+        return None
+    vendor = read("/sys/class/dmi/id/sys_vendor") or read("/sys/hypervisor/type")
+    return vendor or "a hypervisor that does not say its name"
+
+
+def _caches() -> tuple[Cache, ...]:
+    caches = []
+    for path in sorted(CPU_DIR.glob("cpu0/cache/index*")):
+        level, kind, size = read(path / "level"), read(path / "type"), read(path / "size")
+        if level and kind and size:
+            shared = read(path / "shared_cpu_list") or ""
+            caches.append(Cache(int(level), kind, size, shared))
+    return tuple(caches)
+
+
+def _turbo() -> bool | None:
+    no_turbo = _flag(CPU_DIR / "intel_pstate/no_turbo")
+    return _flag(CPU_DIR / "cpufreq/boost") if no_turbo is None else not no_turbo
+
+
+def _frequency_mhz() -> float | None:
+    if text := read(CPU_DIR / "cpu0/cpufreq/scaling_cur_freq"):
+        return int(text) / 1000
+    match = re.search(r"^cpu MHz\s*:\s*([\d.]+)", read("/proc/cpuinfo") or "", re.MULTILINE)
+    return float(match.group(1)) if match else None
+
+
+def _mitigations() -> dict[str, str]:
+    paths = sorted((CPU_DIR / "vulnerabilities").glob("*"))
+    found = {path.name: text for path in paths if (text := read(path))}
+    return {name: text for name, text in found.items() if text != "Not affected"}
+
+
+def _memory() -> tuple[int | None, int | None]:
+    text = read("/proc/meminfo") or ""
+    found = dict(re.findall(r"^(MemTotal|MemAvailable):\s*(\d+) kB", text, re.MULTILINE))
+    total, free = found.get("MemTotal"), found.get("MemAvailable")
+    return (int(total) // 1024 if total else None, int(free) // 1024 if free else None)
+
+
+def _cgroup_version() -> str | None:
+    mounts = read("/proc/self/mountinfo") or ""
+    one, two = " - cgroup " in mounts, " - cgroup2 " in mounts
+    return {(True, True): "1+2", (True, False): "1", (False, True): "2"}.get((one, two))

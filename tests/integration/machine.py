@@ -1,0 +1,68 @@
+"""What the integration tests of the testbed share: a state directory of their own, a stand-in
+for the engine, and a search for anything that a session has left on the machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.switch.base import PortKind
+from switchmark.testbed import procfs
+from switchmark.testbed.lxc_remains import LXC_LOCK_DIR
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
+
+# Runs its arguments: any BusyBox command can play the engine, on the host and in a container.
+STAND_IN = '#!/bin/busybox sh\nexec "$@"\n'
+
+
+def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A state directory with a short path, a cache, and a stand-in for the engine."""
+    state = Path(f"/tmp/smti{os.getpid()}")
+    engine = tmp_path / "engine"
+    engine.write_text(STAND_IN)
+    engine.chmod(0o755)
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(state))
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(engine))
+    yield state
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def node_spec(
+    name: str, end: int, kind: PortKind = PortKind.VETH, mtu_bytes: int = 1500
+) -> NodeSpec:
+    """One end of a pair, 0 or 1, on the last core."""
+    macs = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
+    ips = ("10.64.0.1/24", "10.64.0.2/24")
+    cores = (max(os.sched_getaffinity(0)),)
+    port = NodePort(kind, macs[end], ips[end], mtu_bytes)
+    return NodeSpec(name, port, cores, macs[1 - end], ips[1 - end])
+
+
+def remains(state: Path, session_id: str) -> list[str]:
+    """Everything on the machine that bears the session's name."""
+    found = [str(path) for path in state.glob(f"*{session_id}*")]
+    for folder in (Path("/run/netns"), Path("/sys/class/net"), Path("/dev/shm")):
+        if folder.is_dir():
+            found += [str(path) for path in folder.iterdir() if session_id in path.name]
+    found += [str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{session_id}*")]
+    found += [str(path) for path in LXC_LOCK_DIR.rglob(f"*{session_id}*")]
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    found += [line for line in mounts if session_id in line]
+    found += [f"process {one.pid}" for one in procfs.marked(session_id)]
+    for pid in procfs.pids():
+        if procfs.ProcessIdentity.of(pid) is None:
+            continue
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+        except OSError:
+            continue
+        if f"sm{session_id}" in command:
+            found.append(f"process {pid}: {command}")
+    return found

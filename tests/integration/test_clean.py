@@ -1,0 +1,253 @@
+"""Killed at any moment, the bench leaves nothing after `clean`; and what is a user's stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.testbed.clean import clean_stale
+from tests.integration.machine import needs_root, own_state, remains
+
+pytestmark = [pytest.mark.integration, needs_root]
+ROOT = Path(__file__).parents[2]
+DECOY = f"smdecoy{os.getpid() % 1000}"  # begins as our names do, and is a user's all the same
+
+# Deploys two nodes and a bridge, talks to both engines, takes all down; and kills itself right
+# after the ledger's line number ARGV[2] (0: never). The first line it prints is its session.
+DEPLOY = """
+import os, signal, sys
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.session import open_session
+from switchmark.testbed.things import Link
+from tests.integration.machine import node_spec
+
+environment, last = ENVIRONMENTS[sys.argv[1]](), int(sys.argv[2])
+append, lines = Ledger._append, 0
+
+def append_and_die(ledger, line):
+    global lines
+    append(ledger, line)
+    lines += 1
+    if lines == 1:
+        print(ledger.session, flush=True)
+    if lines == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Ledger._append = append_and_die
+with open_session() as session:
+    bridge = f"sm{session.id}br"
+    entry = session.ledger.record(Link(bridge))
+    session.host.run(["ip", "link", "add", bridge, "type", "bridge"])
+    session.host.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"])
+    nodes = [environment.create(session, node_spec(n, e)) for e, n in enumerate(("tx0", "rx0"))]
+    engines = [node.spawn_engine(["/bin/busybox", "cat"]) for node in nodes]
+    for engine in engines:
+        engine.write_line("x")
+        assert engine.read_line(5) == "x"
+    print("deployed", flush=True)
+    if "--wait" in sys.argv:
+        sys.stdin.read()
+    for node in nodes:
+        node.close()
+    session.ledger.undo(entry)
+print(lines, flush=True)
+"""
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    yield from own_state(monkeypatch, tmp_path)
+
+
+@pytest.fixture(params=list(ENVIRONMENTS))
+def environment(request: pytest.FixtureRequest) -> str:
+    if not (probe := ENVIRONMENTS[request.param]().probe()).available:
+        pytest.skip(f"{request.param}: {probe.reason}; {probe.remedy}")
+    return str(request.param)
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A user's namespace, bridge, veth, process and container; returns how they look."""
+    with ExitStack() as undo:
+        run("ip", "netns", "add", DECOY)
+        undo.callback(run, "ip", "netns", "del", DECOY)
+        run("ip", "link", "add", DECOY, "type", "bridge")
+        undo.callback(run, "ip", "link", "del", DECOY)
+        run("ip", "link", "add", f"{DECOY}v", "type", "veth", "peer", "name", f"{DECOY}w")
+        undo.callback(run, "ip", "link", "del", f"{DECOY}v")
+        run("ip", "link", "set", f"{DECOY}v", "master", DECOY)
+        process = subprocess.Popen(["sleep", "1000"], env={"SWITCHMARK_SESSION": "decoy0"})
+        undo.callback(process.wait)
+        undo.callback(process.kill)
+        lxcpath = tmp_path / "lxc-of-a-user"
+        root = lxcpath / DECOY / "rootfs"
+        root.mkdir(parents=True)
+        (lxcpath / DECOY / "config").write_text(
+            f"lxc.uts.name = {DECOY}\nlxc.rootfs.path = dir:/\nlxc.net.0.type = empty\n"
+            "lxc.console.path = none\nlxc.apparmor.profile = unconfined\nlxc.autodev = 0\n"
+        )
+        undo.enter_context(container(lxcpath))
+        before = look(process.pid, lxcpath)
+        yield before
+        assert look(process.pid, lxcpath) == before, "what is a user's has been changed"
+
+
+class container:  # noqa: N801
+    """A user's running container."""
+
+    def __init__(self, lxcpath: Path) -> None:
+        self.where = ("-P", str(lxcpath), "-n", DECOY)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> None:
+        if not ENVIRONMENTS["lxc"]().probe().available:
+            return
+        command = ["lxc-execute", *self.where, "--", "/bin/sleep", "1000"]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        run("lxc-wait", *self.where, "-s", "RUNNING", "-t", "10")
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            subprocess.run(["lxc-stop", *self.where, "-k"], check=False)
+            self.process.wait()
+            lock = Path("/run/lxc/lock", *Path(self.where[1]).parts[1:])
+            subprocess.run(["rm", "-rf", str(lock)], check=False)
+
+
+def look(pid: int, lxcpath: Path) -> dict[str, str]:
+    links = [one for one in json.loads(run("ip", "-j", "link")) if DECOY in one["ifname"]]
+    groups = sorted(str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{DECOY}*"))
+    container = run("lxc-ls", "-P", str(lxcpath), "-f", "-F", "NAME,STATE,PID")
+    files = sorted((str(path), path.lstat().st_mtime_ns) for path in lxcpath.rglob("*"))
+    return {
+        "netns": str([name for name in run("ip", "netns").split() if DECOY in name]),
+        "links": json.dumps(links, sort_keys=True),
+        "process": Path(f"/proc/{pid}/stat").read_text().split()[21],
+        "cgroups": str(groups),
+        "container": container,
+        "files": str(files),
+    }
+
+
+def deploy(environment: str, last: int, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", DEPLOY, environment, str(last), *more],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def remains_soon(state: Path, session_id: str) -> list[str]:
+    """What remains once the kernel has finished its part (namespaces go in the background)."""
+    deadline = time.monotonic() + 3
+    while (left := remains(state, session_id)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
+
+
+def test_undisturbed_run_leaves_nothing(
+    state: Path, environment: str, decoys: dict[str, str]
+) -> None:
+    child = deploy(environment, 0)
+    out, _ = child.communicate(timeout=30)
+    session_id, deployed, lines = out.split()
+    assert child.returncode == 0 and deployed == "deployed" and int(lines) > 15
+    assert remains_soon(state, session_id) == []
+    assert clean_stale() == []
+
+
+def test_killed_after_any_line_of_the_ledger(
+    state: Path, environment: str, decoys: dict[str, str]
+) -> None:
+    last, most = 1, 60
+    for last in range(1, most):
+        child = deploy(environment, last)
+        out, _ = child.communicate(timeout=30)
+        session_id = out.split()[0]
+        if child.returncode == 0:
+            break
+        assert child.returncode == -signal.SIGKILL, out
+        done = clean_stale()
+        assert [one.session for one in done] == [session_id]
+        assert done[0].problems == [], f"killed after line {last}"
+        assert remains_soon(state, session_id) == [], f"killed after line {last}"
+    assert 15 < last < most - 1, "each line was tried, deployment and teardown"
+
+
+@pytest.mark.parametrize("delay_s", [0.01, 0.05, 0.2])
+def test_killed_while_it_runs(
+    state: Path, environment: str, decoys: dict[str, str], delay_s: float
+) -> None:
+    child = deploy(environment, 0, "--wait")
+    assert child.stdout is not None and child.stdin is not None
+    session_id = child.stdout.readline().strip()
+    assert child.stdout.readline() == "deployed\n"
+    time.sleep(delay_s)
+    assert len(remains(state, session_id)) > 5, "there is something to clean"
+    assert clean_stale() == [], "not while it lives"
+    child.kill()
+    child.wait()
+    dry = clean_stale(dry_run=True)
+    assert len(dry) == 1 and any("netns" in text for text in dry[0].removed)
+    assert clean_stale()[0].problems == []
+    assert remains_soon(state, session_id) == []
+    child.stdin.close()
+    child.stdout.close()
+
+
+def test_next_session_starts_after_a_kill(state: Path, environment: str) -> None:
+    """The measuring lock goes with its holder, and nothing else stands in the way."""
+    first = deploy(environment, 0, "--wait")
+    assert first.stdout is not None
+    session_id = first.stdout.readline().strip()
+    assert first.stdout.readline() == "deployed\n"
+    first.kill()
+    first.communicate()
+    clean_stale()
+    second = deploy(environment, 0)
+    out, _ = second.communicate(timeout=30)
+    assert second.returncode == 0 and "deployed" in out
+    assert remains_soon(state, session_id) == []
+
+
+def test_command_tells_and_cleans(
+    state: Path, environment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    child = deploy(environment, 0, "--wait")
+    assert child.stdout is not None
+    session_id = child.stdout.readline().strip()
+    assert child.stdout.readline() == "deployed\n"
+    child.kill()
+    child.communicate()
+
+    def clean(*options: str) -> dict[str, object]:
+        call = f"command({', '.join(options)})"
+        code = f"from switchmark.cli.clean import command; raise SystemExit({call})"
+        return json.loads(run(sys.executable, "-c", code))
+
+    dry = clean("json=True", "dry_run=True", "cache=False")
+    assert dry["dry_run"] is True and dry["sessions"][0]["session"] == session_id  # type: ignore[index]
+    done = clean("json=True", "dry_run=False", "cache=False")
+    assert done["sessions"][0]["removed"] and not done["sessions"][0]["problems"]  # type: ignore[index]
+    assert clean("json=True", "dry_run=False", "cache=False")["sessions"] == []
+    assert remains_soon(state, session_id) == []

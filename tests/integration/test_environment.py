@@ -1,0 +1,338 @@
+"""Nodes in real namespaces and LXC containers: ports, streams, cores, and their end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.base import Environment
+from switchmark.environment.closing import close_nodes
+from switchmark.environment.plug import DEVICE_INSIDE
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.environment.rootfs import build_root, shared_libraries
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.switch.base import PortKind
+from switchmark.testbed import netlink
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.session import open_session
+from switchmark.testbed.things import Link
+from tests.integration.machine import needs_root, node_spec, own_state, remains
+
+pytestmark = [pytest.mark.integration, needs_root]
+BUSYBOX = "/bin/busybox"
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    yield from own_state(monkeypatch, tmp_path)
+
+
+@pytest.fixture(params=list(ENVIRONMENTS))
+def environment(request: pytest.FixtureRequest) -> Environment:
+    made = ENVIRONMENTS[request.param]()
+    probe = made.probe()
+    if not probe.available:
+        pytest.skip(f"{request.param}: {probe.reason}; {probe.remedy}")
+    assert probe.version
+    return made
+
+
+def output_of(process: Spawned) -> str:
+    """All that a process says, once it has ended well."""
+    lines = []
+    while (line := process.read_line(5)) is not None:
+        lines.append(line)
+    assert process.wait(5) == 0, process.stderr_tail()
+    return "\n".join(lines)
+
+
+def bridge(session: Session, *devices: str | None) -> None:
+    """Join devices in the root namespace, as a switch under test would."""
+    name = f"sm{session.id}br"
+    session.ledger.record(Link(name))
+    session.host.run(["ip", "link", "add", name, "type", "bridge", "mcast_snooping", "0"])
+    netlink.disable_ipv6(name)  # else it sends frames of its own
+    session.host.run(["ip", "link", "set", name, "up"])
+    for device in devices:
+        assert device is not None
+        session.host.run(["ip", "link", "set", device, "master", name])
+
+
+def test_veth_port_is_as_asked(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        node = environment.create(session, node_spec("tx0", 0, mtu_bytes=9000))
+        port = node.spec.port
+        assert (port.device_inside, port.device_switch_side) == ("eth0", f"sm{session.id}tx0")
+        inside = json.loads(
+            session.host.run(["ip", "-n", node.netns, "-j", "addr", "show", DEVICE_INSIDE]).stdout
+        )[0]
+        assert inside["address"] == port.mac and inside["mtu"] == 9000
+        assert "LOWER_UP" in inside["flags"] and inside["operstate"] == "UP"
+        addresses = [(one["family"], one["local"], one["prefixlen"]) for one in inside["addr_info"]]
+        assert addresses == [("inet", "10.64.0.1", 24)], "and no IPv6 address"
+        neighbours = session.host.run(["ip", "-n", node.netns, "neigh"]).stdout
+        assert "10.64.0.2 dev eth0 lladdr 02:53:4d:00:00:02 PERMANENT" in neighbours
+        outside = json.loads(
+            session.host.run(["ip", "-j", "addr", "show", str(port.device_switch_side)]).stdout
+        )[0]
+        assert outside["operstate"] == "UP" and outside["mtu"] == 9000
+        assert outside["addr_info"] == []
+        assert node.device_frames() == (0, 0), "no frame of the kernel's own"
+        node.close()
+        node.close()
+        assert [path for path in remains(state, session.id) if "netns" in path] == []
+
+
+def test_streams_exit_code_and_cores(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        node = environment.create(session, node_spec("tx0", 0))
+        core = node.spec.cores[0]
+        echo = node.spawn_engine([BUSYBOX, "cat"])
+        echo.write_line("hello")
+        assert echo.read_line(5) == "hello"
+        echo.close_input()
+        assert echo.read_line(5) is None, "the end of input reached the engine"
+        assert echo.wait(5) == 0
+        status = output_of(node.spawn_engine([BUSYBOX, "cat", "/proc/self/status"]))
+        assert f"Cpus_allowed_list:\t{core}\n" in status
+        failing = node.spawn_engine([BUSYBOX, "sh", "-c", "echo why >&2; exit 7"])
+        assert failing.wait(5) == 7 and "why" in failing.stderr_tail()
+
+
+def test_terminate_lets_the_engine_finish(state: Path, environment: Environment) -> None:
+    script = "trap 'echo result; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
+    with open_session() as session:
+        node = environment.create(session, node_spec("tx0", 0))
+        engine = node.spawn_engine([BUSYBOX, "sh", "-c", script])
+        assert engine.read_line(5) == "ready"
+        assert engine.terminate() == 0
+        assert engine.read_line(5) == "result", "the last words are not lost"
+
+
+def test_stubborn_engine_is_killed(state: Path, environment: Environment) -> None:
+    script = "trap '' TERM; echo ready; while :; do sleep 0.02; done"
+    with open_session() as session:
+        node = environment.create(session, node_spec("tx0", 0))
+        engine = node.spawn_engine([BUSYBOX, "sh", "-c", script])
+        assert engine.read_line(5) == "ready"
+        assert engine.terminate(grace_s=0.2) != 0
+        node.close()
+        time.sleep(0.1)
+        left = [text for text in remains(state, session.id) if "process" in text]
+        assert left == []
+
+
+def test_frames_pass_through_a_bridge(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        a = environment.create(session, node_spec("tx0", 0))
+        b = environment.create(session, node_spec("rx0", 1))
+        bridge(session, a.spec.port.device_switch_side, b.spec.port.device_switch_side)
+        assert datagram(a.netns, b.netns) == b"x" * 1000
+        assert a.device_frames() == (0, 1) and b.device_frames() == (1, 0)
+
+
+def test_wire_needs_no_switch(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        a, b = environment.create_wire(
+            session, node_spec("tx0", 0, mtu_bytes=9000), node_spec("rx0", 1)
+        )
+        assert a.spec.port.mtu_bytes == b.spec.port.mtu_bytes == 9000
+        assert a.spec.port.device_switch_side is None
+        assert datagram(a.netns, b.netns) == b"x" * 1000
+        assert a.device_frames() == (0, 1) and b.device_frames() == (1, 0)
+        for node in (a, b):
+            node.close()
+
+
+def datagram(source: str, target: str) -> bytes:
+    """Send one UDP datagram between namespaces, by the kernel's stack."""
+    receiver = netlink.inside(target, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    sender = netlink.inside(source, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    with receiver, sender:
+        receiver.bind(("10.64.0.2", 5000))
+        receiver.settimeout(3)
+        sender.sendto(b"x" * 1000, ("10.64.0.2", 5000))
+        return receiver.recv(2000)
+
+
+def test_checksums_are_on_the_wire(state: Path, environment: Environment) -> None:
+    """With transmit checksums offloaded a packet socket would see a partial one."""
+    with open_session() as session:
+        a, b = environment.create_wire(session, node_spec("tx0", 0), node_spec("rx0", 1))
+        packet = netlink.inside(
+            b.netns, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+        )
+        with packet:
+            packet.settimeout(3)
+            datagram(a.netns, b.netns)
+            frame = packet.recv(2000)
+    ip, udp = frame[14:34], frame[34:]
+    pseudo = ip[12:20] + bytes([0, 17]) + len(udp).to_bytes(2, "big")
+    data = pseudo + udp
+    total = sum(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    assert total == 0xFFFF, "the UDP checksum in the frame is right"
+
+
+def test_vhost_user_folder_is_seen_on_both_sides(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        node = environment.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
+        port = node.spec.port
+        assert port.socket_host is not None and port.socket_inside is not None
+        assert len(str(port.socket_host)) <= 107 and node.device_frames() is None
+        output_of(node.spawn_engine([BUSYBOX, "touch", port.socket_inside]))
+        assert port.socket_host.exists()
+        node.close()
+        assert not port.socket_host.parent.exists()
+
+
+def test_vhost_user_wire_shares_a_folder(state: Path, environment: Environment) -> None:
+    kind = PortKind.VHOST_USER
+    with open_session() as session:
+        a, b = environment.create_wire(
+            session, node_spec("tx0", 0, kind), node_spec("rx0", 1, kind)
+        )
+        assert a.spec.port.socket_host == b.spec.port.socket_host
+        assert not a.spec.port.vhost_back_end and b.spec.port.vhost_back_end
+        inside = str(a.spec.port.socket_inside)
+        output_of(a.spawn_engine([BUSYBOX, "touch", inside]))
+        output_of(b.spawn_engine([BUSYBOX, "ls", str(b.spec.port.socket_inside)]))
+
+
+def test_names_must_fit(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        with pytest.raises(UsageError, match="1 to 7 characters"):
+            environment.create(session, node_spec("sender00", 0))
+        with pytest.raises(UsageError, match="kind memif"):
+            environment.create(session, node_spec("tx0", 0, PortKind.MEMIF))
+        mixed = node_spec("rx0", 1, PortKind.VHOST_USER)
+        with pytest.raises(UsageError, match="its ends are"):
+            environment.create_wire(session, node_spec("tx1", 0), mixed)
+
+
+def test_deploys_fast(state: Path, environment: Environment) -> None:
+    """Median over some rounds, so that a busy machine does not fail it."""
+    times_s = []
+    with open_session() as session:
+        for _ in range(5):
+            begin = time.monotonic()
+            nodes = [
+                environment.create(session, node_spec(name, end))
+                for end, name in enumerate(("tx0", "rx0"))
+            ]
+            engines = [node.spawn_engine([BUSYBOX, "cat"]) for node in nodes]
+            for engine in engines:
+                engine.write_line("x")
+                assert engine.read_line(5) == "x"
+            times_s.append(time.monotonic() - begin)
+            for node in nodes:
+                node.close()
+    assert sorted(times_s)[2] < 0.3, f"two nodes took {times_s} s"
+
+
+def test_many_nodes_close_together(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        nodes = [environment.create(session, node_spec(f"tx{k}", k % 2)) for k in range(8)]
+        before = session.ledger.outstanding()
+        devices = [str(node.spec.port.device_switch_side) for node in nodes]
+        engine = nodes[0].spawn_engine([BUSYBOX, "cat"])
+        close_nodes(nodes)
+        assert engine.poll() is not None
+        assert not any(Path("/sys/class/net", device).exists() for device in devices)
+        assert len(before) - len(session.ledger.outstanding()) >= 16, "struck from the ledger"
+        close_nodes(nodes)
+
+
+def test_container_has_little_in_it(state: Path) -> None:
+    made = ENVIRONMENTS["lxc"]()
+    if not (probe := made.probe()).available:
+        pytest.skip(f"lxc: {probe.reason}")
+    with open_session() as session:
+        node = made.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
+
+        def run(*args: str) -> str:
+            return output_of(node.spawn_engine([BUSYBOX, *args]))
+
+        capabilities = int(run("grep", "CapBnd", "/proc/self/status").split()[1], 16)
+        assert capabilities == 1 << 13 | 1 << 14 | 1 << 23, "net_raw, ipc_lock, sys_nice"
+        root = run("sh", "-c", "touch /usr/new 2>&1 || echo refused")
+        assert "refused" in root and "Read-only" in root
+        assert run("hostname") == f"sm{session.id}-tx0"
+        assert "/home" not in run("ls", "-d", "/bin", "/run/vhost")
+        processes = run("ps").splitlines()
+        assert len(processes) <= 4, "header, init, the engine"
+        assert run("ls", "/sys/class/net") == "lo"
+        assert set(run("ls", "/run").split()) == {"vhost"}
+        busy = node.spawn_engine([BUSYBOX, "cat"])
+        with pytest.raises(UnavailableError, match="runs in it already"):
+            node.spawn_engine([BUSYBOX, "true"])
+        busy.terminate()
+
+
+def test_root_is_shared_and_built_anew_for_another_engine(state: Path, tmp_path: Path) -> None:
+    engine = Path(os.environ["SWITCHMARK_TRAFFIC"])
+    root = build_root(engine)
+    begin = time.monotonic()
+    assert build_root(engine) == root and time.monotonic() - begin < 0.5
+    os.utime(engine, (1, 1))
+    other = build_root(engine)
+    assert other != root and other.is_dir()
+    assert list(other.parent.glob(".building*")) == []
+
+
+def test_root_holds_the_libraries_of_a_dynamic_program(state: Path, tmp_path: Path) -> None:
+    program = shutil.which("ip")
+    assert program is not None
+    engine = tmp_path / "engine-ip"
+    shutil.copy2(program, engine)
+    libraries = shared_libraries(engine)
+    assert any(path.name.startswith("libc.so") for path in libraries)
+    root = build_root(engine)
+    done = subprocess.run(
+        ["chroot", str(root), "/usr/bin/switchmark-traffic", "-V"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "iproute2" in done.stdout, done.stderr
+
+
+def test_root_holds_the_drivers_of_a_dynamic_dpdk_program(state: Path) -> None:
+    """EAL takes every driver in its folder, and must find each once, with all it needs."""
+    program = shutil.which("dpdk-testpmd")
+    if program is None:
+        pytest.skip("no dpdk-testpmd on this machine: apt install dpdk")
+    root = build_root(Path(program).resolve())
+    drivers = [path for path in root.rglob("librte_net_*.so.*") if not path.is_symlink()]
+    assert len([path for path in drivers if "pmds" in str(path)]) >= 4
+    eal = ["--no-huge", "--no-shconf", "--no-telemetry", "--no-pci", "-m", "128"]
+    ports = ["--vdev", "net_null0", "--lcores", "0@0,1@0"]
+    script = (
+        f'mount -t proc proc {root}/proc && mount -t sysfs sysfs {root}/sys && exec chroot "$@"'
+    )
+    inside = [
+        str(root),
+        "/usr/bin/switchmark-traffic",
+        *eal,
+        *ports,
+        "--",
+        "--total-num-mbufs=2048",
+    ]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *inside],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0 and "Port 0" in done.stdout, done.stderr

@@ -1,0 +1,406 @@
+"""The contract that every registered switch keeps, tried on real ports with real frames.
+
+Each test runs for every switch (and connect mode) that this machine can run; the others
+are skipped by name with the probe's reason and remedy.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import TrialFailed, UnavailableError, UsageError
+from switchmark.switch.base import ConnectMode, PortCounters, PortKind, Switch, SwitchPort
+from switchmark.switch.registry import SWITCHES, make_switch
+from switchmark.testbed.clean import clean_stale
+from switchmark.testbed.host import Session
+from switchmark.testbed.session import open_session
+from tests.integration.switch_rig import (
+    BROADCAST,
+    VethEnd,
+    VhostEnd,
+    mac_of,
+    own_state_dir,
+    port_ends,
+    traces,
+    until,
+    veth_ends,
+    vhost_ends,
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+]
+
+SWITCH_CORE = 0
+FRAMES = 200
+GAP_S = 0.0002  # slow enough for AF_PACKET in Open vSwitch, whose socket buffer is small
+UNKNOWN_MAC = "02:53:4d:ff:ff:ff"
+
+REAL = [name for name in SWITCHES if name != "direct"]
+MODES = [
+    pytest.param(name, mode, id=f"{name}-{mode}")
+    for name in REAL
+    for mode in SWITCHES[name]().capabilities.connect_modes
+]
+MAC_MODES = [each for each in MODES if each.values[1] is not ConnectMode.CROSS_CONNECT]
+
+
+def takes(name: object, kind: PortKind) -> bool:
+    return SWITCHES[str(name)]().capabilities.port_kinds[0] is kind
+
+
+VETH_MAC_MODES = [each for each in MAC_MODES if takes(each.values[0], PortKind.VETH)]
+VHOST_MAC_MODES = [each for each in MAC_MODES if takes(each.values[0], PortKind.VHOST_USER)]
+VHOST_SWITCHES = [name for name in REAL if takes(name, PortKind.VHOST_USER)]
+VETH_CROSS_CONNECTS = [
+    each.values[0]
+    for each in MODES
+    if takes(each.values[0], PortKind.VETH) and each.values[1] is ConnectMode.CROSS_CONNECT
+]
+
+
+@pytest.fixture(autouse=True)
+def state_dir() -> Iterator[None]:
+    with own_state_dir():
+        yield
+
+
+@pytest.fixture
+def session(state_dir: None) -> Iterator[Session]:
+    with open_session(measuring=False) as opened:
+        yield opened
+
+
+def available(name: str) -> Switch:
+    switch = make_switch(name)
+    probe = switch.probe()
+    if not probe.available:
+        pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
+    return switch
+
+
+def natural_mode(switch: Switch) -> ConnectMode:
+    return switch.capabilities.connect_modes[0]
+
+
+def bring_up(
+    switch: Switch, session: Session, ends: list[VethEnd] | list[VhostEnd], mode: ConnectMode
+) -> None:
+    switch.start(session, [end.port for end in ends], mode, [SWITCH_CORE])
+    switch.wait_ports_up(10)
+    assert switch.alive() is None
+
+
+def teach(ends: list[VethEnd]) -> None:
+    for end in ends:
+        end.send(mac_of(end.port.index ^ 1), 1)
+    for end in ends:
+        end.received()
+
+
+def addressed(frames: list[bytes], source: int, to: str) -> int:
+    wanted = bytes.fromhex((to + mac_of(source)).replace(":", ""))
+    return sum(frame.startswith(wanted) for frame in frames)
+
+
+def moved(before: PortCounters, after: PortCounters) -> tuple[int, int]:
+    return after.rx_frames - before.rx_frames, after.tx_frames - before.tx_frames
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_probe_tells_version_or_reason(name: str) -> None:
+    probe = SWITCHES[name]().probe()
+    if probe.available:
+        assert probe.version and any(letter.isdigit() for letter in probe.version)
+    else:
+        assert probe.reason and probe.remedy
+
+
+@pytest.mark.parametrize(("name", "mode"), MODES)
+def test_two_pairs_forward_both_ways_and_counters_agree(
+    name: str, mode: ConnectMode, session: Session
+) -> None:
+    switch = available(name)
+    with port_ends(session, switch, 4) as ends:
+        try:
+            bring_up(switch, session, ends, mode)
+            if isinstance(ends[0], VethEnd):
+                veth_traffic(switch, [end for end in ends if isinstance(end, VethEnd)])
+            else:
+                vhost_traffic(switch, [end for end in ends if isinstance(end, VhostEnd)], mode)
+            details = switch.details()
+            assert details["version"]
+            assert details["connect_mode"] == mode.value
+        finally:
+            switch.stop()
+
+
+def veth_traffic(switch: Switch, ends: list[VethEnd]) -> None:
+    """FRAMES from every port to its peer, all at their peers and nowhere else."""
+    teach(ends)
+    switch.settle()
+    before = switch.counters().ports
+    for end in ends:
+        end.send(mac_of(end.port.index ^ 1), FRAMES, GAP_S)
+    for end in ends:
+        frames = end.received()
+        assert addressed(frames, end.port.index ^ 1, end.port.mac) == FRAMES
+        assert len(frames) == FRAMES, "a port got frames that were not its own"
+    after = switch.counters().ports
+    for index in range(4):
+        assert moved(before[index], after[index]) == (FRAMES, FRAMES)
+
+
+def vhost_traffic(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> None:
+    """Saturating bursts each way: the switch and the applications count the same frames.
+
+    How many get through says nothing here: four polling receivers share one core."""
+    for end in ends:
+        end.tell()  # its ports are up
+    for sender, receiver in ((0, 1), (1, 0), (2, 3), (3, 2)):
+        if mode is ConnectMode.LEARNING:
+            ends[receiver].send_for(0.05)
+            switch.settle()
+        for end in ends:
+            end.listen()  # what lies in the rings is taken out first
+        begun = [end.settled() for end in ends]
+        before = switch.counters().ports
+        ends[sender].send_for(0.1)
+        sent = ends[sender].settled()[1] - begun[sender][1]
+        assert sent > 100
+        until(partial(counted_all, switch, before, sender, sent), 2, f"all {sent} counted")
+        arrived = ends[receiver].settled()[0] - begun[receiver][0]
+        assert arrived > 100
+        assert moved_since(switch, before, receiver) == (0, arrived)
+        for other in {0, 1, 2, 3} - {sender, receiver}:
+            assert moved_since(switch, before, other) == (0, 0), "another pair's port moved"
+            assert ends[other].settled()[0] == begun[other][0]
+
+
+def counted_all(
+    switch: Switch, before: dict[int, PortCounters], index: int, rx_frames: int
+) -> bool:
+    return moved_since(switch, before, index)[0] == rx_frames
+
+
+def moved_since(switch: Switch, before: dict[int, PortCounters], index: int) -> tuple[int, int]:
+    return moved(before[index], switch.counters().ports[index])
+
+
+@pytest.mark.parametrize(("name", "mode"), VETH_MAC_MODES)
+def test_witness_sees_flooding_and_nothing_else(
+    name: str, mode: ConnectMode, session: Session
+) -> None:
+    switch = available(name)
+    with veth_ends(session, 4) as ends:
+        try:
+            bring_up(switch, session, ends, mode)
+            flood = 0 if mode is ConnectMode.STATIC_MAC else FRAMES
+            for to in (UNKNOWN_MAC, BROADCAST):
+                start = witness(switch)
+                ends[0].send(to, FRAMES, GAP_S)
+                assert [len(end.received()) for end in ends] == [0, flood, flood, flood]
+                assert witness(switch) - start == flood
+            teach(ends)
+            switch.settle()
+            start = witness(switch)
+            ends[0].send(mac_of(1), FRAMES, GAP_S)
+            assert [len(end.received()) for end in ends] == [0, FRAMES, 0, 0]
+            assert witness(switch) == start
+        finally:
+            switch.stop()
+
+
+@pytest.mark.parametrize(("name", "mode"), VHOST_MAC_MODES)
+def test_vhost_witness(name: str, mode: ConnectMode, session: Session) -> None:
+    switch = available(name)
+    with vhost_ends(session, 2) as ends:
+        try:
+            bring_up(switch, session, ends, mode)
+            ends[1].tell()
+            ends[0].send_for(0.02, to=UNKNOWN_MAC)
+            sent = ends[0].settled()[1]
+            flood = 0 if mode is ConnectMode.STATIC_MAC else sent
+            assert sent > 0
+            until(lambda: witness(switch) == flood, 5, f"witness counts {flood} flooded frames")
+            ends[1].send_for(0.02)
+            switch.settle()
+            taught = witness(switch)
+            ends[1].listen()
+            ends[0].send_for(0.1)
+            assert ends[1].settled()[0] > 100
+            assert witness(switch) == taught
+        finally:
+            switch.stop()
+
+
+def witness(switch: Switch) -> int:
+    seen = switch.counters().witness_rx_frames
+    assert seen is not None
+    return seen
+
+
+@pytest.mark.parametrize("name", VETH_CROSS_CONNECTS)
+def test_cross_connect_passes_every_address_to_the_peer_only(name: str, session: Session) -> None:
+    switch = available(name)
+    with veth_ends(session, 4) as ends:
+        try:
+            bring_up(switch, session, ends, ConnectMode.CROSS_CONNECT)
+            for to in (UNKNOWN_MAC, BROADCAST, mac_of(3)):
+                ends[0].send(to, FRAMES, GAP_S)
+                assert [len(end.received()) for end in ends] == [0, FRAMES, 0, 0]
+            assert switch.counters().witness_rx_frames is None
+        finally:
+            switch.stop()
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
+    switch = available(name)
+    wrong = set(ConnectMode) - set(switch.capabilities.connect_modes)
+    kind = switch.capabilities.port_kinds[0]
+    ports = [SwitchPort(k, kind, mac_of(k), device=f"x{k}", socket=f"/tmp/x{k}") for k in (0, 1)]
+    for mode in wrong:
+        with pytest.raises(UsageError, match=f"{name}: connect mode {mode}"):
+            switch.start(session, ports, mode, [SWITCH_CORE])
+    with pytest.raises(UsageError, match="in pairs"):
+        switch.start(session, ports[:1], natural_mode(switch), [SWITCH_CORE])
+    other = SwitchPort(1, PortKind.MEMIF, mac_of(1))
+    with pytest.raises(UsageError, match="port 1 is memif"):
+        switch.start(session, [ports[0], other], natural_mode(switch), [SWITCH_CORE])
+    assert switch.alive() is not None
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_stop_leaves_nothing_and_can_be_repeated(name: str, session: Session) -> None:
+    switch = available(name)
+    with port_ends(session, switch, 2) as ends:
+        if isinstance(ends[0], VhostEnd):
+            for end in ends:
+                until(Path(str(end.port.socket)).exists, 10, "testpmd's socket")
+        before, entries = traces(session.id), len(session.ledger.outstanding())
+        for _ in "ab":  # and can be started again on the same ports
+            bring_up(switch, session, ends, natural_mode(switch))
+            assert traces(session.id) != before
+            switch.stop()
+            switch.stop()
+            assert traces(session.id) == before
+            assert len(session.ledger.outstanding()) == entries
+            assert switch.alive() is not None
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_death_is_noticed_at_once(name: str, session: Session) -> None:
+    switch = available(name)
+    with port_ends(session, switch, 2) as ends:
+        try:
+            bring_up(switch, session, ends, natural_mode(switch))
+            if switch.process_ids():
+                os.kill(switch.process_ids()[0], signal.SIGKILL)
+            else:
+                namespace = f"sm{session.id}sw"
+                device = str(ends[0].port.device)
+                session.host.run(["ip", "-n", namespace, "link", "del", device])
+            until(lambda: switch.alive() is not None, 0.5, "the switch's death is noticed")
+            words = str(switch.alive())
+            assert "\n" not in words
+            assert ("SIGKILL" if switch.process_ids() else str(ends[0].port.device)) in words
+        finally:
+            switch.stop()
+        assert not any("sw" in trace for trace in traces(session.id) if "netns" in trace)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_killed_bench_is_cleaned_up(name: str) -> None:
+    available(name)
+    bench = subprocess.Popen(
+        [sys.executable, "-m", "tests.integration.switch_rig", name],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert bench.stdout is not None
+    session_id = bench.stdout.readline().strip()
+    assert session_id, "the bench did not start"
+    assert any(f"sm{session_id}" in trace for trace in traces(session_id))
+    bench.kill()
+    bench.wait()
+    bench.stdout.close()
+    cleaned = clean_stale()
+    assert [(each.session, each.problems) for each in cleaned] == [(session_id, [])]
+    until(lambda: not traces(session_id), 5, f"nothing of session {session_id} is left")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_two_instances_side_by_side(name: str, session: Session) -> None:
+    one, other = available(name), available(name)
+    with (
+        open_session(measuring=False) as second,
+        port_ends(session, one, 2) as ends,
+        port_ends(second, other, 2) as other_ends,
+    ):
+        try:
+            bring_up(one, session, ends, natural_mode(one))
+            bring_up(other, second, other_ends, natural_mode(other))
+            assert not set(one.process_ids()) & set(other.process_ids())
+            one.stop()
+            assert other.alive() is None
+            if isinstance(other_ends[0], VethEnd):
+                other_ends[0].send(mac_of(1), FRAMES, GAP_S)
+                assert len(other_ends[1].received()) == FRAMES  # type: ignore[union-attr]
+                assert other.counters().ports[1].tx_frames == FRAMES
+        finally:
+            one.stop()
+            other.stop()
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_missing_port_is_one_clear_line(name: str, session: Session) -> None:
+    switch = available(name)
+    kind = switch.capabilities.port_kinds[0]
+    before = traces(session.id)
+    nowhere = str(session.run_dir / "nobody.sock")
+    ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}", socket=nowhere) for k in (0, 1)]
+    try:
+        if kind is PortKind.VETH:
+            with pytest.raises(UnavailableError, match="smnone0"):
+                switch.start(session, ports, natural_mode(switch), [SWITCH_CORE])
+        else:
+            switch.start(session, ports, natural_mode(switch), [SWITCH_CORE])
+            with pytest.raises(TrialFailed, match=r"no peer on .* after 0\.3 s"):
+                switch.wait_ports_up(0.3)
+    finally:
+        switch.stop()
+    assert traces(session.id) == before
+
+
+@pytest.mark.parametrize("name", VHOST_SWITCHES)
+def test_vhost_socket_may_appear_later_and_its_path_must_fit(name: str, session: Session) -> None:
+    switch = available(name)
+    long = "/tmp/" + "x" * 110
+    ports = [SwitchPort(k, PortKind.VHOST_USER, mac_of(k), socket=long) for k in (0, 1)]
+    with pytest.raises(UnavailableError, match="115 bytes"):
+        switch.start(session, ports, natural_mode(switch), [SWITCH_CORE])
+    ports = [
+        SwitchPort(k, PortKind.VHOST_USER, mac_of(k), socket=f"{session.run_dir}/rig/p{k}.sock")
+        for k in (0, 1)
+    ]
+    try:
+        switch.start(session, ports, natural_mode(switch), [SWITCH_CORE])
+        time.sleep(0.2)
+        with vhost_ends(session, 2) as ends:
+            switch.wait_ports_up(10)
+            ends[1].listen()
+            ends[0].send_for(0.05)
+            until(lambda: switch.counters().ports[1].tx_frames > 0, 2, "frames come through")
+    finally:
+        switch.stop()

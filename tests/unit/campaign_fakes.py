@@ -1,0 +1,21 @@
+"""Switches and environments that exist on paper only, for tests of planning."""
+
+from __future__ import annotations
+
+from switchmark.campaign.installed import Installed
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+
+CROSS, LEARN, STATIC = ConnectMode.CROSS_CONNECT, ConnectMode.LEARNING, ConnectMode.STATIC_MAC
+VETH, VHOST = PortKind.VETH, PortKind.VHOST_USER
+
+SWITCHES = {
+    "direct": Capabilities((VHOST, VETH), (CROSS,), polling=False, description="the wire"),
+    "linux-bridge": Capabilities((VETH,), (LEARN, STATIC), polling=False, description="kernel"),
+    "ovs-netdev": Capabilities((VETH,), (LEARN, CROSS, STATIC), polling=False),
+    "ovs-dpdk": Capabilities((VHOST, VETH), (LEARN, CROSS, STATIC), polling=True, multi_core=True),
+    "basicfwd": Capabilities((VHOST,), (CROSS,), polling=True, multi_core=True),
+    "two-port": Capabilities((VETH,), (CROSS,), polling=False, max_ports=2),
+}
+ENVIRONMENTS = {"netns": (VETH, VHOST), "lxc": (VETH, VHOST), "veth-only": (VETH,)}
+INSTALLED = Installed(SWITCHES, ENVIRONMENTS, {"pairs": "N pairs"})
+KNOWN = INSTALLED.known

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from switchmark.campaign import keys, reference, settings
+from switchmark.campaign.expand import estimate, expand
+from switchmark.campaign.find import builtin_names, builtin_text, find_campaign
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.campaign.model import Dimension, Io
+from switchmark.campaign.source import CampaignError
+from switchmark.errors import UsageError
+from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, INSTALLED, KNOWN, LEARN, SWITCHES
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "docs" / "campaigns.md"
+
+
+def blocks(language: str) -> list[str]:
+    found = PAGE.read_text().split(f"```{language}\n")[1:]
+    return [text.split("```")[0] for text in found]
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_built_in_campaign_plans_with_what_is_installed(name: str) -> None:
+    there = installed()
+    campaign = find_campaign(name, there.known)
+    trials = expand(campaign, there.switches, there.environments)
+    assert len(trials) == campaign.count
+
+
+def test_what_is_installed_has_names_and_descriptions() -> None:
+    there = installed()
+    assert {"direct", "linux-bridge", "ovs-dpdk", "basicfwd"} <= set(there.switches)
+    assert {"netns", "lxc"} <= set(there.environments)
+    assert there.scenarios["pairs"].startswith("N sender/receiver")
+    assert there.known.scenarios == tuple(there.scenarios)
+    assert all(can.port_kinds and can.connect_modes for can in there.switches.values())
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_built_in_campaign_plans(name: str) -> None:
+    campaign = find_campaign(name, KNOWN)
+    assert campaign.name == name
+    assert campaign.description
+    assert expand(campaign, SWITCHES, ENVIRONMENTS)
+    assert builtin_text(name).startswith("# ")  # says what it is for
+
+
+def test_quick_is_what_the_first_look_needs() -> None:
+    campaign = find_campaign("quick", KNOWN)
+    trials = expand(campaign, SWITCHES, ENVIRONMENTS)
+    assert Counter((t.switch, t.packet_size_bytes, t.dimension) for t in trials) == Counter(
+        {
+            (switch, size, dimension): campaign.repetitions
+            for switch in ("linux-bridge", "basicfwd", "ovs-dpdk")
+            for size in (64, 1500)
+            for dimension in Dimension
+        }
+    )
+    assert campaign.repetitions == 2
+    assert {t.environment for t in trials} == {"lxc"}
+    assert {t.switch: t.connect_mode for t in trials} == {
+        "linux-bridge": LEARN, "basicfwd": CROSS, "ovs-dpdk": LEARN,
+    }  # fmt: skip
+    baselines_s = 8 * 5.0  # the bare wire: two kinds, two sizes, two dimensions, once
+    assert estimate(campaign, trials, SWITCHES).measuring_s + baselines_s <= 170.0
+
+
+def test_ara2021_table_2_carries_the_published_figures() -> None:
+    campaign = find_campaign("ara2021-table2", KNOWN)
+    trials = expand(campaign, SWITCHES, ENVIRONMENTS)
+    figures = {
+        trial.io: [p.value for p in campaign.published if p.matches(trial)] for trial in trials
+    }
+    assert figures == {
+        Io.UDP: [338_000], Io.UDP_MMSG: [409_000], Io.RAW: [360_000], Io.RAW_MMSG: [440_000],
+    }  # fmt: skip
+    for trial in trials:
+        assert (trial.dimension, trial.pairs, trial.switch) == ("throughput", 1, "linux-bridge")
+        assert (trial.packet_size_bytes, trial.rate_pps, trial.burst) == (64, 1_000_000, 64)
+        assert trial.environment == "lxc"
+    assert {p.unit for p in campaign.published} == {"pps"}
+    assert all("Ara et al. 2021, table 2" in p.source for p in campaign.published)
+
+
+def test_finding_by_name_file_and_notation(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("switch: linux-bridge\n")
+    assert find_campaign(str(path), KNOWN).name == "mine"
+    assert find_campaign(str(path), KNOWN, ["name=other"]).name == "other"
+    notation = find_campaign("(V=linux-bridge, P={64, 1500}, repetition=3)", KNOWN)
+    assert notation.count == 2
+    assert notation.name == "notation"
+    with pytest.raises(CampaignError) as error:
+        find_campaign("(V=linux-bridge, P=40)", KNOWN)
+    assert str(error.value).startswith("notation: packet_size: 40 is below")
+    with pytest.raises(CampaignError, match="cannot be read: No such file or directory"):
+        find_campaign(str(tmp_path / "no.yaml"), KNOWN)
+
+
+def test_a_name_nobody_knows() -> None:
+    with pytest.raises(UsageError) as error:
+        find_campaign("qick", KNOWN)
+    assert str(error.value) == (
+        "unknown campaign 'qick'; did you mean quick?; or name a file (.yaml) or a notation "
+        'such as "(V=linux-bridge, P=64, R=1M)"'
+    )
+
+
+def test_a_built_in_name_wins_over_a_folder_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quick").mkdir()
+    assert find_campaign("quick", KNOWN).name == "quick"
+
+
+def test_the_page_holds_the_tables_of_the_code() -> None:
+    page = PAGE.read_text()
+    for table in (reference.trial_keys(), reference.campaign_keys(), reference.structure_keys()):
+        assert table in page, "run python -m switchmark.campaign.reference and paste its tables"
+
+
+def test_the_page_s_tables_name_every_key() -> None:
+    tables = reference.trial_keys() + reference.campaign_keys() + reference.structure_keys()
+    for name in [*keys.BY_NAME, *settings.BY_NAME, *settings.STRUCTURE]:
+        assert f"| `{name}` |" in tables
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_every_example_of_the_page_plans(text: str) -> None:
+    campaign = load_text(text, "my-campaign.yaml", KNOWN)
+    assert expand(campaign, SWITCHES, ENVIRONMENTS)
+
+
+def test_the_page_has_examples_and_counts_them_right() -> None:
+    examples = blocks("yaml")
+    assert len(examples) >= 5
+    assert load_text(examples[1], "c.yaml", KNOWN).count == 40
+    assert "That is 2 × 10 × 2 = 40 trials." in PAGE.read_text()  # noqa: RUF001
+
+
+@pytest.mark.parametrize("key", keys.KEYS, ids=lambda key: key.name)
+def test_every_example_in_the_table_of_keys_loads(key: keys.Key) -> None:
+    text = f"switch: linux-bridge\n{key.name}: {key.example}\n"
+    if key.name == "switch":
+        text = f"switch: {key.example}\n"
+    if key.name == "dimension":
+        text += "rate: 1000\n"
+    assert load_text(text, "c.yaml", KNOWN).count >= 1
+    values = key.parse(key.example, KNOWN)
+    assert [key.read(key.show(value), KNOWN) for value in values] == values
+
+
+@pytest.mark.parametrize("setting", settings.SETTINGS, ids=lambda setting: setting.name)
+def test_every_example_in_the_table_of_settings_loads(setting: settings.Setting) -> None:
+    campaign = load_text(
+        "switch: linux-bridge", "c.yaml", KNOWN, [f"{setting.name}={setting.example}"]
+    )
+    value: object = campaign
+    for part in setting.field.split("."):
+        value = getattr(value, part)
+    assert value == setting.read(setting.example)
+
+
+def test_the_error_lines_of_the_page_are_the_real_ones() -> None:
+    text = "\n".join(["", "switch: linux-brige", "", "", "", "", "packet_size: 40"])
+    with pytest.raises(CampaignError) as error:
+        load_text(text, "my-campaign.yaml", KNOWN)
+    page = PAGE.read_text()
+    for line in str(error.value).splitlines():
+        assert f"switchmark: {line}\n" in page
+
+
+def test_the_reference_prints_the_tables() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "switchmark.campaign.reference"],
+        capture_output=True, text=True, check=True, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert reference.trial_keys() in run.stdout
+    assert INSTALLED.known == KNOWN

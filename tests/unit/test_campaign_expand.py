@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from switchmark.campaign.expand import choose_modes, estimate, expand, trials_of, usable_ports
+from switchmark.campaign.load import load_text
+from switchmark.campaign.model import Campaign, Dimension, Io, Trial
+from switchmark.errors import UsageError
+from switchmark.switch.base import PortKind
+from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, KNOWN, LEARN, STATIC, SWITCHES, VETH
+
+
+def load(text: str) -> Campaign:
+    return load_text(text, "c.yaml", KNOWN)
+
+
+def run(text: str) -> list[Trial]:
+    return expand(load(text), SWITCHES, ENVIRONMENTS)
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(UsageError) as error:
+        run(text)
+    assert error.value.exit_code == 2
+    return str(error.value).splitlines()
+
+
+def test_every_combination_runs_once_in_every_block() -> None:
+    trials = run("""\
+switch: [linux-bridge, ovs-netdev]
+dimension: [throughput, latency]
+packet_size: 64, 1500
+repetitions: 3
+""")
+    assert len(trials) == 24
+    assert len({t.id for t in trials}) == 24
+    for repetition in range(3):
+        block = trials[8 * repetition : 8 * repetition + 8]
+        assert {t.repetition for t in block} == {repetition}
+        assert Counter((t.switch, t.dimension, t.packet_size_bytes) for t in block) == Counter(
+            (switch, dimension, size)
+            for switch in ("linux-bridge", "ovs-netdev")
+            for dimension in Dimension
+            for size in (64, 1500)
+        )
+
+
+def test_the_order_inside_blocks_is_random_and_follows_from_the_seed() -> None:
+    text = "switch: linux-bridge\npacket_size: 64..1500 step 32\nrepetitions: 3\n"
+
+    def sizes(trials: list[Trial]) -> list[int]:
+        return [t.packet_size_bytes for t in trials]
+
+    first = sizes(run(text))
+    assert first == sizes(run(text))
+    assert first != sizes(run(text + "seed: 2\n"))
+    third = len(first) // 3
+    blocks = [first[:third], first[third : 2 * third], first[2 * third :]]
+    assert sorted(blocks[0]) == sorted(blocks[1]) == sorted(blocks[2])
+    assert all(a != b for a, b in pairwise(blocks))
+    assert all(block != sorted(block) for block in blocks)
+
+
+def test_the_order_never_changes_between_versions() -> None:
+    # A campaign that is resumed under another version must go on in the same order.
+    trials = run("switch: linux-bridge\npacket_size: 64..512 step 64\nseed: 42\n")
+    assert [t.packet_size_bytes for t in trials] == [128, 512, 256, 192, 64, 384, 320, 448]
+
+
+def test_sweeps_that_overlap_run_their_common_trials_once() -> None:
+    trials = run("switch: linux-bridge\nsweeps: [{packet_size: '64, 128'}, {packet_size: 128}]")
+    assert sorted(t.packet_size_bytes for t in trials) == [64, 128]
+
+
+def modes(text: str) -> dict[str, set[str | None]]:
+    found: dict[str, set[str | None]] = {}
+    for trial in run(text):
+        found.setdefault(trial.switch, set()).add(trial.connect_mode)
+    return found
+
+
+def test_a_mode_that_all_switches_have_is_chosen() -> None:
+    assert modes("switch: linux-bridge") == {"linux-bridge": {LEARN}}
+    assert modes("switch: basicfwd") == {"basicfwd": {CROSS}}
+    assert modes("switch: [linux-bridge, ovs-dpdk]") == {
+        "linux-bridge": {LEARN},
+        "ovs-dpdk": {LEARN},
+    }
+    assert modes("switch: [basicfwd, ovs-dpdk]") == {"basicfwd": {CROSS}, "ovs-dpdk": {CROSS}}
+    # learning is natural to two of them
+    assert modes("switch: [ovs-netdev, ovs-dpdk]") == {"ovs-netdev": {LEARN}, "ovs-dpdk": {LEARN}}
+
+
+def test_the_mode_is_shared_over_all_sweeps() -> None:
+    text = "sweeps: [{switch: basicfwd}, {switch: ovs-dpdk}]"
+    assert modes(text) == {"basicfwd": {CROSS}, "ovs-dpdk": {CROSS}}
+
+
+def test_no_common_mode_is_refused_by_name() -> None:
+    assert refused("switch: [linux-bridge, basicfwd, ovs-dpdk]") == [
+        "c: no connect mode is common to all switches (linux-bridge: learning, static-mac; "
+        "basicfwd: cross-connect; ovs-dpdk: learning, cross-connect, static-mac); choose switches "
+        "that share one, or set mixed_connect_modes: true to run each in its own"
+    ]
+
+
+def test_mixing_on_purpose_gives_each_its_natural_mode() -> None:
+    text = "switch: [linux-bridge, basicfwd, ovs-dpdk]\nmixed_connect_modes: true"
+    assert modes(text) == {
+        "linux-bridge": {LEARN}, "basicfwd": {CROSS}, "ovs-dpdk": {LEARN},
+    }  # fmt: skip
+
+
+def test_a_mode_that_is_asked_for_is_taken_or_refused() -> None:
+    assert modes("switch: ovs-dpdk\nconnect_mode: static-mac") == {"ovs-dpdk": {STATIC}}
+    assert modes("switch: ovs-dpdk\nconnect_mode: learning, cross-connect") == {
+        "ovs-dpdk": {LEARN, CROSS}
+    }
+    for leave in ("", "\nmixed_connect_modes: true"):
+        assert refused(f"switch: [linux-bridge, ovs-dpdk]\nconnect_mode: cross-connect{leave}") == [
+            "c: linux-bridge cannot do connect_mode cross-connect (it can: learning, static-mac); "
+            "choose one of these, or leave linux-bridge out"
+        ]
+
+
+def test_modes_that_differ_between_sweeps_are_refused() -> None:
+    text = (
+        "sweeps:\n- {switch: linux-bridge, connect_mode: learning}\n"
+        "- {switch: ovs-dpdk, connect_mode: cross-connect}\n"
+    )
+    assert refused(text) == [
+        "c: the switches would run in different connect modes (linux-bridge: learning; "
+        "ovs-dpdk: cross-connect); give all of them the same, or set mixed_connect_modes: true "
+        "to compare them all the same"
+    ]
+    assert len(run(text + "mixed_connect_modes: true")) == 2
+
+
+def test_the_wire_has_no_mode_to_compare() -> None:
+    assert modes("switch: [direct, linux-bridge]") == {"direct": {CROSS}, "linux-bridge": {LEARN}}
+    campaign = load("switch: direct")
+    assert choose_modes(campaign, SWITCHES) == ({"direct": CROSS}, [])
+
+
+def test_cores_and_ports_a_switch_does_not_have() -> None:
+    assert refused("switch: [linux-bridge, ovs-dpdk]\nswitch_cores: 1, 2") == [
+        "c: linux-bridge runs on one core only, not on switch_cores 2; use switch_cores: 1"
+    ]
+    assert refused("switch: two-port\npairs: 1, 4") == [
+        "c: two-port takes at most 2 ports, and 4 pairs need 8; use pairs up to 1"
+    ]
+    assert len(run("switch: two-port\npairs: 1")) == 1
+
+
+def test_ports_and_io_that_do_not_meet() -> None:
+    assert refused("switch: basicfwd\nenvironment: veth-only") == [
+        "c: basicfwd has vhost-user ports, and environment veth-only offers veth; "
+        "choose another environment"
+    ]
+    assert refused("switch: basicfwd\nio: [udp, dpdk]") == [
+        "c: io udp needs a kernel port, and basicfwd in netns has vhost-user only; "
+        "use io: dpdk or auto"
+    ]
+    assert refused("switch: linux-bridge\nport_kind: memif") == [
+        "c: linux-bridge in netns has no memif port (it has: veth); use port_kind: auto"
+    ]
+    assert refused("switch: ovs-dpdk\nport_kind: vhost-user\nio: raw") == [
+        "c: io raw needs a kernel port, and ovs-dpdk in netns has vhost-user only; "
+        "use io: dpdk or auto"
+    ]
+
+
+def test_io_decides_the_port_kind_where_the_best_one_does_not_fit() -> None:
+    trials = run("switch: ovs-dpdk\nio: [auto, udp, dpdk]")
+    assert {t.io: t.port_kind for t in trials} == {Io.AUTO: None, Io.UDP: VETH, Io.DPDK: None}
+    (asked,) = run("switch: ovs-dpdk\nport_kind: veth")
+    assert asked.port_kind is VETH
+    can = SWITCHES["ovs-dpdk"]
+    assert usable_ports(can, (VETH, PortKind.TAP), Io.AUTO) == [VETH]
+    assert usable_ports(can, None) == [PortKind.VHOST_USER, VETH]
+
+
+def test_every_refusal_is_named_at_once_and_once() -> None:
+    lines = refused(
+        "switch: [linux-bridge, basicfwd]\nswitch_cores: 2\nio: udp\npacket_size: 64, 65"
+    )
+    assert lines == [
+        "c: linux-bridge runs on one core only, not on switch_cores 2; use switch_cores: 1",
+        "c: io udp needs a kernel port, and basicfwd in netns has vhost-user only; "
+        "use io: dpdk or auto",
+    ]
+
+
+def test_what_is_not_installed() -> None:
+    campaign = load("switch: linux-bridge")
+    with pytest.raises(UsageError) as error:
+        expand(campaign, {}, ENVIRONMENTS)
+    assert str(error.value) == "c: switch 'linux-bridge' is not installed here (known: none)"
+    with pytest.raises(UsageError) as error:
+        expand(campaign, SWITCHES, {})
+    assert str(error.value) == "c: environment 'netns' is not installed here"
+    assert len(expand(campaign, SWITCHES)) == 1  # environments unknown: not judged
+
+
+def test_a_port_that_needs_nothing_is_left_open() -> None:
+    (trial,) = run("switch: linux-bridge\nio: udp")
+    assert trial.port_kind is None
+
+
+def test_estimate() -> None:
+    campaign = load(
+        "switch: [linux-bridge, ovs-dpdk]\ndimension: [throughput, latency]\nduration: 5s\n"
+        "repetitions: 2"
+    )
+    trials = expand(campaign, SWITCHES, ENVIRONMENTS)
+    time_needed = estimate(campaign, trials, SWITCHES)
+    assert time_needed.measuring_s == 8 * 5.0 + 4 * 1.0  # and a warm-up run before each latency
+    assert time_needed.overhead_s == 4 * 1.0 + 4 * 4.0
+    assert time_needed.total_s == 64.0
+
+
+def test_trials_of_a_sweep_are_as_written() -> None:
+    (sweep,) = load("switch: ovs-dpdk\nburst: 1, 2").sweeps
+    trials = list(trials_of(sweep))
+    assert [t.burst for t in trials] == [1, 2]
+    assert all(t.connect_mode is None for t in trials)
+    assert len(trials) == sweep.count
+
+
+def test_a_hundred_thousand_trials_are_planned_in_seconds() -> None:
+    text = "switch: ovs-dpdk\npacket_size: 64..1063 step 1\nrate: 1k..50k step 1k\nrepetitions: 2"
+    begun = time.process_time()
+    trials = run(text)
+    ids = {trial.id for trial in trials}
+    elapsed_s = time.process_time() - begun
+    assert len(ids) == len(trials) == 100_000
+    assert elapsed_s < 5.0
+
+
+def test_capabilities_alone_decide() -> None:
+    # The expansion must not know any switch by name, but for the wire.
+    odd = {"linux-bridge": replace(SWITCHES["basicfwd"], description="not a bridge at all")}
+    (trial,) = expand(load("switch: linux-bridge"), odd, ENVIRONMENTS)
+    assert trial.connect_mode is CROSS

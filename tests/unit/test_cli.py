@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark import __version__
+from switchmark.cli import main as cli
+from switchmark.cli.main import COMMANDS, Command, run
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+class Failing:
+    """A command module whose command does what a test wants."""
+
+    EPILOG = "Examples:\n  switchmark odd\n"
+
+    def __init__(self, deed: Any) -> None:
+        def odd() -> int | None:
+            """Do something odd."""
+            return deed()  # type: ignore[no-any-return]
+
+        self.odd = odd
+
+
+def odd(monkeypatch: pytest.MonkeyPatch, deed: Any) -> int:
+    monkeypatch.setitem(sys.modules, "switchmark.cli.odd", Failing(deed))
+    monkeypatch.setitem(COMMANDS, "odd", Command("odd", "odd", "Odd."))
+    return run(["odd"])
+
+
+def raising(error: BaseException) -> Any:
+    def deed() -> None:
+        raise error
+
+    return deed
+
+
+def spawn(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "switchmark.cli.main", *args],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False, **options,
+    )  # fmt: skip
+
+
+def test_help_names_commands_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    without = capsys.readouterr().out
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown == without
+    for name, entry in COMMANDS.items():
+        assert f"  {name} " in shown
+        assert entry.help in shown
+    assert "\n  Examples:\n    switchmark doctor " in shown
+    for code in (
+        "0    done",
+        "1    something",
+        "2    bad input",
+        "3    this machine",
+        "130  inter",
+    ):
+        assert f"\n    {code}" in shown
+    assert "--install-completion" in shown
+    assert all(len(line) <= 100 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_examples(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = COMMANDS[name]
+    module = import_module(f"switchmark.cli.{entry.module}")
+    assert callable(getattr(module, entry.function))
+    assert f"switchmark {name}" in module.EPILOG
+    assert run([name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Usage: switchmark {name}" in shown
+    assert "\n  Examples:\n" in shown
+    for line in module.EPILOG.strip().splitlines():
+        assert line in shown
+        assert len(line) <= 98
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"switchmark {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["lis"], "No such command 'lis'. Did you mean 'list'? (see switchmark --help)"),
+        (["--foo"], "No such option: --foo (see switchmark --help)"),
+        (["list", "--foo"], "No such option: --foo (see switchmark list --help)"),
+        (["plan"], "Missing argument 'campaign'. (see switchmark plan --help)"),
+        (["plan", "quick", "--set"], "Option '--set' requires an argument. "
+                                     "(see switchmark plan --help)"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_one_line_and_exit_2(
+    args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(args) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"switchmark: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(SwitchmarkError("x"), 1), (UsageError("x"), 2), (UnavailableError("x"), 3)],
+)
+def test_our_errors_are_one_line_with_their_code(
+    error: SwitchmarkError,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert odd(monkeypatch, raising(error)) == code
+    assert capsys.readouterr().err == "switchmark: x\n"
+
+
+def test_every_line_of_an_error_says_who_speaks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert odd(monkeypatch, raising(UsageError("a: 1\nb: 2"))) == 2
+    assert capsys.readouterr().err == "switchmark: a: 1\nswitchmark: b: 2\n"
+
+
+def test_interruption_exits_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert odd(monkeypatch, raising(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "switchmark: interrupted\n"
+
+
+def test_a_command_may_return_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert odd(monkeypatch, lambda: 3) == 3
+    assert odd(monkeypatch, lambda: None) == 0
+
+
+def test_our_own_faults_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        odd(monkeypatch, lambda: 1 // 0)
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n"
+        "from switchmark.cli import main, plan\n"
+        "from tests.unit.campaign_fakes import INSTALLED\n"
+        "plan.installed = lambda: INSTALLED\n"
+        "sys.argv = ['switchmark', 'plan', '(V=linux-bridge, P=64..9000 step 1)', '--all']\n"
+        "main.main()\n"
+    )
+    done = subprocess.run(
+        ["bash", "-c", '"$1" -c "$2" | head -n 1', "bash", sys.executable, script],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("notation")
+    assert done.stderr == ""
+
+
+def test_help_is_fast_and_imports_no_command() -> None:
+    script = (
+        "import sys\nfrom switchmark.cli.main import run\ncode = run(['--help'])\n"
+        "heavy = {'pydantic', 'rich', 'ruamel', 'duckdb', 'polars', 'numpy', 'rapidfuzz', "
+        "'switchmark.cli.plan', 'switchmark.cli.list_'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\nsys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False)
+    assert done.returncode == 0
+
+    def once() -> float:
+        begun = time.perf_counter()
+        assert spawn("--help").returncode == 0
+        return time.perf_counter() - begun
+
+    assert min(once() for _ in range(3)) < 0.3
+
+
+def test_exit_codes_reach_the_shell() -> None:
+    assert spawn("--version").returncode == 0
+    done = spawn("nonsense")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_completion_offers_the_commands() -> None:
+    env = os.environ | {
+        "_SWITCHMARK_COMPLETE": "complete_bash",
+        "COMP_WORDS": "switchmark ",
+        "COMP_CWORD": "1",
+    }
+    assert set(spawn(env=env).stdout.split()) >= set(COMMANDS)
+    env |= {"COMP_WORDS": "switchmark plan --", "COMP_CWORD": "2"}
+    assert "--set" in spawn(env=env).stdout.split()
+
+
+def test_every_command_module_is_in_the_table() -> None:
+    modules = {path.stem for path in (REPOSITORY / "switchmark" / "cli").glob("*.py")}
+    commands = {entry.module for entry in COMMANDS.values()}
+    with_epilog = {
+        name
+        for name in modules
+        if any(
+            isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "EPILOG"
+            for node in ast.parse((REPOSITORY / f"switchmark/cli/{name}.py").read_text()).body
+        )
+    }
+    assert with_epilog - {"main"} == commands
+    assert cli.COMMANDS is COMMANDS

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli import list_, output, plan
+from switchmark.cli.main import run
+from switchmark.method.plan import plan_steps
+from tests.unit.campaign_fakes import INSTALLED
+
+
+@pytest.fixture(autouse=True)
+def registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_, "installed", lambda: INSTALLED)
+    monkeypatch.setattr(plan, "installed", lambda: INSTALLED)
+
+
+def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list"]) == 0
+    shown = capsys.readouterr().out
+    for word in (*INSTALLED.switches, *INSTALLED.environments, "quick", "ara2021-table2", "pairs"):
+        assert word in shown
+    for title in list_.What:
+        assert f"{title}\n" in shown
+    assert "\x1b" not in shown
+    assert all(line == line.rstrip() for line in shown.splitlines())
+
+
+def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--json"]) == 0
+    everything = json.loads(capsys.readouterr().out)
+    assert set(everything) == {str(what) for what in list_.What}
+    assert run(["list", "switches", "--json"]) == 0
+    switches = json.loads(capsys.readouterr().out)["switches"]
+    assert [s["name"] for s in switches] == list(INSTALLED.switches)
+    assert switches[1] == {
+        "name": "linux-bridge",
+        "ports": ["veth"],
+        "connect_modes": ["learning", "static-mac"],
+        "polling": False,
+        "multi_core": False,
+        "max_ports": None,
+        "needs_hugepages": False,
+        "description": "kernel",
+    }
+    assert everything["campaigns"][1]["trials"] == 24
+
+
+def test_list_of_nothing_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "cheese"]) == 2
+    assert "cheese" in capsys.readouterr().err
+
+
+def test_plan_shows_trials_count_and_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "quick"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("quick: Linux bridge")
+    assert shown[1:4] == [
+        "24 trials in 2 blocks, order by seed 1; before them 8 baselines over the bare wire",
+        "about 4 min, of it 2 min 40 s of measuring",
+        "connect modes are mixed on purpose: each switch runs in its own",
+    ]
+    assert sum("(D=" in line for line in shown) == 24
+    at = shown.index("placement on this machine")
+    assert [line.split()[0] for line in shown[at + 2 :]] == ["basicfwd", "linux-bridge", "ovs-dpdk"]
+    assert all("bench on core" in line for line in shown[at + 2 :])
+
+
+def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    what = "(V=linux-bridge, P=64..163 step 1)"
+    assert run(["plan", what]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert sum("(D=" in line for line in shown) == 40
+    assert "... and 60 more (--all shows them)" in shown
+    assert run(["plan", what, "--all"]) == 0
+    assert capsys.readouterr().out.count("(D=") == 100
+
+
+def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "ara2021-table2", "--json", "--set", "repetitions=1"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["count"] == 4
+    assert len(made["baselines"]) == 4
+    assert made["time"]["measuring_s"] == 80.0
+    assert {p["port_kind"] for p in made["placements"]} == {"veth"}
+    assert all(p["placement"]["bench_cores"] for p in made["placements"])
+    assert made["campaign"]["published"][0]["value"] == 338_000
+    assert {trial["trial"]["io"] for trial in made["trials"]} == {
+        "udp", "udp-mmsg", "raw", "raw-mmsg",
+    }  # fmt: skip
+    assert all(len(trial["id"]) == 16 for trial in made["trials"])
+    assert made["trials"][0]["notation"].startswith("(D=throughput, L=local, S=1vs1, ")
+
+
+@pytest.mark.parametrize("what", ["quick", "(V={direct, linux-bridge, ovs-dpdk}, S={1, 2})"])
+def test_plan_shows_what_run_would_do(what: str) -> None:
+    made = plan.make_plan(what, ["mixed_connect_modes=true"])
+    steps = plan_steps(made.campaign, made.there)
+    assert [step.plan.trial for step in steps] == [*made.baselines, *made.trials]
+    for step in steps[len(made.baselines) :]:
+        placed = made.placed[plan.place_key(step.plan.trial)]
+        assert (placed.placement, placed.port_kind) == (step.plan.placement, step.plan.port_kind)
+        assert placed.mode == step.plan.mode
+
+
+def test_plan_draws_the_topology(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "(V=ovs-dpdk, S=2vs2, environment=lxc)", "--diagram"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "\n[lxc: sender 0] --vhost-user--> [ovs-dpdk, learning] --vhost-user--> [lxc: receiver 0]\n"
+        "[lxc: sender 1] --vhost-user--> [ovs-dpdk, learning] --vhost-user--> [lxc: receiver 1]\n"
+    )
+    assert run(["plan", "(D=latency, V=ovs-dpdk, P={64, 1500}, io=udp)", "--diagram"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("[netns: client 0] <--veth--> [ovs-dpdk, learning] <--veth-->") == 1
+
+
+def test_plan_reports_all_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("switch: linux-bridge\npacket_size: 40\nrate: 0\n")
+    assert run(["plan", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        f"switchmark: {path}:2: packet_size: 40 is below the smallest Ethernet frame "
+        "(64 with FCS); use 64 or more",
+        f"switchmark: {path}:3: rate: 0 is not a rate; use 1 or more",
+    ]
+
+
+def test_plan_refuses_what_a_switch_cannot_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "(V=basicfwd, connect_mode=learning)"]) == 2
+    assert capsys.readouterr().err == (
+        "switchmark: notation: basicfwd cannot do connect_mode learning (it can: cross-connect); "
+        "choose one of these, or leave basicfwd out\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_s", "text"),
+    [(0, "0 s"), (0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min"), (60, "1 min"), (200, "3 min 20 s"),
+     (3599.6, "1 h"), (3600, "1 h"), (7500, "2 h 5 min"), (90_000, "25 h")],
+)  # fmt: skip
+def test_durations_as_people_say_them(time_s: float, text: str) -> None:
+    assert output.format_duration(time_s) == text
+
+
+def test_a_table_in_a_pipe_is_plain_and_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_table(["name", "pps"], [["a" * 300, 5], ["[b]", None]], right=["pps"], title="T")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "T"
+    assert lines[1].split() == ["name", "pps"]
+    assert lines[2].split() == ["a" * 300, "5"]
+    assert lines[3] == "[b]"
+
+
+def test_json_of_anything_we_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json(
+        {"caps": INSTALLED.switches["basicfwd"], "path": Path("x"), "set": {"b", "a"}}
+    )
+    made = json.loads(capsys.readouterr().out)
+    assert made["caps"]["port_kinds"] == ["vhost-user"]
+    assert (made["path"], made["set"]) == ("x", ["a", "b"])
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        output.print_json(object())
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        output.print_json(float("nan"))
+
+
+def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert not output.console().no_color
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert output.console().no_color
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    assert output.console().no_color

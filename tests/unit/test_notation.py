@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from switchmark.campaign.model import Dimension, Idle, Io, Trial
+from switchmark.campaign.notation import expand_notation, from_notation, to_notation
+from switchmark.errors import UsageError
+from switchmark.switch.base import ConnectMode, PortKind
+from tests.unit.campaign_fakes import KNOWN
+
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True)
+TIMES = st.floats(0.001, 604_800.0)
+TRIALS = st.builds(
+    Trial,
+    dimension=st.sampled_from(Dimension),
+    pairs=st.integers(1, 500),
+    switch=NAMES,
+    packet_size_bytes=st.integers(64, 9018),
+    rate_pps=st.none() | st.integers(1, 10**10),
+    burst=st.integers(1, 4096),
+    scenario=NAMES,
+    environment=NAMES,
+    connect_mode=st.none() | st.sampled_from(ConnectMode),
+    port_kind=st.none() | st.sampled_from(PortKind),
+    io=st.sampled_from(Io),
+    idle=st.sampled_from(Idle),
+    touch=st.booleans(),
+    duration_s=TIMES,
+    interval_s=TIMES,
+    switch_cores=st.integers(1, 1024),
+    spare_cores=st.integers(0, 1024),
+    repetition=st.integers(0, 9999),
+)
+TABLE_2 = Trial(
+    dimension=Dimension.THROUGHPUT,
+    switch="linux-bridge",
+    packet_size_bytes=64,
+    rate_pps=1_000_000,
+    burst=64,
+)
+
+
+def test_the_strategy_knows_every_field() -> None:
+    # A new field of Trial must take part in the round trip below.
+    assert set(Trial.model_fields) - {"location"} == {
+        "dimension", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst", "scenario",
+        "environment", "connect_mode", "port_kind", "io", "idle", "touch", "duration_s",
+        "interval_s", "switch_cores", "spare_cores", "repetition",
+    }  # fmt: skip
+
+
+@settings(max_examples=500)
+@given(TRIALS)
+def test_what_is_printed_reads_back_as_it_was(trial: Trial) -> None:
+    assert from_notation(to_notation(trial)) == trial
+    assert from_notation(to_notation(trial)).id == trial.id
+
+
+def test_the_paper_s_own_notation() -> None:
+    text = "(D=throughput, L=local, S=1vs1, V=linux-bridge, P=64, R=1M, B=64)"
+    assert to_notation(TABLE_2) == text
+    assert from_notation(text) == TABLE_2
+    spaced = "(D = throughput, L = local, S = 1vs1, V = linux-bridge, P = 64, R = 1M, B = 64)"
+    assert from_notation(spaced) == TABLE_2
+
+
+def test_extensions_are_printed_only_where_they_differ() -> None:
+    trial = TABLE_2.model_copy(
+        update={
+            "environment": "lxc",
+            "connect_mode": ConnectMode.LEARNING,
+            "touch": True,
+            "duration_s": 0.5,
+            "repetition": 2,
+            "rate_pps": None,
+            "pairs": 4,
+        }
+    )
+    assert to_notation(trial) == (
+        "(D=throughput, L=local, S=4vs4, V=linux-bridge, P=64, R=max, B=64, environment=lxc, "
+        "connect_mode=learning, touch=true, duration=500ms, repetition=2)"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(V=linux-bridge, P=64, R=1M, B=64)",
+        "V=linux-bridge P=64 R=1M B=64",
+        " ( V=linux-bridge,P=64 ,R=1M,\n B=64, ) ",
+        "(V=linux-bridge, P=64) rate=1M, burst=64",
+        "(B=64, R=1M, switch=linux-bridge, S=1, D=throughput)",
+        "(V ∈ {linux-bridge}, P ∈ { 64 }, R=1M, B=64)",
+        "(V=linux-bridge; P=64; R=1000k; B=64)",
+    ],
+)
+def test_spacing_order_and_names_do_not_matter(text: str) -> None:
+    assert from_notation(text) == TABLE_2
+
+
+def test_sets_give_several_trials() -> None:
+    trials = expand_notation("(D=latency, V ∈ {ovs, vpp}, P={64, 1500}, R=1k, S=2vs2)")
+    assert [(t.switch, t.packet_size_bytes) for t in trials] == [
+        ("ovs", 64), ("ovs", 1500), ("vpp", 64), ("vpp", 1500),
+    ]  # fmt: skip
+    assert all(t.pairs == 2 and t.rate_pps == 1000 and t.burst == 1 for t in trials)
+    assert len(expand_notation("(V=ovs, P=64..512 step 64, 1024, R=1M)")) == 9
+    assert [t.repetition for t in expand_notation("(V=ovs, repetition=0..2 step 1)")] == [0, 1, 2]
+    assert [t.repetition for t in expand_notation("(V=ovs, repetition={1})")] == [1]
+
+
+def test_one_trial_is_asked_of_a_set() -> None:
+    with pytest.raises(UsageError) as error:
+        from_notation("(V={ovs, vpp})")
+    assert (
+        str(error.value) == "notation: '(V={ovs, vpp})' stands for 2 trials; give one value a key"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "notation: '' is not key=value; write e.g. (V=ovs, P=64, R=1M)"),
+        ("()", "notation: '()' is not key=value; write e.g. (V=ovs, P=64, R=1M)"),
+        ("(P=64)", "notation: switch: is missing; write e.g. "
+                   "switch: [linux-bridge, ovs-dpdk, basicfwd]"),
+        ("(V=ovs, P=40)", "notation: packet_size: 40 is below the smallest Ethernet frame "
+                          "(64 with FCS); use 64 or more"),
+        ("(V=ovs, Q=1)", "notation: unknown key 'Q'; known: D, L, S, V, P, R, B, dimension, "
+                         "location, pairs, switch, packet_size, rate, burst, environment, "
+                         "scenario, connect_mode, port_kind, io, idle, touch, duration, interval, "
+                         "switch_cores, spare_cores, repetition"),
+        ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
+        ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
+        ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),
+        ("(V=ovs, S=1vs2)", "notation: pairs: '1vs2' is uneven; pairs have as many ends left as "
+                            "right, e.g. 2vs2"),
+        ("((V=ovs)", "notation: '((V=ovs)' needs one '(' in front and one ')' behind"),
+        ("V=ovs)", "notation: 'V=ovs)' needs one '(' in front and one ')' behind"),
+        ("(64, V=ovs)", "notation: '64,' is not key=value; write e.g. (V=ovs, P=64, R=1M)"),
+        ("(V=ovs, repetition=-1)", "notation: repetition: -1 is not a repetition; use 0 or more"),
+        ("(V=a b)", "notation: switch: 'a b' is not a name; use letters, digits, '.', '_', '+' "
+                    "and '-'"),
+        ("(V=ovs, P=64..9018 step 1, R=1..1000 step 1)",
+         "notation: asks for 8,955,000 trials, above 1,000,000; use fewer values (packet_size has "
+         "8,955) or a larger step"),
+    ],
+)  # fmt: skip
+def test_bad_notations(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        expand_notation(text)
+    assert str(error.value) == message
+
+
+def test_names_are_checked_against_what_is_known() -> None:
+    with pytest.raises(UsageError, match=r"unknown switch 'ovs-dkpd'; did you mean ovs-dpdk\?"):
+        from_notation("(V=ovs-dkpd)", KNOWN)
+    assert from_notation("(V=ovs-dpdk)", KNOWN).switch == "ovs-dpdk"
+
+
+@given(st.text())
+def test_any_text_is_trials_or_a_usage_error(text: str) -> None:
+    try:
+        assert all(isinstance(t, Trial) for t in expand_notation(text))
+    except UsageError as error:
+        assert str(error).startswith("notation: ")

@@ -1,0 +1,223 @@
+"""Placement on machines of every shape, most of which are not here."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from switchmark.campaign.model import Idle
+from switchmark.errors import UnavailableError
+from switchmark.results.record import Placement
+from switchmark.testbed.facts import Cpu
+from switchmark.testbed.placement import Demand, place
+
+
+def machine(
+    cores: int, *, threads: int = 1, nodes: int = 1, isolated: set[int] | None = None
+) -> list[Cpu]:
+    """`cores` physical cores in all; CPU i and i+cores are siblings, as Linux numbers them."""
+    isolated = isolated or set()
+    return [
+        Cpu(t * cores + c, (c * nodes // cores, c), c * nodes // cores, t * cores + c in isolated)
+        for t in range(threads)
+        for c in range(cores)
+    ]
+
+
+def pairs(count: int) -> tuple[tuple[str, ...], ...]:
+    return tuple((f"tx{k}", f"rx{k}") for k in range(count))
+
+
+def put(
+    cpus: list[Cpu],
+    count: int = 1,
+    *,
+    kernel: bool = False,
+    usable: set[int] | None = None,
+    switch_cores: int = 1,
+    idle: Idle = Idle.AUTO,
+) -> Placement:
+    demand = Demand(pairs(count), not kernel, kernel, switch_cores, idle)
+    allowed = usable or {cpu.id for cpu in cpus if not cpu.isolated}
+    placement = place(cpus, allowed, demand)
+    assert set(placement.application_cores) == {name for pair in demand.pairs for name in pair}
+    assert all(placement.application_cores.values())
+    assert placement.bench_cores
+    assert len(placement.switch_cores) == (0 if kernel else switch_cores)
+    assert placement.reason
+    return placement
+
+
+def load(placement: Placement) -> Counter[int]:
+    return Counter(core for own in placement.application_cores.values() for core in own)
+
+
+def test_one_core_everything_shares_it() -> None:
+    placement = put(machine(1))
+    assert placement.switch_cores == [0] and load(placement) == {0: 2}
+    assert placement.oversubscribed and placement.idle == "yield"
+    assert "with the switch itself" in placement.reason
+
+
+def test_two_cores_polling_switch_has_one_for_itself() -> None:
+    placement = put(machine(2))
+    assert placement.switch_cores == [1]
+    assert load(placement) == {0: 2} and placement.bench_cores == [0]
+    assert placement.oversubscribed and placement.idle == "yield"
+    assert "oversubscribed" in placement.reason
+
+
+def test_two_cores_in_kernel_switch_parts_sender_and_receiver() -> None:
+    placement = put(machine(2), kernel=True)
+    assert placement.application_cores == {"tx0": [1], "rx0": [0]}
+    assert not placement.oversubscribed and placement.idle == "poll"
+    assert placement.bench_cores == [0] and "shared" in placement.reason
+
+
+def test_three_cores_use_the_housekeeping_core_for_the_receiver() -> None:
+    placement = put(machine(3))
+    assert placement.switch_cores == [1]
+    assert placement.application_cores == {"tx0": [2], "rx0": [0]}
+    assert not placement.oversubscribed and placement.idle == "poll"
+
+
+def test_four_cores_leave_core_zero_to_the_bench() -> None:
+    placement = put(machine(4))
+    assert placement.switch_cores == [1]
+    assert placement.application_cores == {"tx0": [2], "rx0": [3]}
+    assert placement.bench_cores == [0] and not placement.oversubscribed
+    assert "shared" not in placement.reason
+
+
+def test_four_cores_two_pairs_are_treated_alike() -> None:
+    placement = put(machine(4), 2)
+    assert placement.application_cores["tx0"] == placement.application_cores["rx0"]
+    assert placement.application_cores["tx1"] == placement.application_cores["rx1"]
+    assert placement.application_cores["tx0"] != placement.application_cores["tx1"]
+    assert placement.bench_cores == [0] and placement.idle == "yield"
+
+
+def test_in_kernel_switch_spreads_senders_over_all_cores() -> None:
+    placement = put(machine(2), 4, kernel=True)
+    senders = Counter(placement.application_cores[f"tx{k}"][0] for k in range(4))
+    assert senders == {0: 2, 1: 2} and load(placement) == {0: 4, 1: 4}
+    for k in range(4):
+        assert placement.application_cores[f"tx{k}"] != placement.application_cores[f"rx{k}"]
+    assert placement.oversubscribed
+
+
+def test_smt_sibling_of_the_switch_stays_idle() -> None:
+    placement = put(machine(4, threads=2), 1)  # siblings: 0-4 1-5 2-6 3-7
+    assert placement.switch_cores == [1]
+    assert load(placement) == {2: 1, 3: 1} and placement.bench_cores == [0]
+    crowded = put(machine(4, threads=2), 4)
+    assert 5 not in load(crowded), "the sibling of the switch's CPU runs nothing"
+    assert 5 not in crowded.bench_cores
+    assert "SMT siblings" in crowded.reason
+
+
+def test_two_siblings_only() -> None:
+    placement = put(machine(1, threads=2))
+    assert placement.switch_cores == [1] and load(placement) == {0: 2}
+    assert "SMT siblings" in placement.reason and placement.oversubscribed
+
+
+def test_two_cores_with_smt_use_the_sibling_of_the_other_core() -> None:
+    placement = put(machine(2, threads=2))  # siblings: 0-2 1-3
+    assert placement.switch_cores == [1]
+    assert placement.application_cores == {"tx0": [2], "rx0": [0]}
+    assert "SMT siblings" in placement.reason and not placement.oversubscribed
+
+
+def test_numa_everything_on_one_node_while_it_fits() -> None:
+    cpus = machine(16, threads=2, nodes=2)
+    placement = put(cpus, 3)
+    used = {*placement.switch_cores, *load(placement), *placement.bench_cores}
+    assert {cpus[core].node for core in used} == {0} and used == set(range(8))
+    assert "NUMA" not in placement.reason
+
+
+def test_numa_spills_over_to_the_other_node_before_siblings() -> None:
+    cpus = machine(16, threads=2, nodes=2)
+    placement = put(cpus, 6)
+    used = {*placement.switch_cores, *load(placement)}
+    assert max(used) < 16, "no sibling while there are physical cores"
+    assert {cpus[core].node for core in used} == {0, 1} and "NUMA" in placement.reason
+    assert not placement.oversubscribed
+
+
+def test_node_with_most_usable_cores_is_home() -> None:
+    cpus = machine(8, nodes=2)
+    placement = put(cpus, usable={0, 4, 5, 6, 7})
+    assert placement.bench_cores == [4] and placement.switch_cores == [5]
+    assert load(placement) == {6: 1, 7: 1}
+
+
+def test_affinity_is_respected() -> None:
+    placement = put(machine(8), usable={2, 3})
+    assert {*placement.switch_cores, *load(placement), *placement.bench_cores} == {2, 3}
+
+
+def test_isolated_cores_run_the_trial_and_the_bench_stays_off() -> None:
+    placement = put(machine(8, isolated={4, 5, 6}))
+    assert placement.switch_cores == [4] and load(placement) == {5: 1, 6: 1}
+    assert placement.bench_cores == [0]
+
+
+def test_isolated_cores_are_left_when_the_affinity_was_narrowed() -> None:
+    placement = put(machine(8, isolated={4, 5, 6}), usable={0, 1, 2, 3})
+    assert not {4, 5, 6} & {*placement.switch_cores, *load(placement)}
+
+
+def test_sixty_four_cores() -> None:
+    placement = put(machine(64), 31)
+    assert not placement.oversubscribed and placement.bench_cores == [0]
+    assert max(load(placement).values()) == 1 and placement.switch_cores == [1]
+    many = put(machine(64), 64)
+    assert many.oversubscribed and many.idle == "yield"
+    assert max(load(many).values()) == 4, "64 pairs over 62 cores and core 0"
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("cores", [1, 2, 4, 8, 64])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 16, 64])
+def test_what_always_holds(cores: int, threads: int, count: int, kernel: bool) -> None:
+    cpus = machine(cores, threads=threads, nodes=2 if cores >= 8 else 1)
+    placement = put(cpus, count, kernel=kernel)
+    per_core = load(placement)
+    shares = max(per_core.values()) > 1 or bool(set(per_core) & set(placement.switch_cores))
+    assert placement.oversubscribed is shares
+    assert placement.idle == ("yield" if shares else "poll")
+    if len(cpus) > 1:
+        assert not set(per_core) & set(placement.switch_cores), "the switch has its core alone"
+        assert not set(placement.bench_cores) & set(placement.switch_cores)
+    assert put(cpus, count, kernel=kernel) == placement, "a function of its arguments alone"
+
+
+def test_several_switch_cores() -> None:
+    placement = put(machine(8), switch_cores=3)
+    assert placement.switch_cores == [1, 2, 3] and load(placement) == {4: 1, 5: 1}
+
+
+def test_all_cores_for_the_switch_is_oversubscribed() -> None:
+    placement = put(machine(2), switch_cores=2)
+    assert placement.oversubscribed and sorted(placement.switch_cores) == [0, 1]
+
+
+def test_more_switch_cores_than_there_are() -> None:
+    with pytest.raises(UnavailableError, match=r"switch_cores: 3 wanted.* 2 CPUs"):
+        put(machine(2), switch_cores=3)
+
+
+def test_idle_strategy_that_was_asked_for_is_kept() -> None:
+    assert put(machine(2), idle=Idle.POLL).idle == "poll"
+    assert put(machine(2), idle=Idle.POLL).oversubscribed
+    assert put(machine(8), idle=Idle.SLEEP).idle == "sleep"
+
+
+def test_a_tester_owns_both_ends() -> None:
+    placement = place(machine(2), {0, 1}, Demand((("t0",),), True, False))
+    assert placement.application_cores == {"t0": [0]} and placement.switch_cores == [1]
+    assert not placement.oversubscribed and placement.idle == "poll"

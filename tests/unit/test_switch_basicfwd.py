@@ -1,0 +1,146 @@
+"""basicfwd against a stand-in for the engine that speaks its protocol."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.switch import basicfwd
+from switchmark.switch.base import ConnectMode, PortCounters, PortKind, SwitchPort
+from switchmark.switch.basicfwd import BasicForwarder
+from switchmark.testbed.host import Session
+from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.local import LocalHost
+
+ENGINE = """\
+#!/bin/sh
+[ "$1" = --version ] && { echo "switchmark-traffic 9.9"; exit; }
+echo "$*" >> "$0.args"
+[ -e "$0.broken" ] && { echo "socket refused" >&2; exit 1; }
+[ -e "$0.lonely" ] && exec sleep 30
+echo '{"v":1,"event":"ready","dpdk_version":"DPDK 22.11"}'
+echo '{"v":1,"event":"started","t_ns":1}'
+while :; do
+  t=$(cut -d" " -f1 /proc/uptime | tr -d .)
+  a='{"rx_frames":10,"tx_offered":3,"tx_dropped":1,"up":true}'
+  b='{"rx_frames":4,"tx_offered":9,"tx_dropped":0,"up":true}'
+  # the monotonic clock in 10 ms steps, rounded up: never behind the caller's
+  echo "{\\"v\\":1,\\"event\\":\\"interval\\",\\"t_ns\\":$((t + 1))0000000,\\"ports\\":[$a,$b]}"
+  sleep 0.05
+done
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "switchmark-traffic"
+    program.write_text(ENGINE)
+    program.chmod(0o755)
+    monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(program))
+    monkeypatch.setattr(basicfwd, "hugepage_bytes_total", lambda: 1 << 30)
+    monkeypatch.setattr(basicfwd, "hugepage_bytes_free", lambda: 1 << 30)
+    return program
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    ledger = Ledger.create(tmp_path / "state", "abc123")
+    host = LocalHost(ledger)
+    yield Session("abc123", host, ledger, tmp_path / "run")
+    host.close()
+    ledger.close()
+
+
+def ports(pairs: int) -> list[SwitchPort]:
+    return [
+        SwitchPort(k, PortKind.VHOST_USER, f"02:00:00:00:00:0{k}", socket=f"/tmp/p{k}.sock")
+        for k in range(2 * pairs)
+    ]
+
+
+def start(session: Session, pairs: int = 1) -> BasicForwarder:
+    switch = BasicForwarder()
+    switch.start(session, ports(pairs), ConnectMode.CROSS_CONNECT, [0])
+    return switch
+
+
+def test_counters_are_sums_of_reports_up_to_the_call(engine: Path, session: Session) -> None:
+    switch = start(session)
+    try:
+        switch.wait_ports_up(5)
+        first = switch.counters().ports
+        time.sleep(0.2)
+        second = switch.counters().ports
+        reports = second[0].rx_frames // 10
+        assert reports > first[0].rx_frames // 10 > 0
+        assert second == {
+            0: PortCounters(10 * reports, 3 * reports, 0, reports),
+            1: PortCounters(4 * reports, 9 * reports, 0, 0),
+        }
+        assert switch.details()["dpdk_version"] == "DPDK 22.11"
+        assert switch.details()["version"] == "switchmark-traffic 9.9"
+    finally:
+        switch.stop()
+    assert session.ledger.outstanding() == []
+
+
+def test_one_process_a_pair_and_what_it_is_told(engine: Path, session: Session) -> None:
+    switch = start(session, pairs=2)
+    try:
+        switch.wait_ports_up(5)
+        assert len(switch.process_ids()) == 2
+        told = sorted(Path(f"{engine}.args").read_text().splitlines())
+        assert told[0].startswith(
+            "forwarder --port dpdk:vhost=/tmp/p0.sock,client --port dpdk:vhost=/tmp/p1.sock,client"
+            " --start now --core 0 --idle yield"  # two pairs share the core
+        )
+        assert "p2.sock,client --port dpdk:vhost=/tmp/p3.sock" in told[1]
+        assert "--frame-size 1518" in told[1]
+    finally:
+        switch.stop()
+    assert switch.process_ids() == ()
+
+
+def test_death_and_its_last_words(engine: Path, session: Session) -> None:
+    Path(f"{engine}.broken").touch()
+    switch = start(session)
+    try:
+        with pytest.raises(TrialFailed, match=r"basicfwd: forwarder .* code 1: socket refused"):
+            switch.wait_ports_up(5)
+    finally:
+        switch.stop()
+
+
+def test_killed_forwarder_is_noticed(engine: Path, session: Session) -> None:
+    switch = start(session)
+    try:
+        switch.wait_ports_up(5)
+        os.kill(switch.process_ids()[0], 9)
+        deadline = time.monotonic() + 0.5
+        while switch.alive() is None:
+            assert time.monotonic() < deadline
+        with pytest.raises(TrialFailed, match="ended by SIGKILL"):
+            switch.counters()
+    finally:
+        switch.stop()
+
+
+def test_absent_peer_is_named(engine: Path, session: Session) -> None:
+    Path(f"{engine}.lonely").touch()
+    switch = start(session)
+    try:
+        with pytest.raises(TrialFailed, match=r"no peer on one of /tmp/p0\.sock, /tmp/p1\.sock"):
+            switch.wait_ports_up(0.1)
+    finally:
+        switch.stop()
+
+
+def test_memory_shortage(engine: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(basicfwd, "hugepage_bytes_free", lambda: 10 << 20)
+    with pytest.raises(UnavailableError, match=r"needs 256 MiB of hugepages, 10 MiB are free"):
+        start(session, pairs=2)

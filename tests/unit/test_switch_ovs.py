@@ -1,0 +1,89 @@
+"""What we write to Open vSwitch and read from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.switch.base import ConnectMode, PortCounters, PortKind, SwitchPort
+from switchmark.switch.ovs import rules
+from switchmark.switch.ovs_dpdk import OvsDpdk
+from switchmark.switch.ovs_instance import option, other_config, parse_datapath_counters
+
+PORTS = [SwitchPort(k, PortKind.VETH, f"02:00:00:00:00:{k:02x}", device=f"v{k}") for k in range(4)]
+
+# As Open vSwitch 3.1 prints it: a tap, a veth, a connected and two unconnected vhost-user ports.
+SHOWN = """\
+netdev@ovs-netdev:
+  lookups: hit:0 missed:0 lost:0
+  flows: 0
+  port 0: ovs-netdev (tap)
+    RX packets:0 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:0 errors:0 dropped:0 aborted:0 carrier:0
+    collisions:0
+    RX bytes:0  TX bytes:0
+  port 1: smxa
+    RX packets:12 errors:0 dropped:1 overruns:0 frame:0
+    TX packets:11 errors:0 dropped:3 aborted:0 carrier:0
+    collisions:0
+    RX bytes:180  TX bytes:90
+  port 2: p0 (dpdkvhostuserclient: configured_rx_queues=1, mtu=0, requested_tx_queues=1)
+, could not retrieve stats (Protocol error)  port 3: p1 (dpdkvhostuserclient: mtu=0)
+, could not retrieve stats (Protocol error)  port 4: p2 (dpdkvhostuserclient: mtu=1500)
+    RX packets:189056 errors:0 dropped:0 overruns:? frame:?
+    TX packets:6944 errors:? dropped:2383808 aborted:? carrier:?
+    collisions:?
+    RX bytes:11343360 (10.8 MiB)  TX bytes:416640 (406.9 KiB)
+"""
+
+
+def test_counters_of_every_kind_of_port() -> None:
+    assert parse_datapath_counters(SHOWN) == {
+        "ovs-netdev": PortCounters(0, 0),
+        "smxa": PortCounters(12, 11, 1, 3),
+        "p2": PortCounters(189056, 6944, 0, 2383808),
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "written"),
+    [
+        (ConnectMode.LEARNING, ["actions=NORMAL"]),
+        (
+            ConnectMode.CROSS_CONNECT,
+            [
+                "in_port=1,actions=output:2",
+                "in_port=2,actions=output:1",
+                "in_port=3,actions=output:4",
+                "in_port=4,actions=output:3",
+            ],
+        ),
+        (
+            ConnectMode.STATIC_MAC,
+            [f"dl_dst=02:00:00:00:00:0{k},actions=output:{k + 1}" for k in range(4)],
+        ),
+    ],
+)
+def test_rules_mean_the_connect_mode(mode: ConnectMode, written: list[str]) -> None:
+    assert rules(PORTS, mode) == written
+
+
+def test_values_are_quoted_for_the_database() -> None:
+    assert option("other_config:a", 'x "y"') == 'other_config:a="x \\"y\\""'
+    assert other_config({"a": "1"}) == ["set", "Open_vSwitch", ".", 'other_config:a="1"']
+
+
+def test_other_threads_stay_off_the_polling_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switchmark.switch.ovs_dpdk.online_cores", lambda: [0, 1, 2, 3])
+    assert OvsDpdk().daemon_cores([1, 2]) == [0, 3]
+    assert OvsDpdk().daemon_cores([0, 1, 2, 3]) == [0, 1, 2, 3]
+
+
+def test_jumbo_ports_ask_for_their_mtu() -> None:
+    port = SwitchPort(2, PortKind.VHOST_USER, "02:00:00:00:00:01", socket="/s", mtu_bytes=9000)
+    name, columns = OvsDpdk().interface(port)
+    assert name == "p2"
+    assert columns == [
+        "type=dpdkvhostuserclient",
+        'options:vhost-server-path="/s"',
+        "mtu_request=9000",
+    ]

@@ -1,0 +1,223 @@
+"""Facts of this machine, hugepage arithmetic, and what findings mean on machines of all kinds."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli.doctor import judge
+from switchmark.errors import UnavailableError
+from switchmark.switch.base import Probe
+from switchmark.testbed import facts as facts_module
+from switchmark.testbed import hugepages
+from switchmark.testbed.diagnosis import Finding, Level, diagnose
+from switchmark.testbed.facts import Cpu, Facts, gather, parse_cpu_list, tool_versions
+from switchmark.testbed.host import Session
+from switchmark.testbed.hugepages import HugepagePool
+from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.local import LocalHost
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("", []),
+        (None, []),
+        ("0", [0]),
+        ("0-3,8,10-11\n", [0, 1, 2, 3, 8, 10, 11]),
+        ("1,3,4-8", [1, 3, 4, 5, 6, 7, 8]),  # the last of a range belongs to it
+        ("2-3", [2, 3]),
+        ("126-129", [126, 127, 128, 129]),  # beyond 64
+    ],
+)
+def test_cpu_lists(text: str | None, cpus: list[int]) -> None:
+    assert parse_cpu_list(text) == cpus
+
+
+def test_facts_of_this_machine() -> None:
+    seen = gather()
+    assert seen.kernel == os.uname().release
+    assert {cpu.id for cpu in seen.cpus} >= set(seen.usable_cpus) and seen.usable_cpus
+    assert 1 <= seen.physical_cores <= len(seen.cpus)
+    assert seen.memory_total_mb and seen.memory_free_mb
+    assert 0 < seen.memory_free_mb <= seen.memory_total_mb
+    assert json.loads(json.dumps(seen.to_json()))["kernel"] == seen.kernel
+    assert gather().fingerprint == seen.fingerprint and len(seen.fingerprint) == 12
+    assert all(text != "Not affected" for text in seen.mitigations.values())
+
+
+def test_missing_files_are_none_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts_module, "CPU_DIR", tmp_path / "nothing")
+    monkeypatch.setattr(facts_module, "NODE_DIR", tmp_path / "nothing")
+    seen = gather()
+    assert (seen.governor, seen.turbo, seen.smt_active, seen.idle_driver) == (None,) * 4
+    assert seen.isolated_cpus is None and seen.caches == () and seen.mitigations == {}
+    assert {cpu.id for cpu in seen.cpus} == set(os.sched_getaffinity(0))
+    assert {cpu.node for cpu in seen.cpus} == {0}
+
+
+def test_topology_is_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cpu, (package, core) in enumerate([(0, 0), (0, 1), (0, 0), (1, 0)]):
+        topology = tmp_path / f"cpu/cpu{cpu}/topology"
+        topology.mkdir(parents=True)
+        (topology / "physical_package_id").write_text(f"{package}\n")
+        (topology / "core_id").write_text(f"{core}\n")
+    (tmp_path / "cpu/online").write_text("0-3\n")
+    (tmp_path / "cpu/isolated").write_text("1\n")
+    for node, cpus in ((0, "0-2"), (1, "3")):
+        (tmp_path / f"node/node{node}").mkdir(parents=True)
+        (tmp_path / f"node/node{node}/cpulist").write_text(cpus)
+    monkeypatch.setattr(facts_module, "CPU_DIR", tmp_path / "cpu")
+    monkeypatch.setattr(facts_module, "NODE_DIR", tmp_path / "node")
+    assert facts_module.read_cpus() == (
+        Cpu(0, (0, 0), 0),
+        Cpu(1, (0, 1), 0, isolated=True),
+        Cpu(2, (0, 0), 0),
+        Cpu(3, (1, 0), 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "turbo"),
+    [
+        ("intel_pstate/no_turbo", "1", False),
+        ("intel_pstate/no_turbo", "0", True),
+        ("cpufreq/boost", "1", True),
+        ("cpufreq/boost", "0", False),
+        ("cpufreq/other", "0", None),
+    ],
+)
+def test_turbo_of_intel_and_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, content: str, turbo: bool | None
+) -> None:
+    (tmp_path / file).parent.mkdir()
+    (tmp_path / file).write_text(content)
+    monkeypatch.setattr(facts_module, "CPU_DIR", tmp_path)
+    assert gather().turbo is turbo
+
+
+def test_versions_of_tools_are_one_line_each() -> None:
+    versions = tool_versions()
+    assert versions["python"].startswith("3.")
+    assert all(text and "\n" not in text for text in versions.values())
+
+
+def make_pool(directory: Path, size_kb: int, total: int, free: int) -> None:
+    pool = directory / f"hugepages-{size_kb}kB"
+    pool.mkdir()
+    (pool / "nr_hugepages").write_text(f"{total}\n")
+    (pool / "free_hugepages").write_text(f"{free}\n")
+
+
+def test_hugepage_pools_and_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_pool(tmp_path, 1048576, 1, 0)
+    make_pool(tmp_path, 2048, 100, 40)
+    found = hugepages.pools(tmp_path)
+    assert found == (HugepagePool(2048, 100, 40), HugepagePool(1048576, 1, 0))
+    assert hugepages.free_mb(found) == 80 and hugepages.pools(tmp_path / "nothing") == ()
+    monkeypatch.setattr(hugepages, "pools", lambda: found)
+    hugepages.require(80)
+    with pytest.raises(UnavailableError, match=r"80 MiB free, 101 MiB needed; echo 111 > "):
+        hugepages.require(101)
+
+
+@pytest.mark.parametrize("found_pages", [200, 120])
+def test_reserved_hugepages_are_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found_pages: int
+) -> None:
+    """On a machine that has 200 pages' worth of memory, and on one that has but 120."""
+    make_pool(tmp_path, 2048, 100, 40)
+    control = tmp_path / "hugepages-2048kB" / "nr_hugepages"
+
+    def pools() -> tuple[HugepagePool, ...]:
+        total = min(int(control.read_text()), found_pages)
+        return (HugepagePool(2048, total, total - 60),)
+
+    monkeypatch.setattr(hugepages, "HUGEPAGES_DIR", tmp_path)
+    monkeypatch.setattr(hugepages, "pools", pools)
+    ledger = Ledger.create(tmp_path, "a1b2c3")
+    session = Session("a1b2c3", LocalHost(), ledger, tmp_path)
+    assert hugepages.reserve(session, 80) == 0 and ledger.outstanding() == []
+    if found_pages == 200:
+        assert hugepages.reserve(session, 200) == 60
+        assert int(control.read_text()) == 160 and len(ledger.outstanding()) == 1
+    else:
+        with pytest.raises(UnavailableError, match="200 MiB needed, only 120 MiB could be had"):
+            hugepages.reserve(session, 200)
+    assert ledger.undo_all() == []
+    ledger.close()
+    assert int(control.read_text()) == 100
+
+
+def findings_of(seen: Facts) -> dict[str, Finding]:
+    return {finding.topic: finding for finding in diagnose(seen)}
+
+
+def with_cpus(count: int, threads: int = 1) -> Facts:
+    cpus = tuple(Cpu(i, (0, i % (count // threads)), 0) for i in range(count))
+    return replace(gather(), cpus=cpus, usable_cpus=tuple(range(count)))
+
+
+def test_cores_are_explained() -> None:
+    assert findings_of(with_cpus(1))["cores"].level is Level.POOR
+    two = findings_of(with_cpus(2))["cores"]
+    assert "a polling switch, a sender and a receiver want three" in two.meaning
+    assert "marked oversubscribed" in two.meaning
+    many = findings_of(with_cpus(8))["cores"]
+    assert many.level is Level.GOOD and "3 pair(s)" in many.meaning
+    narrowed = replace(with_cpus(8), usable_cpus=(0, 1))
+    assert "may use 2" in findings_of(narrowed)["cores"].seen
+
+
+def test_each_finding_has_a_sentence_and_a_poor_one_a_remedy() -> None:
+    bad = replace(
+        with_cpus(4, threads=2),
+        governor="powersave",
+        turbo=True,
+        tsc_flags=("tsc",),
+        hugepages=(HugepagePool(2048, 64, 0),),
+        memory_free_mb=100,
+        load_average=(9.0, 9.0, 9.0),
+    )
+    found = findings_of(bad)
+    assert all(finding.meaning and finding.seen for finding in found.values())
+    for topic in ("governor", "hugepages", "memory", "load"):
+        assert found[topic].level is Level.POOR and found[topic].remedy
+    assert "echo 576 >" in (found["hugepages"].remedy or "")
+    assert found["SMT"].seen == "on" and found["TSC"].level is Level.NOTE
+
+
+def test_good_machine_is_called_good() -> None:
+    good = replace(
+        with_cpus(16),
+        governor="performance",
+        turbo=False,
+        isolated_cpus="2-15",
+        nohz_full="2-15",
+        virtualised=None,
+        mitigations={},
+        tsc_flags=("constant_tsc", "nonstop_tsc"),
+        hugepages=(HugepagePool(2048, 1024, 1024),),
+        memory_free_mb=30_000,
+        load_average=(0.0, 0.0, 0.0),
+    )
+    assert {finding.level for finding in diagnose(good)} == {Level.GOOD}
+
+
+YES, NO = Probe(True, version="1"), Probe(False, reason="it is missing")
+
+
+def test_verdict_names_what_is_missing() -> None:
+    programs = {"root": YES, "traffic engine": YES}
+    able, verdict = judge({"direct": YES, "linux-bridge": YES, "ovs": NO}, {"lxc": YES}, programs)
+    assert able and verdict == "this machine can measure linux-bridge; not ovs"
+    assert not judge({"direct": YES}, {"lxc": YES}, programs)[0]
+    assert not judge({"linux-bridge": YES}, {"lxc": NO}, programs)[0]
+    able, verdict = judge({"linux-bridge": YES}, {"lxc": YES}, {**programs, "root": NO})
+    assert not able and verdict.endswith("it is missing")

@@ -1,0 +1,300 @@
+"""The ledger: what is written, when it counts as stale, and that undoing spares all else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import SwitchmarkError
+from switchmark.testbed import ledger as ledgers
+from switchmark.testbed import procfs, things
+from switchmark.testbed.clean import clean_stale
+from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.procfs import ProcessIdentity
+from switchmark.testbed.things import (
+    Directory,
+    File,
+    FilesNamed,
+    Hugepages,
+    Link,
+    MarkedProcesses,
+    Mount,
+    NetworkNamespace,
+    Process,
+    Setting,
+    Thing,
+)
+
+ID = "a1b2c3"
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    directory = Path(f"/tmp/smtb{os.getpid()}")
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(directory))
+    yield directory
+    for path in directory.glob("*"):
+        path.unlink()
+    if directory.exists():
+        directory.rmdir()
+
+
+def kill_owner(path: Path, **changes: object) -> None:
+    """Make a ledger look as if the process that wrote it had gone."""
+    first, *rest = path.read_text().splitlines()
+    header = {**json.loads(first), "start_ticks": 1, **changes}
+    path.write_text("\n".join([json.dumps(header), *rest]) + "\n")
+
+
+def dead_ledger(state: Path, *made: Thing, **changes: object) -> Path:
+    ledger = Ledger.create(state, ID)
+    for thing in made:
+        ledger.record(thing)
+    os.close(ledger._fd)
+    kill_owner(ledger.path, **changes)
+    return ledger.path
+
+
+def test_entry_is_on_disk_before_the_thing_is_made(state: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(state, ID)
+    entry = ledger.record(File(str(tmp_path / "f")))
+    assert ledgers.read(ledger.path).entries == {entry: File(str(tmp_path / "f"))}
+    ledger.strike(entry)
+    assert ledgers.read(ledger.path).entries == {}
+    ledger.close()
+    assert not ledger.path.exists(), "a ledger with nothing outstanding goes"
+
+
+def test_undo_is_idempotent_and_in_reverse_order(state: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(state, ID)
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    first = ledger.record(Directory(str(outer)))
+    ledger.record(File(str(inner)))
+    ledger.record(File(str(tmp_path / "never-made")))
+    outer.mkdir()
+    inner.touch()
+    order: list[str] = []
+    assert ledger.undo_all(lambda thing: order.append(str(thing))) == []
+    assert [text.rpartition("/")[2] for text in order] == ["never-made", "inner", "outer"]
+    assert not outer.exists()
+    ledger.undo(first)
+    assert ledger.undo_all() == []
+    ledger.close()
+
+
+def test_every_kind_goes_to_json_and_back() -> None:
+    samples: list[Thing] = [
+        Process(1, 2, "x"),
+        MarkedProcesses(ID),
+        NetworkNamespace("n"),
+        Link("l"),
+        Mount("/m"),
+        Directory("/d"),
+        File("/f"),
+        FilesNamed("/d", "p"),
+        things.Cgroup("/c"),
+        Setting("/s", "0", "1"),
+        Hugepages("/h", 1, 2),
+        things.Container("c", "/l"),
+    ]
+    assert {type(sample) for sample in samples} == set(things.KINDS.values())
+    for sample in samples:
+        assert things.from_json(json.loads(json.dumps(things.to_json(sample)))) == sample
+
+
+def test_names_of_others_are_refused(state: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(state, ID)
+    (tmp_path / "theirs").touch()
+    for thing, text in (
+        (Link("eth0"), "begins with sma1b2c3"),
+        (NetworkNamespace("blue"), "begins with"),
+        (FilesNamed("/dev/hugepages", "rte"), "begins with"),
+        (things.Container("web", "/var/lib/lxc"), "begins with"),
+        (Link(f"sm{ID}12345678"), "15 characters"),
+        (File(str(tmp_path / "theirs")), "not ours"),
+        (Directory(str(tmp_path)), "not ours"),
+    ):
+        with pytest.raises(SwitchmarkError, match=text):
+            ledger.record(thing)
+    assert ledger.outstanding() == []
+    ledger.close()
+
+
+def test_nothing_can_be_recorded_after_the_end(state: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(state, ID)
+    ledger.close()
+    with pytest.raises(SwitchmarkError, match="session has ended"):
+        ledger.record(File(str(tmp_path / "late")))
+
+
+def test_clean_leaves_a_living_owner_alone(state: Path, tmp_path: Path) -> None:
+    ledger = Ledger.create(state, ID)
+    file = tmp_path / "f"
+    ledger.record(File(str(file)))
+    file.touch()
+    assert clean_stale() == [] and clean_stale(dry_run=True) == []
+    assert file.exists()
+    ledger.undo_all()
+    ledger.close()
+
+
+def test_clean_leaves_a_locked_ledger_alone(state: Path, tmp_path: Path) -> None:
+    """Whatever the header says: a lock that is held is proof of life."""
+    ledger = Ledger.create(state, ID)
+    ledger.record(File(str(tmp_path / "f")))
+    kill_owner(ledger.path)
+    assert clean_stale() == []
+    ledger.undo_all()
+    ledger.close()
+
+
+def test_clean_after_a_dead_owner(state: Path, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    path = dead_ledger(state, Directory(str(ours)))
+    ours.mkdir()
+    (ours / "socket").touch()
+    theirs.mkdir()
+    dry = clean_stale(dry_run=True)
+    assert [one.removed for one in dry] == [[f"directory {ours}"]]
+    assert ours.exists() and path.exists()
+    done = clean_stale()
+    assert [one.removed for one in done] == [[f"directory {ours}"]] and done[0].session == ID
+    assert not ours.exists() and theirs.exists() and not path.exists()
+    assert clean_stale() == []
+
+
+def test_ledger_of_an_earlier_boot_kills_no_process(state: Path, tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    child = subprocess.Popen(["sleep", "60"], env={procfs.SESSION_VARIABLE: ID})
+    try:
+        identity = ProcessIdentity.of(child.pid)
+        assert identity is not None
+        dead_ledger(
+            state,
+            File(str(file)),
+            MarkedProcesses(ID),
+            Process(child.pid, identity.start_ticks),
+            boot_id="of-another-boot",
+        )
+        file.touch()
+        assert len(clean_stale()) == 1
+        assert not file.exists(), "files outlive a boot, so they are removed"
+        assert child.poll() is None, "the pid means another process now"
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_recycled_pid_is_not_killed(state: Path) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        identity = ProcessIdentity.of(child.pid)
+        assert identity is not None
+        dead_ledger(state, Process(child.pid, identity.start_ticks - 1, "ours"))
+        assert len(clean_stale()) == 1
+        time.sleep(0.05)
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_processes_are_found_by_pid_and_by_mark(state: Path) -> None:
+    environment = {"PATH": "/usr/bin:/bin", procfs.SESSION_VARIABLE: ID}
+    by_pid = subprocess.Popen(["sleep", "60"])
+    by_mark = subprocess.Popen(["sleep", "60"], env=environment)
+    stubborn = subprocess.Popen(
+        ["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"], env=environment
+    )
+    similar = subprocess.Popen(["sleep", "60"], env={procfs.SESSION_VARIABLE: ID + "0"})
+    try:
+        identity = ProcessIdentity.of(by_pid.pid)
+        assert identity is not None
+        time.sleep(0.1)  # the shell sets its trap
+        dead_ledger(state, MarkedProcesses(ID), Process(identity.pid, identity.start_ticks))
+        assert clean_stale()[0].problems == []
+        assert by_pid.wait(1) == -15 and by_mark.wait(1) == -15 and stubborn.wait(1) == -9
+        assert similar.poll() is None, "another session's process"
+    finally:
+        for child in (by_pid, by_mark, stubborn, similar):
+            child.kill()
+            child.wait()
+
+
+def test_directory_with_a_symbolic_link_spares_its_target(state: Path, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    dead_ledger(state, Directory(str(ours)))
+    theirs.mkdir()
+    (theirs / "precious").touch()
+    ours.mkdir()
+    (ours / "link").symlink_to(theirs)
+    clean_stale()
+    assert not ours.exists() and (theirs / "precious").exists()
+
+
+def test_directory_that_was_replaced_by_a_link_is_reported(state: Path, tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    path = dead_ledger(state, Directory(str(ours)))
+    theirs.mkdir()
+    ours.symlink_to(theirs)
+    done = clean_stale()
+    assert "symbolic link" in done[0].problems[0] and theirs.exists()
+    assert path.exists(), "what could not be undone stays in the ledger"
+    ours.unlink()
+    assert clean_stale()[0].problems == [] and not path.exists()
+
+
+def test_files_named_after_the_session_only(state: Path, tmp_path: Path) -> None:
+    (tmp_path / f"sm{ID}map_0").touch()
+    (tmp_path / "rtemap_0").touch()
+    dead_ledger(state, FilesNamed(str(tmp_path), f"sm{ID}"))
+    clean_stale()
+    assert [path.name for path in tmp_path.iterdir()] == ["rtemap_0"]
+
+
+def test_settings_are_put_back_unless_another_changed_them(state: Path, tmp_path: Path) -> None:
+    ours, changed = tmp_path / "ours", tmp_path / "changed"
+    ours.write_text("1\n")
+    changed.write_text("7\n")
+    dead_ledger(state, Setting(str(ours), "0", "1"), Setting(str(changed), "0", "1"))
+    clean_stale()
+    assert ours.read_text() == "0\n" and changed.read_text() == "7\n"
+
+
+@pytest.mark.parametrize(("now", "after"), [(100, 10), (60, 10), (10, 10), (5, 5), (200, 200)])
+def test_hugepages_are_given_back_only_while_they_are_ours(
+    tmp_path: Path, now: int, after: int
+) -> None:
+    file = tmp_path / "nr_hugepages"
+    file.write_text(f"{now}\n")
+    Hugepages(str(file), 10, 100).undo()
+    assert int(file.read_text()) == after
+
+
+def test_line_that_was_cut_short_is_passed_over(state: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    path = dead_ledger(state, File(str(kept)))
+    with path.open("a") as ledger:
+        ledger.write('{"made": 2, "kind": "fi')
+    assert [str(thing) for thing in ledgers.read(path).entries.values()] == [f"file {kept}"]
+    assert clean_stale()[0].problems == []
+
+
+def test_unknown_kind_is_reported_and_kept(state: Path) -> None:
+    path = dead_ledger(state)
+    with path.open("a") as ledger:
+        ledger.write('{"made": 1, "kind": "wormhole", "end": "far"}\n')
+    assert "another version" in clean_stale()[0].problems[0]
+    assert path.exists()
+
+
+def test_empty_ledger_is_removed(state: Path) -> None:
+    state.mkdir()
+    (state / "ffffff.ledger").touch()
+    assert clean_stale() == [] and list(state.glob("*.ledger")) == []
