@@ -92,8 +92,8 @@ class Measurer(Protocol):
         """Offer `load_pps` (total; `SATURATING` for all there is) for `duration_s`.
 
         A load may be rounded to what the sender can pace (whole frames per second and pair);
-        `intended_frames` then says what was scheduled. Raises `TrialFailed` when the trial cannot be completed; a load that could not be
-        offered is no failure: the point says so.
+        `intended_frames` then says what was scheduled. Raises `TrialFailed` when the trial
+        cannot be completed; a load that could not be offered is no failure: the point says so.
         """
         ...
 
