@@ -196,8 +196,7 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
     if (strlen(text) >= sizeof(((struct io_port *)0)->spec))
         return fail(error, size, "--port: specification is longer than 255 characters");
     if (o->port_count == PORTS_MAX)
-        return fail(error, size, "--port: '%s' is one port too many; at most %d", text,
-                    PORTS_MAX);
+        return fail(error, size, "--port: '%s' is one port too many; at most %d", text, PORTS_MAX);
     if (io_find(text, length) == NULL) {
         for (unsigned i = 0; io_backends[i] != NULL && i < 15; i++)
             names[i] = io_backends[i]->name;

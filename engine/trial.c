@@ -46,6 +46,25 @@ void trial_totals(const struct trial *trial, struct counters *totals)
     }
 }
 
+static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
+{
+    read_port_drops(trial);
+    snapshot->index = trial->snapshot_index++;
+    snapshot->t_ns = clock_monotonic_ns();
+    trial_totals(trial, &snapshot->totals);
+    cpu_times_read(&snapshot->cpu);
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const struct end *end = &trial->ends[i];
+        struct io_port *port = end->port;
+        snapshot->ports[i] = (struct port_snapshot){
+            .rx_frames = end->counters.rx_frames - end->before.rx_frames,
+            .tx_offered = end->counters.tx_offered - end->before.tx_offered,
+            .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
+            .up = port->ops->link_up == NULL || port->ops->link_up(port),
+        };
+    }
+}
+
 static void take_snapshot(struct trial *trial)
 {
     const uint64_t written = atomic_load_explicit(&trial->snapshots_written, memory_order_relaxed);
@@ -54,18 +73,7 @@ static void take_snapshot(struct trial *trial)
 
     if (written - read == SNAPSHOTS)
         return; /* the reader is stuck: the next line will cover this interval as well */
-    struct snapshot *snapshot = &trial->snapshots[written % SNAPSHOTS];
-    read_port_drops(trial);
-    snapshot->index = trial->snapshot_index++;
-    snapshot->t_ns = clock_monotonic_ns();
-    trial_totals(trial, &snapshot->totals);
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        struct io_port *port = trial->ends[i].port;
-        snapshot->ends[i] = trial->ends[i].counters;
-        counters_subtract(&snapshot->ends[i], &trial->ends[i].before);
-        snapshot->up[i] = port->ops->link_up == NULL || port->ops->link_up(port);
-    }
-    cpu_times_read(&snapshot->cpu);
+    fill_snapshot(trial, &trial->snapshots[written % SNAPSHOTS]);
     atomic_store_explicit(&trial->snapshots_written, written + 1, memory_order_release);
     if (write(trial->wake_fd, &one, sizeof one) < 0)
         return; /* the counter of the eventfd is full: the reader is awake anyway */
@@ -91,7 +99,7 @@ bool trial_event(struct trial *trial, uint64_t now)
 
 void trial_idle_slow(struct trial *trial, struct io_port *port, uint64_t now, uint64_t until)
 {
-    if (trial->options->idle == IDLE_YIELD) {
+    if (trial->idle == IDLE_YIELD) {
         sched_yield();
         return;
     }
@@ -184,10 +192,22 @@ static void wait_for_start(struct trial *trial)
     }
 }
 
+/* Blocking ports wait in the kernel whatever --idle says. */
+static uint64_t choose_idle(const struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        if (trial->ends[i].port->blocking)
+            return IDLE_SLEEP;
+    }
+    return trial->options->idle;
+}
+
 static void begin(struct trial *trial)
 {
+    trial->idle = choose_idle(trial);
     trial->epoch = (trial->epoch + 1) & 15;
     trial->draining = false;
+    trial->drained = false;
     trial->snapshot_index = 0;
     trial->reason = REASON_NONE;
     empty_ports(trial);
@@ -201,11 +221,6 @@ static void begin(struct trial *trial)
     wait_for_start(trial);
 }
 
-struct worker {
-    struct trial *trial;
-    unsigned index;
-};
-
 static void pin(int core)
 {
     cpu_set_t set;
@@ -214,21 +229,52 @@ static void pin(int core)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+/* The second worker is in place before the trial begins: on a busy core a new thread may wait
+ * long for its first turn, and frames would wait for it. */
 static void *run_second_worker(void *argument)
 {
-    const struct worker *worker = argument;
-    struct trial *trial = worker->trial;
-    struct io_port *port = trial->ends[worker->index].port;
+    struct trial *trial = argument;
+    struct io_port *port = trial->ends[1].port;
 
-    pin(trial->options->cores[worker->index]);
+    pin(trial->options->cores[1]);
     if (port->ops->thread_enter != NULL)
         port->ops->thread_enter(port);
-    trial->options->role->run(trial, worker->index);
-    atomic_fetch_add(&trial->workers_done, 1);
+    atomic_store(&trial->second_worker, WORKER_READY);
+    while (atomic_load(&trial->second_worker) == WORKER_READY)
+        sched_yield();
+    trial->options->role->run(trial, 1);
     return NULL;
 }
 
-/* After the end: take what is still on its way, until the ports have been silent. */
+static bool start_second_worker(struct trial *trial, pthread_t *thread, char *error, size_t size)
+{
+    atomic_store(&trial->second_worker, WORKER_STARTING);
+    const int result = pthread_create(thread, NULL, run_second_worker, trial);
+    if (result != 0) {
+        snprintf(error, size, "cannot start a second worker: %s", strerror(result));
+        return false;
+    }
+    while (atomic_load(&trial->second_worker) == WORKER_STARTING)
+        sched_yield();
+    return true;
+}
+
+/* One look at all ports; returns whether frames of our stream came. */
+static bool drain_once(struct trial *trial)
+{
+    bool heard = false;
+
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const uint64_t before = trial->ends[i].counters.rx_frames;
+        end_receive(trial, &trial->ends[i]);
+        heard |= trial->ends[i].counters.rx_frames != before;
+    }
+    return heard;
+}
+
+/* After the end: take what is still on its way, until the ports have been silent. A port is
+ * silent when a look that *begins* late enough after the last frame finds nothing: time in
+ * which this process did not run proves nothing. */
 static void drain(struct trial *trial)
 {
     uint64_t now = clock_ticks();
@@ -238,29 +284,19 @@ static void drain(struct trial *trial)
 
     trial->draining = true;
     set_next_event(trial);
-    while (now < last && now - heard < silence) {
-        unsigned got = 0;
-        for (unsigned i = 0; i < trial->end_count; i++) {
-            const uint64_t before = trial->ends[i].counters.rx_frames;
-            end_receive(trial, &trial->ends[i]);
-            got += trial->ends[i].counters.rx_frames != before;
+    while (now < last) {
+        if (drain_once(trial)) {
+            heard = clock_ticks();
+        } else if (now > heard && now - heard >= silence) {
+            trial->drained = true;
+            return;
+        } else {
+            trial_idle(trial, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
         }
+        now = clock_ticks();
         if (now >= trial->next_event)
             trial_event(trial, now);
-        if (got > 0)
-            heard = now;
-        else
-            trial_idle(trial, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
-        now = clock_ticks();
     }
-}
-
-static bool start_second_worker(pthread_t *thread, struct worker *second, char *error, size_t size)
-{
-    const int result = pthread_create(thread, NULL, run_second_worker, second);
-    if (result != 0)
-        snprintf(error, size, "cannot start a second worker: %s", strerror(result));
-    return result == 0;
 }
 
 static bool find_failure(const struct trial *trial, char *error, size_t size)
@@ -277,25 +313,26 @@ static bool find_failure(const struct trial *trial, char *error, size_t size)
 
 bool trial_run(struct trial *trial, char *error, size_t error_size)
 {
-    struct worker second = {trial, 1};
+    const bool two = trial->workers == 2;
     pthread_t thread;
 
-    begin(trial);
-    if (trial->workers == 2 && !start_second_worker(&thread, &second, error, error_size))
+    if (two && !start_second_worker(trial, &thread, error, error_size))
         return false;
+    begin(trial);
+    atomic_store(&trial->second_worker, WORKER_GO);
     trial->options->role->run(trial, 0);
     trial->ended_ns = clock_monotonic_ns();
     trial->reason = (enum reason)atomic_load(&trial->stop);
     if (trial->reason == REASON_NONE)
         trial->reason = REASON_DURATION;
-    if (trial->workers == 2)
+    if (two)
         pthread_join(thread, NULL);
     if (trial->options->role->drains && trial->reason != REASON_FAILURE)
         drain(trial);
     trial->drained_ns = clock_monotonic_ns();
     cpu_times_read(&trial->cpu_after);
     trial->run_delay_after_ns = cpu_run_delay_ns();
-    take_snapshot(trial); /* the last partial interval */
+    fill_snapshot(trial, &trial->last_snapshot);
     for (unsigned i = 0; i < trial->end_count; i++)
         receive_end(&trial->ends[i].rx);
     return !find_failure(trial, error, error_size);

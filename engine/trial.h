@@ -36,17 +36,23 @@ struct end {
     struct histogram lateness, from_actual, from_intended;
 };
 
-/* What an interval line is made of; totals since the trial began. `ends` and `up` are for the
- * roles that stand between two ports. */
+/* One port's part of an interval line, for the roles that stand between ports. */
+struct port_snapshot {
+    uint64_t rx_frames, tx_offered, tx_dropped;
+    bool up; /* the port has its peer */
+};
+
+/* What an interval line is made of; totals since the trial began. */
 struct snapshot {
     uint64_t index, t_ns;
     struct counters totals;
-    struct counters ends[2];
-    bool up[2]; /* the port has its peer */
     struct cpu_times cpu;
+    struct port_snapshot ports[PORTS_MAX];
 };
 
 #define SNAPSHOTS 64
+
+enum { WORKER_STARTING, WORKER_READY, WORKER_GO };
 
 struct trial {
     const struct options *options;
@@ -55,6 +61,7 @@ struct trial {
     unsigned end_count;
     unsigned workers;
     unsigned epoch;
+    uint64_t idle; /* enum idle */
 
     uint64_t start_tick, end_tick;
     uint64_t next_event;    /* tick of the next interval or of the end */
@@ -64,14 +71,16 @@ struct trial {
     struct cpu_times cpu_before, cpu_after;
     uint64_t run_delay_before_ns, run_delay_after_ns;
     enum reason reason;
-    bool draining;
-    atomic_int stop; /* enum reason, set by the control thread */
-    atomic_uint workers_done;
+    bool draining, drained;
+    atomic_int stop;          /* enum reason, set by the control thread */
+    atomic_int second_worker; /* WORKER_... */
 
     /* Finished intervals on their way to the printing thread: a ring with one writer (worker
-     * 0) and one reader. When it is full, lines merge into the next one. */
+     * 0) and one reader. When it is full, lines merge into the next one; the last, partial
+     * interval has its own place, so that it is printed whatever the reader did. */
     struct snapshot snapshots[SNAPSHOTS];
     atomic_uint_fast64_t snapshots_written, snapshots_read;
+    struct snapshot last_snapshot;
     uint64_t snapshot_index;
     int wake_fd; /* tells the printing thread */
 };
@@ -97,7 +106,7 @@ void trial_idle_slow(struct trial *trial, struct io_port *port, uint64_t now, ui
 static inline void trial_idle(struct trial *trial, struct io_port *port, uint64_t now,
                               uint64_t until)
 {
-    if (trial->options->idle == IDLE_POLL)
+    if (trial->idle == IDLE_POLL)
         __builtin_ia32_pause();
     else
         trial_idle_slow(trial, port, now, until);

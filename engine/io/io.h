@@ -35,8 +35,9 @@ struct io_config {
     uint32_t src_ip, dst_ip; /* host byte order */
     uint16_t src_udp, dst_udp;
     bool src_mac_given, src_ip_given, dst_ip_given;
-    uint16_t stream;         /* `null` invents frames of this stream */
-    int core;                /* the core of the worker that opens and uses the port, -1: any */
+    bool rx_may_block;        /* the role does nothing but receive on this one port */
+    uint16_t stream;          /* `null` invents frames of this stream */
+    int core;                 /* the core of the worker that opens and uses the port, -1: any */
     const char *const *specs; /* every --port of this process: DPDK is set up once for all */
     unsigned spec_count;
     unsigned dpdk_memory_mb; /* 0: the backend's default */
@@ -110,6 +111,7 @@ struct io_port {
     char failure[160]; /* not empty: the port is beyond use; the engine reports it and exits 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;
+    bool blocking;         /* opened blocking: where rx_burst may not block, rx_wait is used */
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 

@@ -71,7 +71,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
     const uint32_t longest =
         mtu + 18 > config->frame_length_max ? mtu + 18 : config->frame_length_max;
     struct socket_port *port =
-        socket_port_make(fd, &arguments, longest < 16384 ? longest : 16384, error, size);
+        socket_port_make(fd, &arguments, config, longest < 16384 ? longest : 16384, error, size);
     if (port == NULL)
         return NULL;
     memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, 6);

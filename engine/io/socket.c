@@ -79,7 +79,8 @@ bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, 
 }
 
 struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,
-                                     uint32_t frame_room, char *error, size_t size)
+                                     const struct io_config *config, uint32_t frame_room,
+                                     char *error, size_t size)
 {
     struct socket_port *port = calloc(1, sizeof *port);
 
@@ -92,6 +93,8 @@ struct socket_port *socket_port_make(int fd, const struct socket_arguments *argu
     port->broadcast_fd = -1;
     port->mmsg = arguments->mmsg;
     port->block = arguments->block;
+    port->rx_block = arguments->block && config->rx_may_block;
+    port->base.blocking = arguments->block;
     port->stride = (frame_room + 127U) / 64 * 64;
     port->tx_buffers = aligned_alloc(64, (size_t)IO_BURST_MAX * port->stride);
     port->rx_buffers = aligned_alloc(64, (size_t)IO_BURST_MAX * port->stride);
@@ -231,7 +234,7 @@ void socket_tx_release(struct io_port *base, struct io_frame *frames, unsigned c
 
 static unsigned receive_many(struct socket_port *port, int fd, unsigned count)
 {
-    const int flags = MSG_TRUNC | (port->block ? MSG_WAITFORONE : MSG_DONTWAIT);
+    const int flags = MSG_TRUNC | (port->rx_block ? MSG_WAITFORONE : MSG_DONTWAIT);
 
     for (unsigned i = 0; i < count; i++) {
         if (port->rx_messages[i].msg_hdr.msg_name != NULL)
@@ -270,7 +273,7 @@ unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned
 {
     struct socket_port *port = (struct socket_port *)base;
     unsigned got = port->mmsg ? receive_many(port, port->fd, count)
-                              : receive_each(port, port->fd, count, port->block);
+                              : receive_each(port, port->fd, count, port->rx_block);
 
     if (got == 0 && port->broadcast_fd >= 0)
         got = receive_each(port, port->broadcast_fd, count, false);

@@ -12,6 +12,7 @@ struct socket_port {
     int fd;
     int broadcast_fd; /* udp only, else -1: sends to and receives from the broadcast address */
     bool mmsg, block;
+    bool rx_block; /* receive calls may block */
     uint32_t stride;
     unsigned tx_first; /* the buffer that tx_acquire hands out next */
     uint64_t drops;
@@ -32,7 +33,8 @@ bool socket_parse(const char *backend, const char *arguments, struct socket_argu
 
 /* A port with buffers of at least `frame_room` bytes and `fd`, which it owns from now on. */
 struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,
-                                     uint32_t frame_room, char *error, size_t error_size);
+                                     const struct io_config *config, uint32_t frame_room,
+                                     char *error, size_t error_size);
 
 /* Large buffers, and for blocking sockets the longest wait. Best effort. */
 void socket_tune(int fd, bool block);

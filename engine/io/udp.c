@@ -80,7 +80,7 @@ static struct socket_port *make_port(const struct io_config *config,
         return NULL;
     }
     struct socket_port *port =
-        socket_port_make(fd, arguments, config->frame_length_max, error, size);
+        socket_port_make(fd, arguments, config, config->frame_length_max, error, size);
     if (port == NULL || !config->dst_ip_given || arguments->device[0] == '\0')
         return port;
     local.sin_addr.s_addr = htonl(INADDR_ANY);

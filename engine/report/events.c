@@ -134,24 +134,22 @@ void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_t
     json_unsigned(j, "cpu_system_ns", system_ns);
 }
 
-static void put_forwarder_ports(const struct snapshot *s)
+static void put_forwarder_ports(const struct snapshot *s, unsigned count)
 {
     json_list(&line, "ports");
-    for (unsigned i = 0; i < 2; i++) {
-        struct counters delta = s->ends[i];
-
-        counters_subtract(&delta, &printed.ends[i]);
+    for (unsigned i = 0; i < count; i++) {
+        const struct port_snapshot *now = &s->ports[i], *before = &printed.ports[i];
         json_object(&line, NULL);
-        json_unsigned(&line, "rx_frames", delta.rx_frames);
-        json_unsigned(&line, "tx_offered", delta.tx_offered);
-        json_unsigned(&line, "tx_dropped", delta.tx_dropped);
-        json_bool(&line, "up", s->up[i]);
+        json_unsigned(&line, "rx_frames", now->rx_frames - before->rx_frames);
+        json_unsigned(&line, "tx_offered", now->tx_offered - before->tx_offered);
+        json_unsigned(&line, "tx_dropped", now->tx_dropped - before->tx_dropped);
+        json_bool(&line, "up", now->up);
         json_end_object(&line);
     }
     json_end_list(&line);
 }
 
-static void put_interval(const struct role *role, const struct snapshot *s)
+static void put_interval(const struct trial *trial, const struct snapshot *s)
 {
     struct counters delta = s->totals;
 
@@ -163,8 +161,8 @@ static void put_interval(const struct role *role, const struct snapshot *s)
     json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
     report_counters(&line, &delta);
     report_cpu(&line, &printed.cpu, &s->cpu);
-    if (role == &role_forwarder)
-        put_forwarder_ports(s);
+    if (trial->options->role == &role_forwarder)
+        put_forwarder_ports(s, trial->end_count);
     if (!json_write(&line, STDOUT_FILENO))
         atomic_store(&output_is_gone, true);
     printed = *s;
@@ -175,7 +173,7 @@ void event_intervals(struct trial *trial)
     pthread_mutex_lock(&lock);
     uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_relaxed);
     while (read < atomic_load_explicit(&trial->snapshots_written, memory_order_acquire)) {
-        put_interval(trial->options->role, &trial->snapshots[read % SNAPSHOTS]);
+        put_interval(trial, &trial->snapshots[read % SNAPSHOTS]);
         read++;
         atomic_store_explicit(&trial->snapshots_read, read, memory_order_release);
     }
@@ -185,6 +183,9 @@ void event_intervals(struct trial *trial)
 void event_result(struct trial *trial)
 {
     event_intervals(trial);
+    pthread_mutex_lock(&lock);
+    put_interval(trial, &trial->last_snapshot);
+    pthread_mutex_unlock(&lock);
     begin_event("result");
     report_result(&line, trial);
     end_event();

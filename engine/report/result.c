@@ -101,7 +101,7 @@ static void put_latency(struct json *j, enum latency_kind kind, const struct his
 static void put_pacing(struct json *j, const struct trial *trial, const struct counters *totals)
 {
     static struct histogram lateness; /* too large for a stack; only the printer comes here */
-    uint64_t skipped = 0;
+    uint64_t skipped = 0, stall = 0;
 
     if (!trial->options->role->sends || trial->traffic.rate_pps == 0) {
         json_null(j, "pacing");
@@ -113,6 +113,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
             continue;
         histogram_add(&lateness, &trial->ends[i].lateness);
         skipped += trial->ends[i].tx.skipped;
+        stall = trial->ends[i].tx.stall > stall ? trial->ends[i].tx.stall : stall;
     }
     json_object(j, "pacing");
     json_unsigned(j, "late_max_ns", lateness.max);
@@ -120,6 +121,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_unsigned(j, "late_p99_ns", histogram_percentile(&lateness, 99));
     json_unsigned(j, "catch_up_bound_ns", trial->options->catch_up_ns);
     json_unsigned(j, "skipped", skipped);
+    json_unsigned(j, "longest_stall_ns", clock_ticks_to_ns(stall));
     json_bool(j, "on_schedule", skipped * 1000 <= totals->tx_intended);
     json_end_object(j);
 }
@@ -190,6 +192,8 @@ void report_result(struct json *j, const struct trial *trial)
     json_string(j, "reason", reason_name(trial->reason));
     json_unsigned(j, "duration_ns", trial->ended_ns - trial->started_ns);
     json_unsigned(j, "drain_ns", trial->drained_ns - trial->ended_ns);
+    if (trial->options->role->drains)
+        json_bool(j, "drained", trial->drained);
     put_config(j, trial);
     json_object(j, "totals");
     report_counters(j, &totals);

@@ -12,6 +12,7 @@ static unsigned takes;       /* frames the next calls accept */
 static int then_error;       /* errno after that */
 static uint32_t taken[4096]; /* first four bytes of each accepted frame */
 static unsigned taken_count;
+static const struct io_config config;
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
@@ -49,7 +50,8 @@ static void check_parts(bool mmsg)
     const struct socket_arguments arguments = {.mmsg = mmsg};
     char error[200] = "";
     const unsigned parts[] = {1, 31, 0, 7, 64, 0, 0, 33, 128};
-    struct socket_port *port = socket_port_make(dup(0), &arguments, 1514, error, sizeof error);
+    struct socket_port *port =
+        socket_port_make(dup(0), &arguments, &config, 1514, error, sizeof error);
     uint32_t next = 0;
 
     assert_non_null(port);
@@ -88,7 +90,8 @@ static void what_is_not_sent_keeps_its_place(void **state)
     const struct socket_arguments arguments = {.mmsg = true};
     char error[200] = "";
     struct io_frame frames[8], again[8];
-    struct socket_port *port = socket_port_make(dup(0), &arguments, 1514, error, sizeof error);
+    struct socket_port *port =
+        socket_port_make(dup(0), &arguments, &config, 1514, error, sizeof error);
     socket_tx_acquire(&port->base, frames, 8, 60);
     for (unsigned i = 0; i < 8; i++)
         frames[i].data[0] = (uint8_t)i;
@@ -106,7 +109,8 @@ static void only_lasting_errors_are_failures(void **state)
     const struct socket_arguments arguments = {.mmsg = true};
     char error[200] = "";
     struct io_frame frame;
-    struct socket_port *port = socket_port_make(dup(0), &arguments, 1514, error, sizeof error);
+    struct socket_port *port =
+        socket_port_make(dup(0), &arguments, &config, 1514, error, sizeof error);
     const int passing[] = {EAGAIN, ENOBUFS, ECONNREFUSED, EINTR};
     takes = 0;
     for (unsigned i = 0; i < 4; i++) {

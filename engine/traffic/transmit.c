@@ -10,6 +10,7 @@ void transmit_begin(struct transmitter *tx)
     tx->pending = 0;
     tx->sequence = 0;
     tx->skipped = 0;
+    tx->stall = 0;
     histogram_reset(tx->lateness);
     tx->prepared = tx->port->ops->tx_prepare != NULL &&
                    tx->port->ops->tx_prepare(tx->port, t->bytes, t->length);
@@ -24,11 +25,14 @@ static void drop(struct transmitter *tx, uint64_t frames)
 void transmit_give_up(struct transmitter *tx, uint64_t now)
 {
     const uint64_t limit = now - tx->pacing.bound;
+    const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
     const uint64_t skipped = pacing_give_up_before(&tx->pacing, limit);
 
     counter_add(&tx->counters->tx_intended, skipped);
     drop(tx, skipped + tx->pending);
     tx->pending = 0;
+    if (now - oldest > tx->stall)
+        tx->stall = now - oldest;
 }
 
 /* The last frames before the end may just be late, as any may be: the same bound holds. */

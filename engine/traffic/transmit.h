@@ -23,6 +23,7 @@ struct transmitter {
     uint64_t intended; /* tick at which the current burst was due */
     uint64_t sequence; /* of the next frame */
     uint64_t skipped;  /* frames given up */
+    uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
     struct frame_template template;
 };
 

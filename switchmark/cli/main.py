@@ -42,6 +42,7 @@ COMMANDS: dict[str, Command] = {
     "trial": Command("trial", "command", "Measure one trial, described by flags."),
     "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
     "report": Command("report", "report", "Write one self-contained HTML report."),
+    "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
     "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
 

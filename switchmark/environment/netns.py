@@ -43,11 +43,26 @@ class NetnsNode:
 
     def close(self) -> None:
         """End what still runs in the node and remove it. Idempotent."""
+        self._end_engines()
+        self._plugged.unplug(self._session)
+
+    def begin_close(self) -> None:
+        """End what still runs, and let the kernel begin to remove the port in its own time.
+
+        It removes many namespaces in one go, while one device at a time takes it some 15 ms."""
+        self._end_engines()
+        self._plugged.release_namespace(self._session)
+
+    def port_gone(self) -> bool:
+        """Whether the switch's end of the port is off the machine."""
+        device = self.spec.port.device_switch_side
+        return device is None or not Path("/sys/class/net", device).exists()
+
+    def _end_engines(self) -> None:
         for process in self._spawned:
             if process.poll() is None:
                 process.terminate()
         self._spawned.clear()
-        self._plugged.unplug(self._session)
 
 
 class NetnsEnvironment:

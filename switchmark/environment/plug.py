@@ -35,6 +35,10 @@ class Plugged:
         for entry in reversed(self.entries):
             session.ledger.undo(entry)
 
+    def release_namespace(self, session: Session) -> None:
+        """Give up the namespace's name: the kernel removes it and its devices soon."""
+        session.ledger.undo(self.entries[0])
+
 
 def plug(session: Session, spec: NodeSpec, inside_prefix: str | None = None) -> Plugged:
     """A namespace with one port for a switch; for veth both ends are up on return.
@@ -62,6 +66,7 @@ def plug_wire(
         netlink.create_veth(ends[0], ends[1], mtu_bytes)
         for plugged, end in zip((plugged_a, plugged_b), ends, strict=True):
             _bring_up_inside(plugged.spec, end)
+        netlink.wait_passing(ends[0])
         port = {"device_inside": DEVICE_INSIDE, "mtu_bytes": mtu_bytes}
         return _completed(plugged_a, **port), _completed(plugged_b, **port)
     _require_vhost_user(a)
@@ -92,8 +97,9 @@ def _with_veth(session: Session, plugged: Plugged) -> Plugged:
     inside, outside = _end(plugged), VethEnd(device)
     plugged.entries.append(session.ledger.record(Link(device)))
     netlink.create_veth(inside, outside, plugged.spec.port.mtu_bytes)
-    _bring_up_inside(plugged.spec, inside)
     netlink.bring_up(outside)
+    _bring_up_inside(plugged.spec, inside)
+    netlink.wait_passing(outside)
     return _completed(plugged, device_inside=DEVICE_INSIDE, device_switch_side=device)
 
 

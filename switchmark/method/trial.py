@@ -140,6 +140,7 @@ def _measure(
     """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
     switch, trial = plan.switch, plan.trial
     wait_reachable(deployment.ends, plan.verify.timeout_s)
+    switch.settle()
     checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
     before, pids = switch.counters(), switch.process_ids()
     watch.lap("verify")

@@ -29,6 +29,7 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
     "rtt_p50_ns": ("latency", "p50_ns"),
     "rtt_p99_ns": ("latency", "p99_ns"),
 }
+_ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
 _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
 
 
@@ -194,8 +195,9 @@ def _holds(value: Any, operator: str, wanted: str, condition: str) -> bool:
         if operator not in ("=", "!="):
             raise UsageError(f"--where: {condition}: a list is compared with = or != only")
         return inside == (operator == "=")
-    if value is None:
-        return (operator == "=") == (wanted in ("", "none", "null")) and operator in ("=", "!=")
+    absent = wanted.lower() in _ABSENT
+    if value is None or (absent and isinstance(value, int | float)):
+        return operator in ("=", "!=") and ((value is None) == absent) == (operator == "=")
     if isinstance(value, bool) or not isinstance(value, int | float):
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if operator not in ("=", "!="):

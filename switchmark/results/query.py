@@ -153,6 +153,7 @@ def _split_unsound(
         & pl.all_horizontal(
             pl.col("trial_id", "status", "started_at", "notation", "switch").is_not_null()
         )
+        & pl.col("status").is_in(["finished", "failed"])
         & ((pl.col("status") == "failed") | (has_figure & concluded))
         & (pl.col("file").str.split("/").list.last() == pl.col("trial_id") + ".json")
     )

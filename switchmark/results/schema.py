@@ -1,7 +1,7 @@
-"""The record's JSON schema, for programs that read results without this package.
+"""What docs/ tells of records and trust marks, made from the code that defines them.
 
-`python -m switchmark.results.schema` writes docs/record.schema.json; `--check` only says
-whether the file still tells the truth (exit 1 when it does not).
+`python -m switchmark.results.schema` writes docs/record.schema.json and the table of marks
+in docs/results.md; `--check` only says whether they still tell the truth (exit 1 when not).
 """
 
 from __future__ import annotations
@@ -10,9 +10,13 @@ import json
 import sys
 from pathlib import Path
 
+from switchmark.results.marks import markdown_table
 from switchmark.results.record import Record
 
-SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "record.schema.json"
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA_FILE = "record.schema.json"
+RESULTS_FILE = "results.md"
+_BEGIN, _END = "<!-- marks: from switchmark/results/marks.py -->\n", "\n<!-- end of marks -->"
 
 
 def schema_text() -> str:
@@ -22,19 +26,32 @@ def schema_text() -> str:
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the schema file, or check it."""
-    if "--check" in arguments:
-        if SCHEMA_FILE.read_text() == schema_text():
-            return 0
+def results_text(current: str) -> str:
+    """docs/results.md with today's table of marks in its place."""
+    before, found, rest = current.partition(_BEGIN)
+    _, closed, after = rest.partition(_END)
+    if not found or not closed:
+        raise ValueError(f"{RESULTS_FILE}: the comments around the table of marks are gone")
+    return f"{before}{_BEGIN}{markdown_table()}{_END}{after}"
+
+
+def main(arguments: list[str], docs: Path = DOCS) -> int:
+    """Write the two files, or check them."""
+    due = {
+        docs / SCHEMA_FILE: schema_text(),
+        docs / RESULTS_FILE: results_text((docs / RESULTS_FILE).read_text()),
+    }
+    stale = [path for path, text in due.items() if not path.exists() or path.read_text() != text]
+    if "--check" not in arguments:
+        for path in stale:
+            path.write_text(due[path])
+        return 0
+    for path in stale:
         print(
-            f"{SCHEMA_FILE}: differs from switchmark/results/record.py; "
-            "run: python -m switchmark.results.schema",
+            f"{path}: differs from the code; run: python -m switchmark.results.schema",
             file=sys.stderr,
         )
-        return 1
-    SCHEMA_FILE.write_text(schema_text())
-    return 0
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

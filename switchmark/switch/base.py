@@ -120,8 +120,15 @@ class Switch(Protocol):
         """Return when every port has its peer and passes frames; raise `TrialFailed` else."""
         ...
 
+    def settle(self) -> None:
+        """Called once every application has been heard: return when what the switch has
+        learnt from that is in force for every frame to come."""
+        ...
+
     def counters(self) -> SwitchCounters:
-        """Frames per port since start."""
+        """Frames per port since start; to be read while the applications are still there.
+
+        Raises `TrialFailed` where they have gone and took the counters with them."""
         ...
 
     def alive(self) -> str | None:

@@ -183,6 +183,9 @@ class BasicForwarder:
                 )
             time.sleep(POLL_S)
 
+    def settle(self) -> None:
+        """It learns nothing."""
+
     def counters(self) -> SwitchCounters:
         """All frames up to the moment of the call: waits for the next report of each process.
 

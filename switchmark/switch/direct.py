@@ -47,6 +47,9 @@ class Direct:
     def wait_ports_up(self, timeout_s: float) -> None:
         """A wire is up as soon as the environment has made it."""
 
+    def settle(self) -> None:
+        """A wire learns nothing."""
+
     def counters(self) -> SwitchCounters:
         """A wire counts nothing."""
         return SwitchCounters()

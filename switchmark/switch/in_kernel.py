@@ -91,6 +91,9 @@ class InKernelSwitch(ABC):
         links = self.namespace.query("ip", "link", "show", "dev", device)
         return bool(links) and "LOWER_UP" in links[0]["flags"]
 
+    def settle(self) -> None:  # noqa: B027  (nothing to do is the right default)
+        """What the kernel learns is in force at once."""
+
     def counters(self) -> SwitchCounters:
         """The port devices' own counters since start; of a veth that has gone, none."""
         now = self.namespace.link_counters()

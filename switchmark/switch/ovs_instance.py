@@ -210,13 +210,15 @@ def other_config(settings: Mapping[str, str]) -> list[str]:
 def parse_datapath_counters(text: str) -> dict[str, PortCounters]:
     """Read `ovs-appctl dpctl/show -s`: one paragraph a port, counters as `name:value`.
 
-    A vhost-user port has no counters until its peer has come: it counts 0."""
+    A vhost-user port without its peer has none, and is left out."""
     counters = {}
     for paragraph in re.split(r"\s\sport \d+: ", text)[1:]:
-        found = {"RX": [0, 0, 0], "TX": [0, 0, 0]}
-        for way, *fields in COUNTER_LINE.findall(paragraph):
+        found = {
             # `?` stands for a counter that the port's driver does not have.
-            found[way] = [int(field) if field.isdigit() else 0 for field in fields]
-        rx, tx = found["RX"], found["TX"]
-        counters[paragraph.split()[0]] = PortCounters(rx[0], tx[0], rx[2], tx[2])
+            way: [int(field) if field.isdigit() else 0 for field in fields]
+            for way, *fields in COUNTER_LINE.findall(paragraph)
+        }
+        if found:
+            rx, tx = found["RX"], found["TX"]
+            counters[paragraph.split()[0]] = PortCounters(rx[0], tx[0], rx[2], tx[2])
     return counters

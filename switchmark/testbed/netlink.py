@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -127,6 +128,26 @@ def bring_up(
                 netlink.neigh("replace", dst=ip, lladdr=mac, ifindex=index, state=NUD_PERMANENT)
 
     inside(end.netns, configure)
+
+
+def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
+    """Wait until a veth end passes frames: the one that came up before its peer did.
+
+    The kernel notices the carrier in a work queue, and until it has, drops what is sent.
+    Raises OSError."""
+
+    def poll() -> bool:
+        deadline = time.monotonic() + timeout_s
+        with IPRoute() as netlink:
+            while time.monotonic() < deadline:
+                (link,) = netlink.get_links(ifname=end.device)
+                if link.get("operstate") == "UP":
+                    return True
+                time.sleep(0.0005)
+        return False
+
+    if not inside(end.netns, poll):
+        raise OSError(f"network device {end.device}: no carrier within {timeout_s:g} s")
 
 
 def disable_ipv6(device: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.base import Environment
+from switchmark.environment.closing import close_nodes
 from switchmark.environment.plug import DEVICE_INSIDE
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.rootfs import build_root, shared_libraries
@@ -57,7 +58,8 @@ def bridge(session: Session, *devices: str | None) -> None:
     """Join devices in the root namespace, as a switch under test would."""
     name = f"sm{session.id}br"
     session.ledger.record(Link(name))
-    session.host.run(["ip", "link", "add", name, "type", "bridge"])
+    session.host.run(["ip", "link", "add", name, "type", "bridge", "mcast_snooping", "0"])
+    netlink.disable_ipv6(name)  # else it sends frames of its own
     session.host.run(["ip", "link", "set", name, "up"])
     for device in devices:
         assert device is not None
@@ -235,6 +237,19 @@ def test_deploys_fast(state: Path, environment: Environment) -> None:
             for node in nodes:
                 node.close()
     assert sorted(times_s)[2] < 0.3, f"two nodes took {times_s} s"
+
+
+def test_many_nodes_close_together(state: Path, environment: Environment) -> None:
+    with open_session() as session:
+        nodes = [environment.create(session, node_spec(f"tx{k}", k % 2)) for k in range(8)]
+        before = session.ledger.outstanding()
+        devices = [str(node.spec.port.device_switch_side) for node in nodes]
+        engine = nodes[0].spawn_engine([BUSYBOX, "cat"])
+        close_nodes(nodes)
+        assert engine.poll() is not None
+        assert not any(Path("/sys/class/net", device).exists() for device in devices)
+        assert len(before) - len(session.ledger.outstanding()) >= 16, "struck from the ledger"
+        close_nodes(nodes)
 
 
 def test_container_has_little_in_it(state: Path) -> None:

@@ -148,6 +148,7 @@ def test_two_pairs_forward_both_ways_and_counters_agree(
 def veth_traffic(switch: Switch, ends: list[VethEnd]) -> None:
     """FRAMES from every port to its peer, all at their peers and nowhere else."""
     teach(ends)
+    switch.settle()
     before = switch.counters().ports
     for end in ends:
         end.send(mac_of(end.port.index ^ 1), FRAMES, GAP_S)
@@ -169,6 +170,7 @@ def vhost_traffic(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> No
     for sender, receiver in ((0, 1), (1, 0), (2, 3), (3, 2)):
         if mode is ConnectMode.LEARNING:
             ends[receiver].send_for(0.05)
+            switch.settle()
         for end in ends:
             end.listen()  # what lies in the rings is taken out first
         begun = [end.settled() for end in ends]
@@ -210,6 +212,7 @@ def test_witness_sees_flooding_and_nothing_else(
                 assert [len(end.received()) for end in ends] == [0, flood, flood, flood]
                 assert witness(switch) - start == flood
             teach(ends)
+            switch.settle()
             start = witness(switch)
             ends[0].send(mac_of(1), FRAMES, GAP_S)
             assert [len(end.received()) for end in ends] == [0, FRAMES, 0, 0]
@@ -231,6 +234,7 @@ def test_vhost_witness(name: str, mode: ConnectMode, session: Session) -> None:
             assert sent > 0
             until(lambda: witness(switch) == flood, 5, f"witness counts {flood} flooded frames")
             ends[1].send_for(0.02)
+            switch.settle()
             taught = witness(switch)
             ends[1].listen()
             ends[0].send_for(0.1)
@@ -282,7 +286,8 @@ def test_stop_leaves_nothing_and_can_be_repeated(name: str, session: Session) ->
     switch = available(name)
     with port_ends(session, switch, 2) as ends:
         if isinstance(ends[0], VhostEnd):
-            until(lambda: Path(str(ends[1].port.socket)).exists(), 10, "testpmd's socket")
+            for end in ends:
+                until(Path(str(end.port.socket)).exists, 10, "testpmd's socket")
         before, entries = traces(session.id), len(session.ledger.outstanding())
         for _ in "ab":  # and can be started again on the same ports
             bring_up(switch, session, ends, natural_mode(switch))

@@ -16,7 +16,7 @@ from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.tools import online_cores
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
-from tests.integration.switch_rig import mac_of, own_state_dir, traces, vhost_ends
+from tests.integration.switch_rig import mac_of, own_state_dir, traces, until, vhost_ends
 
 pytestmark = [pytest.mark.integration]
 
@@ -63,6 +63,22 @@ def test_polling_thread_has_its_core_to_itself(session: Session) -> None:
         assert int(details["hugepages_mb"]) >= ovs_dpdk.MEMORY_MB
     finally:
         switch.stop()
+
+
+def test_counters_that_went_with_their_peer_are_an_error(session: Session) -> None:
+    switch = OvsDpdk()
+    with vhost_ends(session, 2) as ends:
+        try:
+            switch.start(session, [e.port for e in ends], ConnectMode.LEARNING, [CORE])
+            switch.wait_ports_up(10)
+            ends[0].send_for(0.05)
+            sent = ends[0].settled()[1]
+            until(lambda: switch.counters().ports[0].rx_frames == sent, 2, f"all {sent} counted")
+            ends[0].process.terminate()
+            with pytest.raises(TrialFailed, match="the peer of port p0 has gone"):
+                until(lambda: switch.counters() is None, 2, "the counters are missed")
+        finally:
+            switch.stop()
 
 
 def test_start_is_fast(session: Session) -> None:

@@ -234,10 +234,10 @@ def test_trials_of_a_sweep_are_as_written() -> None:
 
 def test_a_hundred_thousand_trials_are_planned_in_seconds() -> None:
     text = "switch: ovs-dpdk\npacket_size: 64..1063 step 1\nrate: 1k..50k step 1k\nrepetitions: 2"
-    begun = time.perf_counter()
+    begun = time.process_time()
     trials = run(text)
     ids = {trial.id for trial in trials}
-    elapsed_s = time.perf_counter() - begun
+    elapsed_s = time.process_time() - begun
     assert len(ids) == len(trials) == 100_000
     assert elapsed_s < 5.0
 

@@ -1,0 +1,363 @@
+"""`switchmark compare`: did B get better or worse than A, or the newest of a series?
+
+Made for people (a table with intervals) and for CI (an exit code that says one thing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from switchmark.cli.output import note, print_json, print_line, print_table
+from switchmark.errors import UsageError
+from switchmark.results.compare import (
+    THRESHOLD,
+    Correction,
+    Judged,
+    Verdict,
+    adjust,
+    judge,
+    ratio_of,
+)
+from switchmark.results.matched import (
+    CAUTION_MARKS,
+    DEFAULT_METRICS,
+    Key,
+    LoadedRun,
+    Measured,
+    Metric,
+    describe,
+    host_differences,
+    load_run,
+    metrics,
+)
+from switchmark.results.series import find_changes, is_recent, newest_run, verdict_of_newest
+from switchmark.results.store import DEFAULT_ROOT, find_run
+
+EPILOG = """
+Examples:
+  switchmark compare results/quick-OLD results/quick-NEW
+  switchmark compare OLD NEW --threshold 0.05 --metric forwarded
+  switchmark compare RUN RUN --match ovs-dpdk=linux-bridge    two switches of one run
+  switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
+
+The ratio is B / A with its 95 % interval. Verdicts: better, worse (significant after
+correction, and beyond the threshold), same (the whole interval within the threshold),
+negligible (significant, within the threshold), unclear (more repetitions are needed),
+untestable (fewer than two repetitions). docs/methods.md has the tests.
+
+Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not before;
+5 nothing could be tested, or with --strict: something is unclear, untestable or missing;
+1 a file could not be read; 2 bad input.
+"""
+
+EXIT_WORSE, EXIT_UNCLEAR = 4, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One comparison as it is printed."""
+
+    what: str
+    metric: str
+    mean_a: float | None
+    mean_b: float | None
+    judged: Judged
+    cautions: tuple[str, ...]
+
+
+def command(
+    runs: Annotated[
+        list[str], typer.Argument(help="Results directories: A B, or a series, oldest first.")
+    ],
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", "-m", help="Figure to compare (repeatable).")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Smallest change that matters, e.g. 0.02 for 2 %.")
+    ] = THRESHOLD,
+    correction: Annotated[
+        Correction, typer.Option(help="For many comparisons: holm, fdr or none.")
+    ] = Correction.HOLM,
+    match: Annotated[str, typer.Option(help="Compare switch X of A with switch Y of B: X=Y.")] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
+    results: Annotated[
+        Path, typer.Option("--results", help="Where results directories lie.")
+    ] = DEFAULT_ROOT,
+    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> int:
+    """Compare two runs, or the newest of a series with those before it."""
+    if len(runs) < 2:
+        raise UsageError("compare: give two results directories or more")
+    if match and len(runs) > 2:
+        raise UsageError("--match: goes with two results directories, not with a series")
+    wanted = metrics(metric or DEFAULT_METRICS)
+    renames = _renames(match) if match else [None] * len(runs)
+    loaded = [
+        load_run(find_run(name, results), wanted, rename)
+        for name, rename in zip(runs, renames, strict=True)
+    ]
+    if len(loaded) == 2:
+        return _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
+    return _compare_series(loaded, wanted, threshold, correction, strict, json)
+
+
+def _renames(match: str) -> list[dict[str, str] | None]:
+    old, equals, new = match.partition("=")
+    if not (old and equals and new):
+        raise UsageError(f"--match {match}: write OLD=NEW, e.g. ovs-dpdk=linux-bridge")
+    return [{old: old}, {new: old}]
+
+
+def _compare_two(
+    a: LoadedRun,
+    b: LoadedRun,
+    wanted: Sequence[Metric],
+    threshold: float,
+    correction: Correction,
+    strict: bool,
+    json: bool,
+) -> int:
+    shared = [key for key in a.trials if key in b.trials]
+    if not shared:
+        raise UsageError(
+            f"{a.directory} and {b.directory} have no trial in common: the same packet sizes, "
+            "rates, durations, switches and connect modes are needed (two switches: --match)"
+        )
+    alike = [key for key in shared if _done_alike(a.trials[key], b.trials[key])]
+    pairs = [
+        (key, metric)
+        for key in alike
+        for metric in wanted
+        if metric.name in a.trials[key].values and metric.name in b.trials[key].values
+    ]
+    ratios = [
+        ratio_of(a.trials[key].values[metric.name], b.trials[key].values[metric.name])
+        for key, metric in pairs
+    ]
+    judged = judge(
+        ratios,
+        higher_is_better=[metric.higher_is_better for _, metric in pairs],
+        threshold=threshold,
+        correction=correction,
+    )
+    lines = [
+        Line(
+            what=describe(key, shared),
+            metric=f"{metric.name} [{metric.unit}]",
+            mean_a=_mean(a.trials[key].values[metric.name]),
+            mean_b=_mean(b.trials[key].values[metric.name]),
+            judged=one,
+            cautions=_cautions(a.trials[key], b.trials[key]),
+        )
+        for (key, metric), one in zip(pairs, judged, strict=True)
+    ]
+    broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
+    remarks = _remarks(a, b, shared, broken)
+    worse = any(line.judged.verdict is Verdict.WORSE for line in lines) or bool(broken)
+    unclear = len(alike) < len(a.trials) or any(map(_is_open, judged))
+    blind = all(one.verdict is Verdict.UNTESTABLE for one in judged)  # also when there are none
+    code = _exit_code(worse, blind or (unclear and strict), bool(a.problems or b.problems))
+    if json:
+        print_json(
+            {
+                "a": a.directory, "b": b.directory, "threshold": threshold,
+                "correction": correction, "comparisons": [asdict(line) for line in lines],
+                "remarks": remarks, "exit_code": code,
+            }
+        )  # fmt: skip
+    else:
+        _print_lines(lines, threshold, correction)
+        _print_remarks(remarks)
+    return code
+
+
+def _done_alike(a: Measured, b: Measured) -> bool:
+    """A side on which nothing finished has done nothing otherwise."""
+    return not a.done or not b.done or a.done == b.done
+
+
+def _is_open(one: Judged) -> bool:
+    return one.verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
+
+
+def _exit_code(worse: bool, unclear: bool, unreadable: bool) -> int:
+    if worse:
+        return EXIT_WORSE
+    if unreadable:
+        return 1
+    return EXIT_UNCLEAR if unclear else 0
+
+
+def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
+    cautions = []
+    for mark in sorted(CAUTION_MARKS & (a.marks | b.marks)):
+        where = [name for name, one in (("A", a), ("B", b)) if mark in one.marks]
+        cautions.append(f"{mark} ({' and '.join(where)})")
+    if a.limited_by == b.limited_by == {"rate"}:
+        cautions.append("both met the load: nothing is said about more")
+    for name, one in (("A", a), ("B", b)):
+        if one.failed:
+            cautions.append(f"{len(one.failed)} failed ({name})")
+        if one.invalid:
+            cautions.append(f"{one.invalid} not valid, left out ({name})")
+    return tuple(cautions)
+
+
+def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence[Key]) -> list[str]:
+    remarks = [*a.problems, *b.problems]
+    for key in broken:
+        found = b.trials[key]
+        why = found.failed[0] if found.failed else "no valid repetition"
+        remarks.append(f"WORSE: {describe(key, shared)}: worked in A, not in B: {why}")
+    for key in shared:
+        done_a, done_b = a.trials[key].done, b.trials[key].done
+        if not _done_alike(a.trials[key], b.trials[key]):
+            remarks.append(
+                f"not compared, done differently: {describe(key, shared)}: "
+                f"{'; '.join(sorted(done_a))} / {'; '.join(sorted(done_b))}"
+            )
+    for name, one, other in (("A", a, b), ("B", b, a)):
+        only = [
+            measured.notation for key, measured in one.trials.items() if key not in other.trials
+        ]
+        if only:
+            some = "; ".join(sorted(set(only))[:5])
+            remarks.append(f"only in {name}: {len(only)} trials, not compared ({some})")
+    differences = host_differences(a.host, b.host)
+    if differences:
+        some = "; ".join(differences[:8])
+        remarks.append(f"the hosts differ, which may be all that was compared: {some}")
+    return remarks
+
+
+def _print_lines(lines: Sequence[Line], threshold: float, correction: Correction) -> None:
+    columns = [
+        "trial",
+        "figure",
+        "A",
+        "B",
+        "B / A",
+        "95 % interval",
+        "n",
+        "p",
+        "verdict",
+        "caution",
+    ]
+    rows = [
+        [
+            line.what,
+            line.metric,
+            _number(line.mean_a),
+            _number(line.mean_b),
+            _ratio(line.judged.ratio.value),
+            _interval(line.judged),
+            f"{line.judged.ratio.count_a}, {line.judged.ratio.count_b}",
+            _p(line.judged.adjusted_p),
+            line.judged.verdict.value,
+            "; ".join(line.cautions),
+        ]
+        for line in lines
+    ]
+    print_table(columns, rows, right=["A", "B", "B / A", "p"])
+    used = sorted({line.judged.ratio.method for line in lines})
+    print_line(
+        f"\n{'; '.join(used)}. p is corrected over {len(lines)} comparisons ({correction.value}); "
+        f"intervals are not. Changes below {threshold:.1%} do not matter."
+    )
+
+
+def _print_remarks(remarks: Sequence[str]) -> None:
+    for remark in remarks:
+        note(f"switchmark: {remark}")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _interval(one: Judged) -> str:
+    if one.ratio.low is None or one.ratio.high is None:
+        return "-"
+    return f"{one.ratio.low:.3f} to {one.ratio.high:.3f}"
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _compare_series(
+    loaded: Sequence[LoadedRun],
+    wanted: Sequence[Metric],
+    threshold: float,
+    correction: Correction,
+    strict: bool,
+    json: bool,
+) -> int:
+    newest = loaded[-1].trials
+    found = []
+    for key, measured in newest.items():
+        for metric in wanted:
+            runs = [run.trials[key].values.get(metric.name) for run in loaded if key in run.trials]
+            history = [values for values in runs if values]
+            if metric.name in measured.values and len(history) > 1:
+                found.append((key, metric, history, newest_run(history)))
+    if not found:
+        raise UsageError(f"{loaded[-1].directory}: shares no trial with the runs before it")
+    adjusted = adjust([new.p if new else None for _, _, _, new in found], correction)
+    rows: list[dict[str, Any]] = []
+    worse = unclear = False
+    blind = all(new is None for _, _, _, new in found)
+    for (key, metric, history, new), p in zip(found, adjusted, strict=True):
+        verdict = verdict_of_newest(new, p, metric.higher_is_better, threshold)
+        changes = find_changes(history, threshold)
+        recent = [c for c in changes if is_recent(c, len(history))]
+        fell = any((change.ratio < 1) == metric.higher_is_better for change in recent)
+        worse |= verdict is Verdict.WORSE or fell
+        unclear |= verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
+        rows.append(
+            {
+                "what": describe(key, list(newest)), "metric": metric.name,
+                "runs": len(history), "newest": new, "adjusted_p": p, "verdict": verdict,
+                "changes": changes, "recent_fall": fell,
+            }
+        )  # fmt: skip
+    problems = [line for run in loaded for line in run.problems]
+    code = _exit_code(worse, blind or (unclear and strict), bool(problems))
+    if json:
+        print_json({"runs": [run.directory for run in loaded], "series": rows, "exit_code": code,
+                    "problems": problems})  # fmt: skip
+    else:
+        _print_series(rows)
+        _print_remarks(problems)
+    return code
+
+
+def _print_series(rows: Sequence[dict[str, Any]]) -> None:
+    lines = []
+    for row in rows:
+        new = row["newest"]
+        changes = "; ".join(f"run {c.index + 1}: x {c.ratio:.3f}" for c in row["changes"])
+        expected = f"{new.expected_low:.3f} to {new.expected_high:.3f}" if new else "-"
+        lines.append(
+            [
+                row["what"], row["metric"], row["runs"], _ratio(new.ratio if new else None),
+                expected, _p(row["adjusted_p"]), row["verdict"].value, changes or "none",
+            ]
+        )  # fmt: skip
+    columns = ["trial", "figure", "runs", "newest / before", "expected (95 %)", "p", "verdict"]
+    print_table([*columns, "changes of level"], lines, right=["runs", "newest / before", "p"])

@@ -1,0 +1,84 @@
+"""What a capacity search looks for, as data: loss ratio, trial lengths, tolerance, width.
+
+The words are those of RFC 9971 (MLRsearch). A goal says when a load counts as carried: over
+`duration_sum_s` of trials of `final_trial_s`, at most `exceed_ratio` of the time may be
+trials that lost more than `loss_ratio`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switchmark.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """One search goal. Ratios and widths are fractions, not percent."""
+
+    name: str
+    loss_ratio: float
+    final_trial_s: float
+    duration_sum_s: float
+    exceed_ratio: float
+    width: float  # (upper - lower) / upper at which the search is done
+    initial_trial_s: float = 1.0
+    preceding_targets: int = 2  # coarser, shorter targets met on the way; cost time only
+    expansion: int = 2  # growth of the step while one bound is missing; costs time only
+
+    def __post_init__(self) -> None:
+        checks = [
+            (0 <= self.loss_ratio < 1, "loss_ratio", self.loss_ratio, "0 to below 1"),
+            (0 <= self.exceed_ratio < 1, "exceed_ratio", self.exceed_ratio, "0 to below 1"),
+            (0 < self.width < 1, "width", self.width, "above 0 and below 1"),
+            (
+                0 < self.initial_trial_s <= self.final_trial_s <= self.duration_sum_s,
+                "initial_trial_s, final_trial_s, duration_sum_s",
+                (self.initial_trial_s, self.final_trial_s, self.duration_sum_s),
+                "above 0 and each at least the one before",
+            ),
+        ]
+        for holds, key, value, remedy in checks:
+            if not holds:
+                raise UsageError(f"goal {self.name}: {key}: {value} must be {remedy}")
+
+
+def _pair(
+    final_trial_s: float,
+    duration_sum_s: float,
+    exceed_ratio: float,
+    preceding_targets: int,
+    width: float = 0.005,
+) -> tuple[Goal, Goal]:
+    def goal(name: str, loss_ratio: float) -> Goal:
+        return Goal(
+            name=name,
+            loss_ratio=loss_ratio,
+            final_trial_s=final_trial_s,
+            duration_sum_s=duration_sum_s,
+            exceed_ratio=exceed_ratio,
+            width=width,
+            preceding_targets=preceding_targets,
+        )
+
+    return goal("NDR", 0.0), goal("PDR", 0.005)
+
+
+# csit: what FD.io CSIT uses. rfc2544: one trial of 60 s decides (RFC 2544 section 24 and
+# 26.1; RFC 9971, compliant goals), shorter trials only find the way. tst009: ETSI GS
+# NFV-TST 009 binary search with loss verification, max(r) = 2: a bad trial is believed only
+# when a second one is bad, too.
+PRESETS: dict[str, tuple[Goal, ...]] = {
+    "csit": _pair(1.0, 21.0, 0.5, 2),
+    "rfc2544": _pair(60.0, 60.0, 0.0, 2),
+    "tst009": _pair(60.0, 120.0, 0.5, 2),
+}
+
+
+def preset(name: str) -> tuple[Goal, ...]:
+    """The goals of a preset; raises `UsageError` naming the known ones."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        known = ", ".join(sorted(PRESETS))
+        raise UsageError(f"search preset {name!r} is unknown; known are: {known}") from None

@@ -1,0 +1,70 @@
+"""Frame loss rate against load: RFC 2544 section 26.3.
+
+From the highest load downwards in steps of at most a tenth of it, until two trials in a row
+lose nothing (or the lowest step is reached). The loss rate is (offered - received) /
+offered, so a load the sender could not offer does not pass as the switch's loss; nor does
+it pass as a clean trial.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from switchmark.errors import UsageError
+from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
+
+MAX_STEP = 0.1  # RFC 2544: the coarsest granularity allowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossCurve:
+    """The points from the highest load downwards; loads are totals over all pairs."""
+
+    points: tuple[LoadPoint, ...]
+    stopped: Literal["two clean trials", "lowest load", "budget"]
+    lossless_from_pps: float | None  # highest load from which everything below was clean
+
+    @property
+    def unmet(self) -> tuple[LoadPoint, ...]:
+        """Points whose load was not really offered: their loss rate is of a lower load."""
+        return tuple(point for point in self.points if not point.load_met)
+
+
+def loss_vs_load(
+    measurer: Measurer,
+    *,
+    max_pps: float,
+    step: float = MAX_STEP,
+    trial_s: float = 60.0,
+    budget_s: float = math.inf,
+) -> LossCurve:
+    """Measure the curve. `step` is a fraction of `max_pps`; RFC 2544 trials last 60 s."""
+    if not 0 < step <= MAX_STEP or not 0 < max_pps < math.inf:
+        raise UsageError(
+            f"loss-vs-load: step {step:g} must be above 0 and at most {MAX_STEP:g}, and the "
+            f"highest load ({max_pps:g} pps) finite and above 0"
+        )
+    ledger = Ledger(measurer, budget_s)
+    stopped: Literal["two clean trials", "lowest load", "budget"] = "lowest load"
+    steps = math.ceil(1 / step - 1e-9)
+    try:
+        for index in range(steps):
+            ledger.measure(trial_s, max_pps * (1 - index * step))
+            last = ledger.points[-2:]
+            if len(last) == 2 and all(map(_is_clean, last)):
+                stopped = "two clean trials"
+                break
+    except BudgetError:
+        stopped = "budget"
+    lossless = None
+    for point in reversed(ledger.points):
+        if not _is_clean(point):
+            break
+        lossless = point.intended_pps
+    return LossCurve(points=tuple(ledger.points), stopped=stopped, lossless_from_pps=lossless)
+
+
+def _is_clean(point: LoadPoint) -> bool:
+    return point.lost_frames == 0 and point.load_met

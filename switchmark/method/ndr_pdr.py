@@ -1,0 +1,174 @@
+"""NDR and PDR by MLRsearch (RFC 9971): several loss ratios in one search.
+
+The search itself is the reference implementation by its authors (PyPI `mlrsearch`, the
+package `MLRsearch`); here are the goals it is given, the budget that it is held to, the end
+that is put to it when noise decides, and the reading of what it found. Loads are totals
+over all pairs and directions: MLRsearch does not care, and neither does its result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from MLRsearch import (  # type: ignore[import-untyped]
+    Config,
+    MeasurementResult,
+    MultipleLossRatioSearch,
+    SearchGoal,
+)
+
+from switchmark.errors import UsageError
+from switchmark.method.bounds import (
+    SearchResult,
+    Stopped,
+    conclude,
+    mixed_range,
+    with_gap_notes,
+)
+from switchmark.method.goal import Goal
+from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
+
+DEFAULT_MIN_PPS = 9001.0  # as FD.io CSIT; below, a 1 s trial has too few frames to judge
+DEFAULT_BUDGET_S = 1200.0
+DEFAULT_WARM_UP_S = 1.0
+
+
+def search(
+    measurer: Measurer,
+    goals: Sequence[Goal],
+    *,
+    max_pps: float,
+    min_pps: float = DEFAULT_MIN_PPS,
+    budget_s: float = DEFAULT_BUDGET_S,
+    warm_up_s: float = DEFAULT_WARM_UP_S,
+    stop_on_noise: bool = True,
+) -> SearchResult:
+    """Find lower and upper bounds for each goal between `min_pps` and `max_pps`.
+
+    `max_pps` is the highest load worth asking (line rate, or the sender's ceiling on the
+    bare wire). A warm-up trial at `max_pps` comes first and counts for nothing but the
+    budget. Never raises for a budget that ended or a switch beyond the range: what is known
+    by then is returned, and `stopped` and `decided_by` say so.
+    """
+    if not 0 < min_pps < max_pps < math.inf:
+        raise UsageError(
+            f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
+            "a finite maximum"
+        )
+    ledger = Ledger(measurer, budget_s)
+    engine = _library_search(goals, min_pps, max_pps)
+    stopped: Stopped = "done"
+    warm_up_trials = 0
+    try:
+        if warm_up_s > 0:
+            ledger.measure(warm_up_s, max_pps)
+            warm_up_trials = 1
+        adapter = _Adapter(ledger, engine, goals, stop_on_noise)
+        engine.search(adapter, debug=_silent)
+    except BudgetError:
+        stopped = "budget"
+    except _NoiseError:
+        stopped = "noise"
+    trials = ledger.points[warm_up_trials:]
+    return SearchResult(
+        method="mlrsearch",
+        bounds=with_gap_notes(
+            [conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals]
+        ),
+        trials=tuple(ledger.points),
+        warm_up_trials=warm_up_trials,
+        spent_s=ledger.spent_s,
+        stopped=stopped,
+    )
+
+
+class _NoiseError(Exception):
+    """No goal that is still open can be narrowed further."""
+
+
+class _Adapter:
+    """What the library calls for each trial."""
+
+    def __init__(
+        self, ledger: Ledger, engine: Any, goals: Sequence[Goal], stop_on_noise: bool
+    ) -> None:
+        self._ledger = ledger
+        self._engine = engine
+        self._goals = goals
+        self._stop_on_noise = stop_on_noise
+        self._first = len(ledger.points)
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        """Run a trial, unless the search should end here."""
+        if self._stop_on_noise and self._only_noise_is_left():
+            raise _NoiseError
+        return _as_library_result(self._ledger.measure(intended_duration, intended_load))
+
+    def _only_noise_is_left(self) -> bool:
+        trials = self._ledger.points[self._first :]
+        open_goals = [goal for goal in self._goals if not self._is_done(goal)]
+        return bool(open_goals) and all(mixed_range(goal, trials) for goal in open_goals)
+
+    def _is_done(self, goal: Goal) -> bool:
+        lower, upper, _ = _found(self._engine, goal)
+        return lower is not None and upper is not None and (upper - lower) <= goal.width * upper
+
+
+def _library_goal(goal: Goal) -> SearchGoal:
+    return SearchGoal(
+        loss_ratio=goal.loss_ratio,
+        exceed_ratio=goal.exceed_ratio,
+        relative_width=goal.width,
+        initial_trial_duration=goal.initial_trial_s,
+        final_trial_duration=goal.final_trial_s,
+        duration_sum=goal.duration_sum_s,
+        preceding_targets=goal.preceding_targets,
+        expansion_coefficient=goal.expansion,
+        fail_fast=False,
+    )
+
+
+def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> Any:
+    """The library's search object; its own warm-up and time limit are left to `search`."""
+    try:
+        config = Config()
+        config.goals = [_library_goal(goal) for goal in goals]
+        config.max_load = max_pps
+        config.min_load = min_pps
+        config.search_duration_max = 1e9
+        config.warmup_duration = None
+    except ValueError as error:
+        raise UsageError(f"search goals: {error}") from None
+    return MultipleLossRatioSearch(config=config)
+
+
+def _as_library_result(point: LoadPoint) -> MeasurementResult:
+    """Durations are the intended ones, so that duration sums count traffic and no overhead;
+    a shortfall within tolerance is no loss."""
+    return MeasurementResult(
+        intended_duration=point.duration_s,
+        intended_load=point.intended_pps,
+        offered_count=point.offered_frames,
+        loss_count=point.lost_frames,
+        intended_count=point.offered_frames if point.load_met else point.wanted_frames,
+    )
+
+
+def _found(engine: Any, goal: Goal) -> tuple[float | None, float | None, float | None]:
+    """Lower bound, upper bound and conditional throughput as known to the search so far."""
+    if getattr(engine, "database", None) is None:
+        return None, None, None
+    target = engine.scaling.goal_to_final_target[_library_goal(goal)]
+    bounds = engine.database.get_relevant_bounds(target=target)
+    lower = None if bounds.clo is None else float(bounds.clo)
+    upper = None if bounds.chi is None else float(bounds.chi)
+    if bounds.clo is None or lower is None:
+        return lower, upper, None
+    (stat,) = bounds.clo.target_to_stat.values()
+    return lower, upper, lower * (1 - stat.pessimistic_loss_ratio)
+
+
+def _silent(_: str) -> None:
+    """The library narrates every step; the trials say the same in fewer words."""

@@ -1,0 +1,161 @@
+"""A sweep of rates up to the plateau: forwarded load follows the offered one, then stays.
+
+The plateau of Ara et al. (2021), Figure 4a, found by a stated fit instead of by eye: of all
+places to break the sweep, the one is taken at which "forwarded = intended" below and "forwarded =
+constant" above leave the smallest sum of squared relative residuals. What the model cannot
+say is reported: no plateau, a plateau that falls or still rises, loss below the knee.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from switchmark.errors import UsageError
+from switchmark.method.measurer import Ledger, LoadPoint, Measurer
+from switchmark.results.statistics import Estimate, estimate, t_two_sided_p
+
+FOLLOWS_SHARE = 0.99  # forwarded / intended from which a point follows its load
+TREND_P = 0.01
+TREND_SIZE = 0.02  # change over the plateau, relative to it, below which it counts as flat
+POOR_FIT = 0.03  # relative root mean square residual from which the two lines do not describe it
+
+Trend = Literal["flat", "falling", "rising", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plateau:
+    """The fit. Loads are totals over all pairs, frames per second."""
+
+    pps: Estimate | None  # height, with 95 % t interval over the points above the knee
+    follows_to_pps: float | None  # highest load below which every point follows its load
+    knee_between_pps: tuple[float, float] | None  # last load followed, first on the plateau
+    trend: Trend  # of the points on the plateau
+    residual: float  # relative root mean square of the fit
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """All points, in the order they were measured, and what they add up to."""
+
+    points: tuple[LoadPoint, ...]
+    plateau: Plateau
+
+
+def sweep(
+    measurer: Measurer,
+    loads_pps: Sequence[float],
+    *,
+    trial_s: float = 10.0,
+    repetitions: int = 1,
+    budget_s: float = math.inf,
+) -> Sweep:
+    """Measure every load (whole rounds over all loads, so that drift hits all alike), then fit.
+
+    Raises `BudgetError` when the budget does not hold all of them.
+    """
+    if repetitions < 1 or len(loads_pps) < 3 or not all(0 < x < math.inf for x in loads_pps):
+        raise UsageError("sweep: needs three or more finite loads above 0, and one or more rounds")
+    ledger = Ledger(measurer, budget_s)
+    for _ in range(repetitions):
+        for load in loads_pps:
+            ledger.measure(trial_s, load)
+    return Sweep(points=tuple(ledger.points), plateau=fit(ledger.points))
+
+
+def fit(points: Sequence[LoadPoint]) -> Plateau:
+    """Find the plateau among points of finite intended load."""
+    found = sorted(
+        (point.intended_pps, point.forwarded_pps)
+        for point in points
+        if point.intended_pps is not None
+    )
+    loads = sorted({load for load, _ in found})
+    if len(loads) < 3:
+        raise UsageError(f"plateau: {len(loads)} different loads are too few to fit; give three")
+    choices = [_fit_at(found, knee) for knee in [*loads, math.inf]]
+    residual, knee = min(choices, key=lambda choice: choice[0])
+    below = [(x, y) for x, y in found if x < knee]
+    above = [(x, y) for x, y in found if x >= knee]
+    follows_to = _follows_to(found)
+    notes = []
+    if below and (follows_to is None or follows_to < below[-1][0]):
+        notes.append("frames are lost below the knee: the passage to the plateau is gradual")
+    if residual > POOR_FIT:
+        notes.append(f"two lines describe the sweep badly ({residual:.1%} residual): look at it")
+    if len({x for x, _ in above}) < 2:
+        notes.append("no plateau: the load is followed up to the end of the sweep; raise the end")
+        return Plateau(
+            pps=None,
+            follows_to_pps=follows_to,
+            knee_between_pps=None,
+            trend="unknown",
+            residual=residual,
+            notes=tuple(notes),
+        )
+    trend = _trend(above)
+    if trend == "falling":
+        notes.append("the switch forwards less the more it is overloaded")
+    if trend == "rising":
+        notes.append("the plateau still rises: the sweep may end below the capacity")
+    return Plateau(
+        pps=estimate([y for _, y in above]),
+        follows_to_pps=follows_to,
+        knee_between_pps=_knee(below, above, follows_to),
+        trend=trend,
+        residual=residual,
+        notes=tuple(notes),
+    )
+
+
+def _fit_at(found: Sequence[tuple[float, float]], knee: float) -> tuple[float, float]:
+    """Relative residual (root mean square) with the plateau from `knee` on."""
+    above = [y for x, y in found if x >= knee]
+    height = statistics.fmean(above) if above else 0.0
+    total = 0.0
+    for x, y in found:
+        expected = x if x < knee else height
+        total += ((y - expected) / expected) ** 2 if expected > 0 else 1.0
+    return math.sqrt(total / len(found)), knee
+
+
+def _follows_to(found: Sequence[tuple[float, float]]) -> float | None:
+    reached = None
+    for x, y in found:
+        if y < FOLLOWS_SHARE * x:
+            break
+        reached = x
+    return reached
+
+
+def _knee(
+    below: Sequence[tuple[float, float]],
+    above: Sequence[tuple[float, float]],
+    follows_to: float | None,
+) -> tuple[float, float] | None:
+    if not below or follows_to is None:
+        return None
+    return min(below[-1][0], follows_to), above[0][0]
+
+
+def _trend(above: Sequence[tuple[float, float]]) -> Trend:
+    """Slope over the plateau by least squares: significant, and large enough to matter."""
+    xs, ys = [x for x, _ in above], [y for _, y in above]
+    count = len(above)
+    if count < 4:
+        return "unknown"
+    mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
+    sxx = math.fsum((x - mean_x) ** 2 for x in xs)
+    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in above) / sxx
+    squares = math.fsum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in above)
+    change = slope * (max(xs) - min(xs))
+    if abs(change) < TREND_SIZE * mean_y:
+        return "flat"
+    error = math.sqrt(squares / (count - 2) / sxx)
+    if error > 0 and t_two_sided_p(slope / error, count - 2) > TREND_P:
+        return "flat"
+    return "rising" if change > 0 else "falling"

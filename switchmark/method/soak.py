@@ -1,0 +1,126 @@
+"""Soak: one load for a long time, in windows; rare losses and slow changes come out.
+
+A search proves a load over seconds; a soak asks whether it holds for hours. The loss ratio
+of frames says how much was lost, the share of windows with loss how often; with no loss at
+all the upper limit is stated instead of a zero (rule of three: at most 3/n with 95 %
+confidence after n frames without loss). Between two windows nothing is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from switchmark.errors import UsageError
+from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.steady_state import SteadyState, detect
+from switchmark.results.statistics import Estimate, estimate
+
+DEFAULT_WINDOW_S = 60.0
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """What a load did over time. Frames and loads are totals over all pairs."""
+
+    load_pps: float
+    windows: tuple[LoadPoint, ...]
+    offered_frames: int
+    lost_frames: int
+    lossy_windows: int
+    lossy_share_low: float  # 95 % Clopper-Pearson interval of the share of lossy windows;
+    lossy_share_high: float  # holds when windows are independent of each other
+    loss_ratio_limit: float | None  # no loss seen: the ratio it is below, 95 %; else None
+    worst_window: int  # index of the window with the highest loss ratio
+    longest_clean_s: float  # longest run of windows without loss
+    forwarded_pps: Estimate
+    course: SteadyState  # of the windows' forwarded loads: drift, steps, bands, outliers
+    load_met: bool  # whether every window was offered what was intended
+
+    @property
+    def loss_ratio(self) -> float:
+        """Lost over offered frames, over all windows."""
+        return self.lost_frames / self.offered_frames if self.offered_frames else 0.0
+
+
+def soak(
+    measurer: Measurer,
+    load_pps: float,
+    *,
+    duration_s: float,
+    window_s: float = DEFAULT_WINDOW_S,
+    budget_s: float = math.inf,
+) -> Soak:
+    """Offer `load_pps` for `duration_s` of traffic, window by window.
+
+    Ends early, with what it has, when the budget does; raises `BudgetError` when not even
+    one window fits.
+    """
+    if not 0 < window_s <= duration_s:
+        raise UsageError(f"soak: window of {window_s:g} s must be above 0, at most {duration_s:g}")
+    ledger = Ledger(measurer, budget_s)
+    for index in range(max(1, round(duration_s / window_s))):
+        try:
+            ledger.measure(window_s, load_pps)
+        except BudgetError:
+            if index == 0:
+                raise
+            break
+    return _summary(load_pps, ledger.points)
+
+
+def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:
+    offered = sum(window.offered_frames for window in windows)
+    lost = sum(window.lost_frames for window in windows)
+    lossy = sum(window.lost_frames > 0 for window in windows)
+    low, high = share_interval(lossy, len(windows))
+    values = [window.forwarded_pps for window in windows]
+    return Soak(
+        load_pps=load_pps,
+        windows=tuple(windows),
+        offered_frames=offered,
+        lost_frames=lost,
+        lossy_windows=lossy,
+        lossy_share_low=low,
+        lossy_share_high=high,
+        loss_ratio_limit=3 / offered if not lost and offered else None,
+        worst_window=max(range(len(windows)), key=lambda i: windows[i].loss_ratio),
+        longest_clean_s=_longest_clean_s(windows),
+        forwarded_pps=estimate(values),
+        course=detect(values),
+        load_met=all(window.load_met for window in windows),
+    )
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """Exact (Clopper-Pearson) 95 % interval of a share, by bisection on the binomial tails."""
+    tail = (1 - CONFIDENCE) / 2
+    low = 0.0 if count == 0 else _solve(lambda p: 1 - _binomial_cdf(count - 1, total, p) >= tail)
+    high = 1.0 if count == total else _solve(lambda p: _binomial_cdf(count, total, p) <= tail)
+    return low, high
+
+
+def _solve(reached: Callable[[float], bool]) -> float:
+    """The smallest p in (0, 1) at which a condition that stays true once true holds."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if reached(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _binomial_cdf(count: int, total: int, p: float) -> float:
+    return math.fsum(math.comb(total, k) * p**k * (1 - p) ** (total - k) for k in range(count + 1))
+
+
+def _longest_clean_s(windows: list[LoadPoint]) -> float:
+    longest = current = 0.0
+    for window in windows:
+        current = 0.0 if window.lost_frames else current + window.duration_s
+        longest = max(longest, current)
+    return longest

@@ -1,0 +1,90 @@
+"""Two-band behaviour: repetitions or samples that fall into two groups with nothing between.
+
+A mean over two bands describes neither. The test: split the sorted values where the sum of
+squares within both parts is smallest, and compare it with the whole's. One broad group
+keeps a quarter of it at least in the long run (uniform distribution, the unimodal shape
+hardest to tell from two); two bands keep next to nothing. The critical values are the 1 %
+quantiles of that ratio for uniform values, from 20,000 simulated series a length.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+MIN_VALUES = 6
+MIN_SHARE = 0.15  # of the values in the smaller band; fewer are outliers
+MIN_GAP = 0.01  # between the bands' means, relative to the larger: below, nobody cares
+_CRITICAL = (
+    (6, 0.018), (8, 0.036), (10, 0.051), (12, 0.067), (15, 0.090), (20, 0.112),
+    (30, 0.134), (50, 0.159), (100, 0.186), (200, 0.205), (500, 0.221),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Two groups of values, in the values' unit."""
+
+    low_mean: float
+    low_count: int
+    high_mean: float
+    high_count: int
+    crossings: int  # changes of band along the series: 1 is a step, many is flapping
+
+    def describe(self) -> str:
+        """One phrase for people."""
+        return (
+            f"{self.low_count} values around {self.low_mean:.6g}, {self.high_count} around "
+            f"{self.high_mean:.6g}, {self.crossings} changes between them"
+        )
+
+
+def find_bands(values: Sequence[float]) -> Bands | None:
+    """The two bands, or None when the values are one group (or too few to tell)."""
+    count = len(values)
+    if count < MIN_VALUES:
+        return None
+    ordered = sorted(values)
+    split, ratio = _best_split(ordered)
+    low, high = ordered[:split], ordered[split:]
+    low_mean, high_mean = math.fsum(low) / len(low), math.fsum(high) / len(high)
+    largest = max(abs(low_mean), abs(high_mean))
+    if ratio >= critical_ratio(count) or high_mean - low_mean < MIN_GAP * largest:
+        return None
+    sides = [value >= high[0] for value in values]
+    crossings = sum(a != b for a, b in pairwise(sides))
+    return Bands(low_mean, len(low), high_mean, len(high), crossings)
+
+
+def critical_ratio(count: int) -> float:
+    """The ratio below which `count` values are called two bands (1 % false alarms at most)."""
+    place = bisect_right(_CRITICAL, (count, math.inf))
+    if place == 0:
+        return 0.0
+    if place == len(_CRITICAL):
+        return _CRITICAL[-1][1]
+    (n0, r0), (n1, r1) = _CRITICAL[place - 1], _CRITICAL[place]
+    return r0 + (r1 - r0) * (count - n0) / (n1 - n0)
+
+
+def _best_split(ordered: Sequence[float]) -> tuple[int, float]:
+    """Size of the lower part and the share of the sum of squares that is left within both."""
+    count = len(ordered)
+    smallest = max(2, math.ceil(MIN_SHARE * count))
+    centre = math.fsum(ordered) / count  # keeps the squares from cancelling
+    shifted = [value - centre for value in ordered]
+    whole = math.fsum(value * value for value in shifted)
+    if whole == 0:
+        return smallest, 1.0
+    best, best_between, total = smallest, -1.0, 0.0
+    for size, value in enumerate(shifted, 1):
+        total += value
+        if size < smallest or count - size < smallest:
+            continue
+        between = total * total / size + total * total / (count - size)
+        if between > best_between:
+            best, best_between = size, between
+    return best, max(0.0, 1 - best_between / whole)

@@ -1,0 +1,1 @@
+"""Simulated switches whose truth is known: what searches and statistics are tested on."""

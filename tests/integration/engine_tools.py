@@ -1,0 +1,301 @@
+"""What the engine's integration tests stand on: namespaces, the binary, an independent counter.
+
+The counter and the injector speak AF_PACKET themselves and share no code with the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ETH_P_ALL = 3
+PACKET_OUTGOING = 4
+CLONE_NEWNET = 0x40000000
+SO_RCVBUFFORCE = 33
+MARK = 0x53
+DATA = 1
+TOUCHED = 4
+
+Event = dict[str, Any]
+
+
+def engine_path() -> str | None:
+    """The binary under test: $SWITCHMARK_TRAFFIC, this tree's build directory, or PATH."""
+    named = os.environ.get("SWITCHMARK_TRAFFIC")
+    if named:
+        return named
+    built = Path(__file__).parents[2] / "build" / "switchmark-traffic"
+    return str(built) if built.exists() else shutil.which("switchmark-traffic")
+
+
+def ip(*args: str) -> str:
+    return subprocess.run(
+        ["ip", *args], check=True, capture_output=True, text=True, timeout=10
+    ).stdout
+
+
+@contextlib.contextmanager
+def inside(namespace: str) -> Iterator[None]:
+    """This thread in another network namespace; sockets made there stay there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    other = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+    try:
+        if libc.setns(other, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+        yield
+    finally:
+        libc.setns(own, CLONE_NEWNET)
+        os.close(own)
+        os.close(other)
+
+
+@dataclass
+class Node:
+    """A namespace with one end of a veth pair."""
+
+    namespace: str
+    device: str
+    mac: str
+    address: str
+    peer: Node | None = None
+
+    def packet_socket(self) -> socket.socket:
+        with inside(self.namespace):
+            s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
+        s.bind((self.device, ETH_P_ALL))
+        s.settimeout(0.1)
+        return s
+
+
+@contextlib.contextmanager
+def veth_pair(tag: str) -> Iterator[tuple[Node, Node]]:
+    """Two namespaces joined by a wire, with silent IPv6 and static neighbours."""
+    nodes = []
+    names = [f"smt{os.getpid()}{tag}{side}" for side in "ab"]
+    devices = [f"{tag}{side}{os.getpid() % 100000}" for side in "ab"]
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("link", "add", devices[0], "netns", names[0], "type", "veth", "peer", "name",
+           devices[1], "netns", names[1])  # fmt: skip
+        for i, (name, device) in enumerate(zip(names, devices, strict=True)):
+            sysctl = f"net.ipv6.conf.{device}.disable_ipv6=1"
+            subprocess.run(
+                ["ip", "netns", "exec", name, "sysctl", "-qw", sysctl], check=True, timeout=10
+            )
+            ip("-n", name, "addr", "add", f"198.18.0.{i + 1}/24", "dev", device)
+            ip("-n", name, "link", "set", device, "up")
+            link = json.loads(ip("-n", name, "-j", "link", "show", device))[0]
+            nodes.append(Node(name, device, link["address"], f"198.18.0.{i + 1}"))
+        nodes[0].peer, nodes[1].peer = nodes[1], nodes[0]
+        for node in nodes:
+            assert node.peer is not None
+            ip("-n", node.namespace, "neigh", "replace", node.peer.address, "lladdr",
+               node.peer.mac, "dev", node.device)  # fmt: skip
+        yield nodes[0], nodes[1]
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+def port(io: str, node: Node) -> str:
+    """`raw-mmsg-block` on a node's device as a port specification."""
+    backend, *flags = io.split("-")
+    return ",".join([f"{backend}:dev={node.device}", *flags])
+
+
+class Engine:
+    """A running engine whose events are collected by a thread."""
+
+    def __init__(self, role: str, args: list[str], namespace: str | None = None) -> None:
+        path = engine_path()
+        assert path is not None
+        command = [path, role, *args]
+        if namespace is not None:
+            command = ["ip", "netns", "exec", namespace, *command]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.events: list[Event] = []
+        self.arrived = threading.Condition()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            assert event["v"] == 1
+            with self.arrived:
+                self.events.append(event)
+                self.arrived.notify_all()
+        with self.arrived:
+            self.events.append({"event": "end of file"})
+            self.arrived.notify_all()
+
+    def wait(self, name: str, count: int = 1, timeout_s: float = 20.0) -> Event:
+        """The `count`-th event of this name."""
+        deadline = time.monotonic() + timeout_s
+        with self.arrived:
+            while True:
+                found = self.all(name)
+                if len(found) >= count:
+                    return found[count - 1]
+                left = deadline - time.monotonic()
+                ended = self.events and self.events[-1]["event"] == "end of file"
+                if left <= 0 or ended:
+                    raise AssertionError(f"no {name} event: {self.events} {self.stderr()}")
+                self.arrived.wait(left)
+
+    def all(self, name: str) -> list[Event]:
+        return [e for e in self.events if e["event"] == name]
+
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def stderr(self) -> str:
+        if self.process.poll() is None or self.process.stderr is None:
+            return ""
+        return self.process.stderr.read()
+
+    def finish(self, how: str) -> tuple[Event, int]:
+        """End by `stop`, `eof`, or a signal's name; the result and the exit code."""
+        if how == "eof":
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+        elif how == "stop":
+            self.tell("stop")
+        elif how != "wait":
+            self.process.send_signal(signal.Signals[how])
+        code = self.process.wait(timeout=20)
+        self.reader.join(timeout=5)
+        return self.wait("result"), code
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.reader.join(timeout=5)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+
+@contextlib.contextmanager
+def engine(role: str, *args: str, node: Node | None = None) -> Iterator[Engine]:
+    """An engine on a node, with the node's addresses, that has said `ready`."""
+    all_args = list(args)
+    namespace = None
+    if node is not None:
+        assert node.peer is not None
+        namespace = node.namespace
+        all_args += ["--src-ip", node.address, "--dst-ip", node.peer.address]
+        all_args += ["--src-mac", node.mac, "--dst-mac", node.peer.mac]
+    running = Engine(role, all_args, namespace)
+    try:
+        running.wait("ready")
+        yield running
+    finally:
+        running.close()
+
+
+@dataclass
+class Seen:
+    """What the independent counter saw of one stream."""
+
+    frames: int = 0
+    sizes: Counter[int] = field(default_factory=Counter)
+    sequences: Counter[int] = field(default_factory=Counter)
+    first: bytes = b""
+
+
+class PacketCounter:
+    """Counts the data frames of a stream that arrive at a node's device."""
+
+    def __init__(self, node: Node, stream: int = 0) -> None:
+        self.socket = node.packet_socket()
+        self.stream = stream
+        self.seen = Seen()
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> PacketCounter:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self.thread.join(timeout=10)
+        self.socket.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                frame, address = self.socket.recvfrom(16384)
+            except TimeoutError:
+                if self.stopping.is_set():
+                    return
+                continue
+            if address[2] != PACKET_OUTGOING:
+                self._count(frame)
+
+    def _count(self, frame: bytes) -> None:
+        if len(frame) < 60 or frame[12:15] != b"\x08\x00\x45" or frame[23] != 17:
+            return
+        mark, kind, stream, sequence = struct.unpack_from("!BBHI", frame, 42)
+        if mark != MARK or (kind >> 4) & 3 != DATA or stream != self.stream:
+            return
+        self.seen.frames += 1
+        self.seen.sizes[len(frame) + 4] += 1
+        self.seen.sequences[sequence] += 1
+        self.seen.first = self.seen.first or frame
+
+    def done(self) -> Seen:
+        """Wait until nothing has come for a while."""
+        while True:
+            before = self.seen.frames
+            time.sleep(0.3)
+            if self.seen.frames == before:
+                return self.seen
+
+
+def checksum16(data: bytes) -> int:
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+def renumbered(frame: bytes, sequence: int, stream: int | None = None) -> bytes:
+    """A captured frame with another sequence (and stream), its UDP checksum computed anew."""
+    changed = bytearray(frame)
+    struct.pack_into("!I", changed, 46, sequence)
+    if stream is not None:
+        struct.pack_into("!H", changed, 44, stream)
+    changed[40:42] = b"\0\0"
+    (length,) = struct.unpack_from("!H", changed, 38)
+    pseudo = bytes(changed[26:34]) + struct.pack("!HH", 17, length)
+    total = ~checksum16(pseudo + bytes(changed[34 : 34 + length])) & 0xFFFF
+    struct.pack_into("!H", changed, 40, total or 0xFFFF)
+    return bytes(changed)

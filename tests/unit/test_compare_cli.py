@@ -1,0 +1,243 @@
+"""`switchmark compare` on results directories: pairing, exit codes, and nothing left unsaid."""
+
+import json
+import random
+
+import pytest
+
+from switchmark.campaign.model import Dimension
+from switchmark.cli import main
+from switchmark.results.record import PairLoads, Throughput
+from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
+
+BASE_PPS = 1e6
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    entry = main.Command("compare", "command", "Compare runs.")
+    monkeypatch.setitem(main.COMMANDS, "compare", entry)
+
+
+def loads(trial, pps):
+    bits = pps * trial.packet_size_bytes * 8
+    return Throughput(
+        intended_pps=None,
+        offered_pps=pps,
+        forwarded_pps=pps,
+        forwarded_l2_bps=bits,
+        forwarded_l1_bps=bits + pps * 160,
+        forwarded_stdev_pps=pps * 0.01,
+        loss_ratio=0.0,
+        pairs=[PairLoads(pair=0, intended_pps=None, offered_pps=pps, forwarded_pps=pps)],
+    )
+
+
+def records(factor, seed, *, sizes=(64, 1500), repetitions=5, marks=None, **changes):
+    dice = random.Random(seed)
+    found = []
+    for size in sizes:
+        for repetition in range(repetitions):
+            trial = synthetic_trial(packet_size_bytes=size, repetition=repetition, **changes)
+            pps = BASE_PPS * factor * dice.gauss(1, 0.003)
+            found.append(
+                synthetic_record(
+                    trial, marks=marks or [], number=len(found), throughput=loads(trial, pps)
+                )
+            )
+    return found
+
+
+def compare(*arguments, capsys):
+    code = main.run(["compare", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_regression_is_exit_4(tmp_path, capsys):
+    a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(0.9, 2))
+    code, out, _ = compare(a, b, capsys=capsys)
+    assert code == 4
+    assert out.count("worse") == 2
+    assert "packet_size_bytes=64" in out
+    assert "packet_size_bytes=1500" in out
+    assert "0.90" in out
+
+
+def test_an_improvement_and_no_change_are_exit_0(tmp_path, capsys):
+    a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(1.1, 2))
+    c = write_run(tmp_path, records(1.0, 3))
+    assert compare(a, b, capsys=capsys)[0] == 0
+    code, out, _ = compare(a, c, "--strict", capsys=capsys)
+    assert code == 0
+    assert out.count("same") == 2
+
+
+def test_a_change_below_the_threshold_is_negligible(tmp_path, capsys):
+    a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(0.985, 2))
+    code, out, _ = compare(a, b, capsys=capsys)
+    assert code == 0
+    assert "negligible" in out
+    assert compare(a, b, "--threshold", "0.005", capsys=capsys)[0] == 4
+
+
+def test_one_repetition_proves_nothing_and_that_is_said(tmp_path, capsys):
+    a = write_run(tmp_path, records(1.0, 1, repetitions=1))
+    b = write_run(tmp_path, records(0.9, 2, repetitions=1))
+    code, out, _ = compare(a, b, capsys=capsys)
+    assert code == 5
+    assert out.count("untestable") == 2
+
+
+def test_a_doubtful_one_among_clear_ones_is_for_strict(tmp_path, capsys):
+    once = records(1.0, 2, sizes=(1500,), repetitions=1)
+    a = write_run(tmp_path, records(1.0, 1))
+    b = write_run(tmp_path, records(1.0, 2, sizes=(64,)) + once)
+    assert compare(a, b, capsys=capsys)[0] == 0
+    assert compare(a, b, "--strict", capsys=capsys)[0] == 5
+
+
+def test_a_short_series_judges_nothing(tmp_path, capsys):
+    runs = [write_run(tmp_path, records(1.0, seed)) for seed in range(3)]
+    assert compare(*runs, capsys=capsys)[0] == 5
+
+
+def test_json_holds_the_figures(tmp_path, capsys):
+    a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(0.9, 2))
+    code, out, _ = compare(a, b, "--json", capsys=capsys)
+    found = json.loads(out)
+    assert found["exit_code"] == code == 4
+    first = found["comparisons"][0]["judged"]
+    assert first["verdict"] == "worse"
+    assert first["ratio"]["low"] < 0.9 < first["ratio"]["high"]
+    assert first["adjusted_p"] < 0.001
+
+
+def test_what_fails_now_is_worse(tmp_path, capsys):
+    good = records(1.0, 1)
+    broken = [synthetic_failure(record.trial, "the switch died") for record in good[:5]]
+    a, b = write_run(tmp_path, good), write_run(tmp_path, broken + records(1.0, 2)[5:])
+    code, _, err = compare(a, b, capsys=capsys)
+    assert code == 4
+    assert "worked in A, not in B: the switch died" in err
+
+
+def test_invalid_repetitions_are_left_out_and_counted(tmp_path, capsys):
+    flooded = records(0.5, 3, sizes=(64,), repetitions=5, marks=["flooding"])
+    mixed = flooded[:2] + records(1.0, 2, sizes=(64,))[2:]
+    a, b = write_run(tmp_path, records(1.0, 1, sizes=(64,))), write_run(tmp_path, mixed)
+    code, out, _ = compare(a, b, capsys=capsys)
+    assert code == 0
+    assert "2 not valid, left out (B)" in out
+    assert "5, 3" in out
+
+
+def test_marks_that_doubt_the_figure_stand_beside_it(tmp_path, capsys):
+    a = write_run(tmp_path, records(1.0, 1, marks=["generator-bound"]))
+    b = write_run(tmp_path, records(1.0, 2))
+    _, out, _ = compare(a, b, capsys=capsys)
+    assert "generator-bound (A)" in out
+
+
+def test_trials_of_one_side_only_are_named(tmp_path, capsys):
+    a = write_run(tmp_path, records(1.0, 1, sizes=(64, 512)))
+    b = write_run(tmp_path, records(1.0, 2, sizes=(64,)))
+    code, _, err = compare(a, b, capsys=capsys)
+    assert code == 0
+    assert "only in A: 1 trials" in err
+    assert compare(a, b, "--strict", capsys=capsys)[0] == 5
+
+
+def test_other_connect_modes_are_other_trials(tmp_path, capsys):
+    a = write_run(tmp_path, records(1.0, 1))
+    b = write_run(tmp_path, records(1.0, 2, connect_mode="cross-connect"))
+    code, _, err = compare(a, b, capsys=capsys)
+    assert code == 2
+    assert "no trial in common" in err
+
+
+def test_what_was_done_differently_is_not_compared(tmp_path, capsys):
+    a = write_run(tmp_path, records(1.0, 1))
+    other = [record.model_copy(update={"io": "udp"}) for record in records(0.5, 2)]
+    b = write_run(tmp_path, other)
+    code, _, err = compare(a, b, capsys=capsys)
+    assert code == 5
+    assert "done differently: packet_size_bytes=64: learning, veth, raw-mmsg" in err
+
+
+def test_two_switches_of_one_run(tmp_path, capsys):
+    both = records(1.0, 1) + records(0.8, 2, switch="ovs-netdev")
+    run = write_run(tmp_path, both)
+    code, out, _ = compare(run, run, "--match", "linux-bridge=ovs-netdev", capsys=capsys)
+    assert code == 4
+    assert out.count("worse") == 2
+    assert "0.80" in out
+
+
+def test_switches_with_other_ports_are_matched_too(tmp_path, capsys):
+    run = write_run(tmp_path, records(1.0, 1) + records(3.0, 2, switch="ovs-dpdk"))
+    code, out, _ = compare(run, run, "--match", "linux-bridge=ovs-dpdk", capsys=capsys)
+    assert code == 0
+    assert out.count("better") == 2
+
+
+def test_latency_lower_is_better(tmp_path, capsys):
+    runs = []
+    for _ in range(2):
+        trials = [
+            synthetic_trial(dimension=Dimension.LATENCY, rate_pps=10_000, repetition=repetition)
+            for repetition in range(4)
+        ]
+        runs.append(write_run(tmp_path, [synthetic_record(trial) for trial in trials]))
+    code, out, _ = compare(*runs, capsys=capsys)
+    assert code == 0
+    assert "rtt-p50 [ns]" in out
+    assert "rtt-p99 [ns]" in out
+    assert "forwarded" not in out
+
+
+def test_a_series_finds_the_newest_regression(tmp_path, capsys):
+    runs = [write_run(tmp_path, records(1.0, seed)) for seed in range(6)]
+    code, out, _ = compare(*runs, capsys=capsys)
+    assert code == 0
+    bad = write_run(tmp_path, records(0.85, 9))
+    code, out, _ = compare(*runs, bad, capsys=capsys)
+    assert code == 4
+    assert out.count("worse") == 2
+    found = json.loads(compare(*runs, bad, "--json", capsys=capsys)[1])
+    assert found["series"][0]["newest"]["ratio"] == pytest.approx(0.85, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["one"], "two results directories"),
+        (["one", "two", "--metric", "speed"], "forwarded"),
+        (["one", "two", "--match", "x"], "OLD=NEW"),
+        (["one", "two", "three", "--match", "a=b"], "not with a series"),
+        (["nowhere", "neither"], "nowhere"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_2(arguments, message, tmp_path, capsys):
+    code, out, err = compare(*arguments, "--results", tmp_path, capsys=capsys)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_an_unreadable_file_is_named_and_exit_1(tmp_path, capsys):
+    a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(1.0, 2))
+    victim = next((b / "trials").glob("*.json"))
+    victim.write_text("{")
+    code, _, err = compare(a, b, capsys=capsys)
+    assert code == 1
+    assert victim.name in err
+
+
+def test_hosts_that_differ_are_named(tmp_path, capsys):
+    a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(1.0, 2))
+    info = json.loads((b / "run.json").read_text())
+    info["host"]["kernel"] = "5.4.0"
+    (b / "run.json").write_text(json.dumps(info))
+    _, _, err = compare(a, b, capsys=capsys)
+    assert "kernel: 6.18.0 / 5.4.0" in err

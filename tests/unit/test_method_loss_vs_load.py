@@ -1,0 +1,49 @@
+"""RFC 2544 26.3: downwards in tenths, until two trials in a row are clean."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchmark.errors import UsageError
+from switchmark.method.loss_vs_load import loss_vs_load
+from switchmark.simulation.switch import Behaviour, SimulatedSwitch
+
+
+def run(capacity_pps, *, step=0.1, budget_s=float("inf"), **faults):
+    switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults))
+    return loss_vs_load(switch, max_pps=10e6, step=step, budget_s=budget_s)
+
+
+def test_it_stops_after_two_clean_trials():
+    curve = run(7.5e6)
+    assert [round(p.intended_pps / 1e6, 6) for p in curve.points] == [10, 9, 8, 7, 6]
+    assert [p.loss_ratio for p in curve.points] == pytest.approx([0.25, 1 / 6, 0.0625, 0, 0])
+    assert curve.stopped == "two clean trials"
+    assert curve.lossless_from_pps == pytest.approx(7e6)
+
+
+@given(capacity=st.floats(2.5e6, 9.9e6), step=st.sampled_from([0.1, 0.05, 0.03]))
+def test_the_lossless_load_is_within_a_step_of_the_capacity(capacity, step):
+    curve = run(capacity, step=step)
+    assert curve.lossless_from_pps <= capacity + 0.1
+    assert curve.lossless_from_pps >= capacity - step * 10e6 - 0.1
+
+
+def test_nothing_clean_goes_to_the_lowest_step():
+    curve = run(0.2e6)
+    assert (curve.stopped, curve.lossless_from_pps) == ("lowest load", None)
+    assert len(curve.points) == 10
+
+
+def test_a_load_never_offered_is_not_clean():
+    curve = run(50e6, sender_ceiling_pps=6.5e6)
+    assert len(curve.unmet) == 4
+    assert curve.lossless_from_pps == pytest.approx(6e6)
+
+
+def test_budget_and_bad_steps():
+    curve = run(7.5e6, budget_s=130.0)
+    assert (curve.stopped, len(curve.points)) == ("budget", 2)
+    assert curve.lossless_from_pps is None
+    with pytest.raises(UsageError, match=r"at most 0\.1"):
+        run(7.5e6, step=0.2)

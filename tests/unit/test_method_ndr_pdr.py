@@ -1,0 +1,253 @@
+"""MLRsearch on switches whose truth is known, and what it says when the truth is noise."""
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from switchmark.errors import UsageError
+from switchmark.method import bisection, ndr_pdr
+from switchmark.method.goal import PRESETS, Goal, preset
+from switchmark.simulation.switch import Behaviour, SimulatedSwitch
+
+MAX_PPS = 20e6
+WIDTH = 0.005
+
+
+def run(seed=0, goals="csit", *, budget_s=1e9, capacity_pps=3.3e6, max_pps=MAX_PPS, **faults):
+    switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults), seed)
+    found = preset(goals) if isinstance(goals, str) else goals
+    return ndr_pdr.search(switch, found, max_pps=max_pps, budget_s=budget_s)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    capacity=st.floats(2e4, 1.9e7),
+    name=st.sampled_from(sorted(PRESETS)),
+    seed=st.integers(0, 1000),
+)
+def test_bounds_bracket_the_truth_of_a_switch_without_noise(capacity, name, seed):
+    result = run(seed, name, capacity_pps=capacity)
+    assert result.stopped == "done"
+    for bounds in result.bounds:
+        truth = capacity / (1 - bounds.goal.loss_ratio)
+        # A load above the truth by less than a frame a trial cannot be told from it.
+        slack = 2 / bounds.goal.final_trial_s
+        assert bounds.lower_pps <= truth + slack
+        assert bounds.upper_pps >= truth - slack
+        assert bounds.reached
+        assert bounds.decided_by == "switch"
+        assert bounds.conditional_throughput_pps <= bounds.lower_pps
+        carried = bounds.lower_pps * (1 - bounds.goal.loss_ratio)
+        assert bounds.conditional_throughput_pps >= carried * (1 - 1e-9)
+
+
+def test_bounds_bracket_the_truth_at_the_stated_rate_under_noise():
+    """docs/methods.md: 95 % within the bounds at a noise of 0.2 widths, all within a width."""
+    inside = near = total = 0
+    for seed in range(400):
+        capacity = random.Random(seed).uniform(0.2e6, 12e6)
+        for bounds in run(seed, capacity_pps=capacity, trial_noise=0.2 * WIDTH).bounds:
+            truth = capacity / (1 - bounds.goal.loss_ratio)
+            total += 1
+            inside += bounds.lower_pps <= truth <= bounds.upper_pps
+            near += bounds.lower_pps * 0.995 <= truth <= bounds.upper_pps * 1.005
+    assert total == 800
+    assert inside / total > 0.92
+    assert near / total > 0.99
+
+
+def test_noise_is_called_noise_and_quiet_is_not():
+    def share(widths):
+        said = [
+            bounds.decided_by == "noise"
+            for seed in range(150)
+            for bounds in run(
+                seed,
+                capacity_pps=random.Random(seed).uniform(0.2e6, 12e6),
+                trial_noise=widths * WIDTH,
+            ).bounds
+        ]
+        return sum(said) / len(said)
+
+    assert share(0.2) < 0.01
+    assert share(2.0) > 0.85
+    assert share(4.0) > 0.93
+
+
+def test_a_search_that_noise_decides_stops_early_and_names_the_range():
+    early = [run(seed, trial_noise=0.02) for seed in range(40)]
+    late = []
+    for seed in range(40):
+        switch = SimulatedSwitch(Behaviour(capacity_pps=3.3e6, trial_noise=0.02), seed)
+        late.append(
+            ndr_pdr.search(
+                switch, preset("csit"), max_pps=MAX_PPS, budget_s=1e9, stop_on_noise=False
+            )
+        )
+    stopped = [result for result in early if result.stopped == "noise"]
+    assert len(stopped) > 30
+    assert sum(r.spent_s for r in early) < 0.5 * sum(r.spent_s for r in late)
+    for result in stopped:
+        for bounds in result.bounds:
+            if bounds.decided_by == "noise":
+                assert bounds.mixed_from_pps < bounds.mixed_to_pps
+                assert "noise decides" in bounds.notes[0]
+
+
+def test_two_bands_are_called_noise():
+    said = [
+        run(seed, second_band=0.93, band_stay=0.3)["NDR"].decided_by == "noise"
+        for seed in range(60)
+    ]
+    assert sum(said) > 36
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    budget=st.floats(2, 200),
+    name=st.sampled_from(sorted(PRESETS)),
+    noise=st.sampled_from([0.0, 0.003, 0.05]),
+    overhead=st.sampled_from([0.0, 0.4]),
+    seed=st.integers(0, 1000),
+)
+def test_a_search_never_exceeds_its_budget(budget, name, noise, overhead, seed):
+    result = run(seed, name, budget_s=budget, trial_noise=noise, overhead_s=overhead)
+    # The first trial's overhead is the one that cannot be foreseen.
+    assert result.spent_s <= budget + overhead + 1e-6
+    assert result.spent_s == pytest.approx(sum(trial.cost_s for trial in result.trials))
+    if result.stopped == "budget":
+        assert not all(bounds.reached for bounds in result.bounds)
+
+
+def test_a_search_cut_short_says_so_and_keeps_what_it_knows():
+    bounds = run(budget_s=12.0)["NDR"]
+    assert not bounds.reached
+    assert bounds.decided_by == "budget"
+    assert "ended before" in bounds.notes[0]
+
+
+def test_a_switch_faster_than_the_range_is_not_given_a_figure():
+    bounds = run(capacity_pps=30e6)["NDR"]
+    assert bounds.upper_pps is None
+    assert bounds.lower_pps == pytest.approx(MAX_PPS)
+    assert bounds.decided_by == "range"
+    assert "raise the maximum" in bounds.notes[0]
+
+
+def test_a_switch_slower_than_the_range_is_not_given_a_figure():
+    bounds = run(capacity_pps=5e3)["NDR"]
+    assert bounds.lower_pps is None
+    assert bounds.decided_by == "range"
+    assert bounds.conditional_throughput_pps is None
+
+
+def test_the_senders_limit_is_not_the_switchs():
+    bounds = run(capacity_pps=10e6, sender_ceiling_pps=4e6)["NDR"]
+    assert bounds.decided_by == "sender"
+    assert bounds.lower_pps <= 4e6 * 1.001 <= bounds.upper_pps * 1.001
+    assert "may carry more" in bounds.notes[0]
+
+
+def test_back_pressure_is_the_switchs_limit():
+    bounds = run(back_pressure=True)["NDR"]
+    assert bounds.decided_by == "switch"
+    assert bounds.lower_pps <= 3.3e6 * 1.001 <= bounds.upper_pps * 1.001
+    assert "pushed back" in bounds.notes[0]
+
+
+def test_rare_losses_do_not_move_csit_bounds_but_are_noted():
+    results = [run(seed, rare_losses_per_s=0.2) for seed in range(30)]
+    for result in results:
+        assert result["NDR"].lower_pps <= 3.3e6 <= result["NDR"].upper_pps
+
+
+def test_rare_losses_that_move_a_single_trial_ndr_are_noted():
+    noted = 0
+    for seed in range(20):
+        ndr = run(seed, "rfc2544", rare_losses_per_s=0.1)["NDR"]
+        noted += any("not overload" in note for note in ndr.notes)
+    assert noted > 15
+
+
+def test_every_trial_is_kept_and_the_warm_up_is_marked():
+    result = run(trial_noise=0.001)
+    assert result.warm_up_trials == 1
+    assert result.trials[0].intended_pps == MAX_PPS
+    assert all(9001.0 <= trial.intended_pps <= MAX_PPS for trial in result.trials)
+    assert len(result.trials) > 20
+
+
+def test_the_csit_preset_is_fd_ios():
+    ndr, pdr = preset("csit")
+    assert (ndr.loss_ratio, pdr.loss_ratio) == (0.0, 0.005)
+    for goal in (ndr, pdr):
+        assert (goal.initial_trial_s, goal.final_trial_s) == (1.0, 1.0)
+        assert (goal.duration_sum_s, goal.exceed_ratio, goal.width) == (21.0, 0.5, 0.005)
+
+
+def test_rfc2544_bounds_rest_on_single_full_trials():
+    result = run(goals="rfc2544")
+    at_lower = [t for t in result.trials if t.intended_pps == result["NDR"].lower_pps]
+    assert [t.duration_s for t in at_lower if t.duration_s >= 60.0] == [60.0]
+
+
+def test_tst009_believes_a_bad_trial_only_the_second_time():
+    result = run(goals="tst009")
+    at_upper = [t for t in result.trials if t.intended_pps == result["NDR"].upper_pps]
+    assert sum(t.duration_s >= 60.0 for t in at_upper) == 2
+
+
+def test_goals_are_data():
+    strict = dataclasses.replace(preset("csit")[0], name="1e-5", loss_ratio=1e-5, width=0.02)
+    bounds = run(goals=[strict])["1e-5"]
+    assert bounds.lower_pps <= 3.3e6 / (1 - 1e-5) <= bounds.upper_pps
+    assert bounds.width <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("loss_ratio", 1.0), ("exceed_ratio", -0.1), ("width", 0.0), ("duration_sum_s", 0.5)],
+)
+def test_bad_goals_are_refused_by_name(field, value):
+    with pytest.raises(UsageError, match=field):
+        dataclasses.replace(preset("csit")[0], **{field: value})
+
+
+def test_bad_ranges_and_presets_are_refused():
+    with pytest.raises(UsageError, match="minimum"):
+        run(max_pps=5000.0)
+    with pytest.raises(UsageError, match="csit, rfc2544, tst009"):
+        preset("cist")
+
+
+def test_goals_the_library_refuses_are_a_usage_error():
+    goal = Goal(
+        name="x", loss_ratio=0, final_trial_s=1, duration_sum_s=5, exceed_ratio=0.5, width=0.01,
+        preceding_targets=0,
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="preceding"):
+        run(goals=[goal])
+
+
+def test_ndr_and_pdr_take_at_most_half_the_time_of_two_bisections():
+    """At the same width, against RFC 2544 trials and against trials of the same 21 s."""
+    for trial_s in (60.0, 21.0):
+        together = apart = 0.0
+        for seed in range(50):
+            behaviour = Behaviour(
+                capacity_pps=random.Random(seed).uniform(0.2e6, 12e6),
+                trial_noise=0.001,
+                overhead_s=0.3,
+            )
+            together += ndr_pdr.search(
+                SimulatedSwitch(behaviour, seed), preset("csit"), max_pps=14.88e6
+            ).spent_s
+            for loss in (0.0, 0.005):
+                goal = bisection.bisection_goal("x", loss, trial_s=trial_s, width=WIDTH)
+                apart += bisection.search(
+                    SimulatedSwitch(behaviour, seed), goal, max_pps=14.88e6
+                ).spent_s
+        assert together < 0.5 * apart

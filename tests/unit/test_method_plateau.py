@@ -1,0 +1,81 @@
+"""The fit of a sweep finds a known plateau and says what it cannot say."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from switchmark.errors import UsageError
+from switchmark.method.measurer import BudgetError
+from switchmark.method.plateau import fit, sweep
+from switchmark.simulation.switch import Behaviour, SimulatedSwitch
+
+LOADS = [1e6 * step for step in range(1, 21)]
+
+
+def run(capacity_pps=7.3e6, *, seed=0, repetitions=1, loads=LOADS, **faults):
+    switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults), seed)
+    return sweep(switch, loads, repetitions=repetitions).plateau
+
+
+@settings(max_examples=150, deadline=None)
+@given(capacity=st.floats(1.5e6, 1.6e7), noise=st.sampled_from([0.0, 0.005]))
+def test_the_plateau_is_the_capacity_and_the_knee_brackets_it(capacity, noise):
+    found = run(capacity, trial_noise=noise)
+    assert found.pps.mean == pytest.approx(capacity, rel=max(1e-3, 3 * noise))
+    below, above = found.knee_between_pps
+    assert below <= capacity * (1 + 4 * noise)
+    assert above >= capacity * (1 - 4 * noise)
+    assert found.trend == "flat"
+
+
+def test_the_intervals_cover():
+    held = 0
+    for seed in range(600):
+        capacity = random.Random(seed).uniform(2.2e6, 1.5e7)
+        found = run(capacity, seed=seed, trial_noise=0.01)
+        held += found.pps.low <= capacity <= found.pps.high
+    assert held / 600 > 0.91
+
+
+def test_no_plateau_is_no_figure():
+    found = run(50e6)
+    assert found.pps is None
+    assert found.follows_to_pps == 20e6
+    assert "no plateau" in found.notes[-1]
+
+
+def test_a_switch_slower_than_the_lowest_load():
+    found = run(0.3e6)
+    assert found.pps.mean == pytest.approx(0.3e6)
+    assert (found.knee_between_pps, found.follows_to_pps) == (None, None)
+
+
+def test_a_plateau_that_falls_is_called_falling():
+    found = run(overload_decline=0.2)
+    assert found.trend == "falling"
+    assert any("forwards less" in note for note in found.notes)
+
+
+def test_a_gradual_passage_is_noted():
+    switch = SimulatedSwitch(Behaviour(capacity_pps=7e6, sample_noise=0.15))
+    found = sweep(switch, [1e6 * step / 2 for step in range(2, 30)], repetitions=2).plateau
+    assert any("gradual" in note or "badly" in note for note in found.notes)
+
+
+def test_rounds_go_over_all_loads_before_any_is_repeated():
+    switch = SimulatedSwitch(Behaviour(capacity_pps=7e6))
+    points = sweep(switch, LOADS, repetitions=2).points
+    assert [point.intended_pps for point in points] == LOADS + LOADS
+
+
+def test_budget_and_bad_input():
+    switch = SimulatedSwitch(Behaviour(capacity_pps=7e6))
+    with pytest.raises(BudgetError):
+        sweep(switch, LOADS, budget_s=100.0)
+    assert switch.now_s <= 100.0
+    with pytest.raises(UsageError, match="three or more"):
+        sweep(switch, [1e6, 2e6])
+    with pytest.raises(UsageError, match="too few"):
+        fit([switch.measure(1.0, load) for load in (1e6, 2e6, 2e6)])

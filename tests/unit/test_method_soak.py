@@ -1,0 +1,79 @@
+"""A soak counts what was lost, bounds what was not seen, and notices slow changes."""
+
+import random
+
+import pytest
+
+from switchmark.errors import UsageError
+from switchmark.method.measurer import BudgetError
+from switchmark.method.soak import share_interval, soak
+from switchmark.simulation.switch import Behaviour, SimulatedSwitch
+
+
+def run(seed=0, *, load_pps=1e6, duration_s=3600.0, budget_s=float("inf"), **faults):
+    switch = SimulatedSwitch(Behaviour(capacity_pps=2e6, **faults), seed)
+    return soak(switch, load_pps, duration_s=duration_s, budget_s=budget_s)
+
+
+def test_no_loss_gives_an_upper_limit_and_no_zero_claim():
+    found = run()
+    assert (found.lost_frames, found.lossy_windows) == (0, 0)
+    assert found.offered_frames == 3_600_000_000
+    assert found.loss_ratio_limit == pytest.approx(3 / 3.6e9)
+    assert found.lossy_share_high == pytest.approx(1 - 0.025 ** (1 / 60), rel=1e-3)
+    assert found.longest_clean_s == 3600.0
+    assert found.course.steady
+
+
+def test_rare_losses_are_counted_exactly():
+    found = run(rare_losses_per_s=1 / 300, rare_loss_frames=50)
+    assert found.lost_frames == sum(window.lost_frames for window in found.windows) > 0
+    assert found.lost_frames % 50 == 0
+    assert found.loss_ratio == found.lost_frames / 3_600_000_000
+    assert found.loss_ratio_limit is None
+    assert found.windows[found.worst_window].lost_frames == max(
+        window.lost_frames for window in found.windows
+    )
+
+
+def test_the_interval_of_lossy_windows_covers():
+    truth = 1 - 2.718281828459045 ** (-60 / 300)
+    held = 0
+    for seed in range(400):
+        found = run(seed, rare_losses_per_s=1 / 300)
+        held += found.lossy_share_low <= truth <= found.lossy_share_high
+    assert held / 400 >= 0.94  # Clopper-Pearson covers at least at its nominal rate
+
+
+def test_share_interval_is_the_published_one():
+    low, high = share_interval(3, 20)
+    assert (low, high) == (pytest.approx(0.0321, abs=1e-4), pytest.approx(0.3789, abs=1e-4))
+    assert share_interval(0, 1) == (0.0, pytest.approx(0.975))
+    assert share_interval(1, 1) == (pytest.approx(0.025), 1.0)
+
+
+def test_drift_and_bands_show_in_the_course():
+    sinking = run(load_pps=2.1e6, drift_per_hour=-0.1, trial_noise=0.002)
+    assert not sinking.course.steady
+    flapping = run(load_pps=2.1e6, second_band=0.8, duration_s=7200.0)
+    assert flapping.course.bands is not None
+
+
+def test_an_unmet_load_is_said():
+    assert not run(load_pps=1.5e6, sender_ceiling_pps=1e6).load_met
+
+
+def test_budget_ends_it_early_with_what_it_has():
+    dice = random.Random(1)
+    for _ in range(20):
+        budget = dice.uniform(60, 4000)
+        found = run(budget_s=budget)
+        assert sum(window.cost_s for window in found.windows) <= budget
+        assert len(found.windows) == min(60, int(budget // 60))
+    with pytest.raises(BudgetError):
+        run(budget_s=59.0)
+
+
+def test_a_window_longer_than_the_soak_is_refused():
+    with pytest.raises(UsageError, match="window"):
+        run(duration_s=30.0)

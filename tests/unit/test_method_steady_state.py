@@ -1,0 +1,165 @@
+"""Warm-up, change, bands and outliers: found where they are, and seldom where they are not."""
+
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchmark.method.steady_state import (
+    change_p,
+    detect,
+    find_outliers,
+    find_warm_up,
+    kolmogorov_p,
+)
+from switchmark.method.two_bands import MIN_VALUES, critical_ratio, find_bands
+
+RUNS = 400
+
+
+def noise(seed, count=50, spread=0.01, level=1e6):
+    dice = random.Random(seed)
+    return [level * (1 + dice.gauss(0, spread)) for _ in range(count)]
+
+
+def share(make, says):
+    return sum(bool(says(make(seed))) for seed in range(RUNS)) / RUNS
+
+
+@pytest.mark.parametrize("count", [25, 50, 200])
+def test_a_steady_run_is_called_steady(count):
+    assert share(lambda seed: noise(seed, count), lambda x: detect(x).steady) > 0.92
+
+
+def test_a_steady_run_with_correlated_samples_is_called_steady():
+    def correlated(seed):
+        dice, value, values = random.Random(seed), 0.0, []
+        for _ in range(100):
+            value = 0.5 * value + dice.gauss(0, 0.01)
+            values.append(1e6 * (1 + value))
+        return values
+
+    assert share(correlated, lambda x: detect(x).steady) > 0.9
+
+
+def test_warm_up_is_found_and_little_more_is_left_out():
+    def warming(seed):
+        return [x * (1 - 0.5 * math.exp(-i / 5)) for i, x in enumerate(noise(seed, 100))]
+
+    cuts = [detect(warming(seed)).warm_up_samples for seed in range(RUNS)]
+    # After 15 samples the lack is 2.5 %, after 25 it is 0.3 % of the level: below the noise.
+    assert 10 <= statistics.median(cuts) <= 30
+    biased = statistics.fmean(statistics.fmean(warming(seed)) for seed in range(RUNS))
+    kept = statistics.fmean(detect(warming(seed)).mean for seed in range(RUNS))
+    assert biased < 0.98e6
+    assert kept == pytest.approx(1e6, rel=0.002)
+
+
+def test_steps_and_drifts_are_called_unsteady():
+    def step(seed):
+        return [x * (1.0 if i < 60 else 0.97) for i, x in enumerate(noise(seed, 100))]
+
+    def drift(seed):
+        return [x * (1 + 0.05 * i / 100) for i, x in enumerate(noise(seed, 100))]
+
+    assert share(step, lambda x: not detect(x).steady) > 0.97
+    assert share(drift, lambda x: not detect(x).steady) > 0.95
+
+
+def test_a_run_that_never_settles_has_no_warm_up_to_cut():
+    climbing = [1e6 * (1 + i / 50) for i in range(100)]
+    assert find_warm_up(climbing) is None
+    found = detect(climbing)
+    assert not found.steady
+    assert "half-way" in found.reason
+
+
+def test_few_samples_are_no_proof_of_anything():
+    found = detect([1.0] * 19)
+    assert (found.steady, found.change_p) == (False, None)
+    assert "too few" in found.reason
+    assert detect([]).mean is None
+
+
+def test_constant_samples_are_steady():
+    found = detect([5.0] * 40)
+    assert found.steady
+    assert (found.mean, found.outliers, found.bands) == (5.0, (), None)
+
+
+def test_change_test_holds_its_level():
+    false_alarms = share(lambda seed: noise(seed, 100), lambda x: change_p(x) < 0.05)
+    assert false_alarms < 0.08
+
+
+@pytest.mark.parametrize(("distance", "p"), [(1.224, 0.10), (1.358, 0.05), (1.628, 0.01)])
+def test_kolmogorov_quantiles_are_the_published_ones(distance, p):
+    assert kolmogorov_p(distance) == pytest.approx(p, abs=5e-4)
+
+
+@pytest.mark.parametrize("count", [8, 12, 30, 100])
+def test_two_bands_are_found_and_one_is_not_split(count):
+    def two(seed):
+        dice = random.Random(seed)
+        return [
+            x * (1.0 if i % 2 or dice.random() < 0.2 else 0.9)
+            for i, x in enumerate(noise(seed, count))
+        ]
+
+    def uniform(seed):
+        dice = random.Random(seed)
+        return [1e6 * dice.uniform(0.8, 1.2) for _ in range(count)]
+
+    assert share(two, find_bands) > (0.6 if count < 12 else 0.95)
+    assert share(lambda seed: noise(seed, count), find_bands) < 0.02
+    assert share(uniform, find_bands) < 0.03
+
+
+def test_bands_are_described():
+    bands = find_bands([100, 101, 102, 100, 80, 81, 80, 82, 100, 101])
+    assert (bands.low_count, bands.high_count, bands.crossings) == (4, 6, 2)
+    assert bands.low_mean == pytest.approx(80.75)
+    assert "2 changes" in bands.describe()
+
+
+def test_bands_nobody_would_care_about_are_none():
+    assert find_bands([1e6, 1.001e6] * 20) is None
+
+
+def test_critical_ratio_grows_and_ends():
+    ratios = [critical_ratio(n) for n in range(MIN_VALUES, 1000)]
+    assert ratios == sorted(ratios)
+    assert critical_ratio(5) == 0.0
+    assert critical_ratio(10_000) == ratios[-1] == 0.221
+
+
+def test_an_outlier_is_reported_and_stays_in_the_mean():
+    values = noise(1, 60)
+    values[37] = 0.5e6
+    found = detect(values)
+    assert [outlier.index for outlier in found.outliers] == [37]
+    assert found.outliers[0].score < -3.5
+    assert found.mean < found.mean_without_outliers
+    kept = values[found.warm_up_samples :]
+    assert found.mean == pytest.approx(statistics.fmean(kept))
+
+
+def test_outliers_among_equal_values():
+    assert [o.value for o in find_outliers([7.0] * 20 + [9.0])] == [9.0]
+    assert find_outliers([7.0] * 20) == ()
+    assert find_outliers([1.0, 50.0]) == ()
+
+
+@given(st.lists(st.floats(-1e9, 1e9), max_size=120))
+def test_every_sample_is_accounted_for(values):
+    found = detect(values)
+    assert found.samples == len(values)
+    assert 0 <= found.warm_up_samples <= len(values) / 2
+    assert all(values[o.index] == o.value for o in found.outliers)
+    assert all(o.index >= found.warm_up_samples for o in found.outliers)
+    if found.bands:
+        kept = len(values) - found.warm_up_samples
+        assert found.bands.low_count + found.bands.high_count == kept

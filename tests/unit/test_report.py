@@ -1,0 +1,257 @@
+"""The report: complete, honest, offline, safe against what is in the data, quick."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from switchmark.campaign.model import Dimension
+from switchmark.cli.report import report
+from switchmark.report.answer import answers
+from switchmark.report.html import flatten, write_report
+from switchmark.report.samples import MAX_POINTS, samples_figure
+from switchmark.report.static import write_plots
+from switchmark.results.record import EngineRun, Interval, Record
+from switchmark.results.store import open_run
+from switchmark.results.summary import summary
+from tests.unit.records import (
+    quick_records,
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+LOADING = {"src", "srcset", "action", "data", "poster", "background", "formaction", "ping"}
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+class Page(HTMLParser):
+    """Collects what a browser would load, run and show."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.scripts: list[str] = []
+        self.styles: list[str] = []
+        self.shown: list[str] = []
+        self.tags: list[str] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self._inside = tag if tag in ("script", "style") else ""
+        for name, value in attrs:
+            if name in LOADING or (name == "href" and not (value or "").startswith("#")):
+                self.loads.append(f"{tag} {name}={value}")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        where = {"script": self.scripts, "style": self.styles}
+        where.get(self._inside, self.shown).append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.shown).split())
+
+
+def written(tmp_path: Path, records: list[Record], **definition: Any) -> tuple[Path, str]:
+    target = tmp_path / "report.html"
+    assert write_report(write_run(tmp_path / "results", records, **definition), target) == []
+    return target, target.read_text()
+
+
+def test_it_answers_in_words_first(tmp_path: Path) -> None:
+    _, text = written(tmp_path, quick_records(3), description="a test of reports")
+    page = Page(text)
+    assert "a test of reports" in page.text
+    start = page.text.index("The answer")
+    assert start < page.text.index("What to mind") < page.text.index("Summary")
+    head = page.text[start : page.text.index("What to mind")]
+    assert re.search(r"64 B basicfwd 3\.\d+ Mpps, 1\.\d+ Gbit/s L2 95 % CI 3", head)
+    assert "significant, p" in head
+    assert "of what the bare wire carries" in head
+    assert "2 cores used. Oversubscribed in 48 of 48 trials" in page.text
+    for section in ("Three loads", "CPU cost", "Latency by percentile", "Method", "The machine"):
+        assert section in page.text
+    assert page.text.count("Verdict: valid; limited by") == 48
+
+
+def test_a_lead_that_is_not_proven_is_called_so(tmp_path: Path) -> None:
+    one = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
+    rows = summary(write_run(tmp_path, one))
+    (answer,) = answers(rows, Dimension.THROUGHPUT)
+    assert "no proven lead over ovs-dpdk" in answer.detail
+    assert "needs two or more repetitions" in answer.rivals[0][2]
+
+
+def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
+    _, text = written(tmp_path, quick_records(1))
+    page = Page(text)
+    assert page.loads == []
+    assert not {"link", "iframe", "object", "embed", "base", "img"} & set(page.tags)
+    assert "default-src 'none'" in text
+    for style in page.styles:
+        assert "@import" not in style
+        assert "url(" not in style
+    ours = [one for one in page.scripts if "plotly.js v" not in one]
+    assert len(ours) == 2, "the figures' data and our own script"
+    for part in (*ours, *page.styles, page.text):
+        assert not re.search(r"(https?:)?//[a-z0-9]", part.replace("// ", "")), part[:200]
+
+
+def test_what_is_in_the_data_stays_text(tmp_path: Path) -> None:
+    record = synthetic_record(
+        switch_log=EVIL,
+        switch_details={EVIL: EVIL, "braces": "{{ 7 * 7 }} {% raw %} /*PLOTLY*/"},
+        provenance={"cpu": {"model": EVIL}},
+        notation=EVIL,
+    )
+    failed = synthetic_failure(synthetic_trial(repetition=1), message=EVIL)
+    _, text = written(tmp_path, [record, failed], description=EVIL)
+    assert EVIL not in text
+    page = Page(text)
+    assert "img" not in page.tags
+    assert page.tags.count("script") == 3
+    assert EVIL in "".join(page.shown)
+    assert "{{ 7 * 7 }} {% raw %} /*PLOTLY*/" in page.text
+    assert "<" not in next(one for one in page.scripts if one.startswith("[{"))
+
+
+def test_size_and_speed_with_a_hundred_trials(tmp_path: Path) -> None:
+    records = [
+        synthetic_record(synthetic_trial(switch=switch, packet_size_bytes=size, repetition=n))
+        for switch in ("linux-bridge", "ovs-dpdk")
+        for size in (64, 128, 256, 512, 1500)
+        for n in range(10)
+    ]
+    run = write_run(tmp_path, records)
+    started = time.process_time()
+    write_report(run, tmp_path / "report.html")
+    assert time.process_time() - started < 5
+    assert (tmp_path / "report.html").stat().st_size < 6_000_000
+
+
+@pytest.mark.parametrize(
+    ("records", "says"),
+    [
+        ([], "No trial has finished"),
+        ([synthetic_failure()], "the switch died"),
+        ([synthetic_record()], "Measured once"),
+        ([synthetic_record(synthetic_trial(switch="direct"))], "there is no ranking"),
+        ([synthetic_record(marks=["flooding"])], "not valid"),
+        ([synthetic_record(engines=[], trim=None, cpu=None, timing=None)], "linux-bridge"),
+    ],
+    ids=["empty", "failed", "single", "only wire", "invalid", "sparse"],
+)
+def test_little_data_still_makes_a_report(tmp_path: Path, records: list[Record], says: str) -> None:
+    _, text = written(tmp_path, records)
+    assert says in Page(text).text
+
+
+def test_unreadable_files_stand_at_the_top(tmp_path: Path, capsys: Any) -> None:
+    run = write_run(tmp_path, quick_records(1))
+    victim = open_run(run).paths()[0]
+    victim.write_text("{")
+    assert report(str(run), output=tmp_path / "r.html") == 1
+    assert str(victim) in capsys.readouterr().err
+    text = Page((tmp_path / "r.html").read_text()).text
+    assert text.index("Files that could not be read") < text.index("The answer")
+    assert victim.name in text
+
+
+def test_samples_keep_every_frame_when_drawn_together() -> None:
+    count, span = 1000, 10_000_000
+    engines = [
+        EngineRun(
+            node=f"b{pair}", role="receiver", pair=pair, args=[], ready={}, result={},
+            intervals=[
+                Interval(index=i, t_ns=10**15 + pair * 3_000_000 + (i + 1) * span,
+                         duration_ns=span, counters={"rx_frames": 100 + i % 7})
+                for i in range(count)
+            ],
+        )
+        for pair in range(2)
+    ]  # fmt: skip
+    figure = samples_figure(synthetic_record(engines=engines, trim=None))
+    assert figure is not None
+    (line,) = figure.traces
+    assert len(line["y"]) == MAX_POINTS
+    assert "for display" in figure.note
+    mean = sum(i.counters["rx_frames"] for i in engines[0].intervals) / (count * span / 1e9)
+    assert np.mean(line["y"]) * 1e6 == pytest.approx(2 * mean, rel=1e-3)
+
+
+def test_few_samples_are_drawn_as_they_are() -> None:
+    record = synthetic_record()
+    figure = samples_figure(record)
+    assert figure is not None
+    forwarded = next(trace for trace in figure.traces if trace["name"] == "forwarded")
+    receiver = next(engine for engine in record.engines if engine.role == "receiver")
+    rates = [i.counters["rx_frames"] / i.duration_ns * 1e3 for i in receiver.intervals]
+    assert forwarded["y"] == pytest.approx(rates, rel=1e-4)
+    assert len(figure.layout["shapes"]) == 2
+
+
+def test_static_plots_are_written_under_names_of_their_own(tmp_path: Path) -> None:
+    records = [
+        synthetic_record(synthetic_trial(pairs=pairs, packet_size_bytes=size, switch=switch))
+        for pairs in (1, 2, 4)
+        for size in (64, 1500)
+        for switch in ("linux-bridge", "ovs-dpdk")
+    ]
+    records += [r for r in quick_records(1) if r.latency]
+    paths = write_plots(write_run(tmp_path / "results", records), tmp_path / "plots")
+    assert len(paths) == len(set(paths)) == 8
+    assert all(path.stat().st_size > 1000 for path in paths)
+    svg = next(path for path in paths if path.name == "throughput-64-b.svg").read_text()
+    assert "ovs-dpdk" in svg
+    assert "forwarded load (Mpps)" in svg
+
+
+def test_nested_facts_become_lines() -> None:
+    assert flatten({"a": {"b": [1, 2], "c": None}, "d": [{"e": True}], "f": []}) == [
+        ("a.b", "1, 2"),
+        ("a.c", "unknown"),
+        ("d.0.e", "True"),
+        ("f", "none"),
+    ]
+
+
+def _chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(_chromium() is None, reason="no chromium here to draw the page with")
+def test_a_browser_draws_every_figure_without_complaint(tmp_path: Path) -> None:
+    target, text = written(tmp_path, quick_records(2))
+    browser = _chromium()
+    assert browser is not None
+    result = subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1300,2000",
+            f"--user-data-dir={tmp_path / 'browser'}", "--virtual-time-budget=15000",
+            "--enable-logging=stderr", "--log-level=0", "--dump-dom", target.as_uri(),
+        ],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
+    assert console == [], "errors, or a violation of the page's content security policy"
+    before_trials = result.stdout[: result.stdout.index('id="trials"')]
+    figures = before_trials.count("data-figure=")
+    assert figures == text[: text.index('id="trials"')].count("data-figure=") >= 10
+    assert before_trials.count('class="main-svg"') >= figures
+    payloads = json.loads(Page(text).scripts[0])
+    assert len(payloads) == figures + len(quick_records(2)), "one more for the samples of every trial"

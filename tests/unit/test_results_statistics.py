@@ -1,0 +1,91 @@
+"""Intervals and tests against printed tables and worked examples."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchmark.results.statistics import (
+    Estimate,
+    compare_with_best,
+    estimate,
+    t_quantile,
+    t_two_sided_p,
+    welch_p,
+)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "expected"),  # two-sided 95 %, any textbook's table
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045), (1000, 1.962)],
+)
+def test_student_quantiles(degrees: int, expected: float) -> None:
+    assert t_quantile(0.975, degrees) == pytest.approx(expected, abs=6e-4)
+
+
+def test_student_probability_known_exactly() -> None:
+    # One degree is Cauchy's distribution: P(|T| > 1) = 1/2. Two: P(|T| > t) = 1 - t/sqrt(2+t^2).
+    assert t_two_sided_p(1, 1) == pytest.approx(0.5, rel=1e-12)
+    assert t_two_sided_p(3, 2) == pytest.approx(1 - 3 / math.sqrt(11), rel=1e-12)
+    assert t_two_sided_p(0, 7) == pytest.approx(1)
+
+
+def test_the_interval_of_five_readings() -> None:
+    one = estimate([10.0, 12.0, 11.0, 13.0, 14.0])
+    assert (one.mean, one.median, one.count) == (12.0, 12.0, 5)
+    assert one.stdev == pytest.approx(math.sqrt(2.5))
+    assert one.low == pytest.approx(12 - 2.7764 * math.sqrt(2.5 / 5), abs=1e-3)
+    assert one.high == pytest.approx(12 + 2.7764 * math.sqrt(2.5 / 5), abs=1e-3)
+    assert one.note == ""
+
+
+def test_one_reading_has_no_interval_and_says_so() -> None:
+    one = estimate([5.0])
+    assert (one.low, one.high, one.stdev) == (None, None, None)
+    assert "no confidence interval" in one.note
+    with pytest.raises(ValueError, match="no values"):
+        estimate([])
+
+
+def test_welch_on_a_worked_example() -> None:
+    # Means 20.82 and 23.71, variances 7.83 and 4.79 (n 15 each): t = 3.15, df = 26.5, p = 0.004
+    a = Estimate(20.82, 20.82, 15, math.sqrt(7.83), 0, 0)
+    b = Estimate(23.71, 23.71, 15, math.sqrt(4.79), 0, 0)
+    assert welch_p(a, b) == pytest.approx(0.00398, abs=2e-4)
+    assert welch_p(a, a) == pytest.approx(1)
+
+
+def test_differences_are_called_only_when_significant() -> None:
+    best = estimate([10.0, 10.1, 9.9])
+    far, near = estimate([5.0, 5.1, 4.9]), estimate([9.95, 10.05, 9.85])
+    single = estimate([1.0])
+    differences = compare_with_best(best, [far, near, single])
+    assert [d.significant for d in differences] == [True, False, False]
+    assert differences[0].ratio == pytest.approx(2.0)
+    assert differences[2].p is None
+    assert "needs two or more repetitions" in differences[2].note
+
+
+def test_holm_corrects_for_many_comparisons() -> None:
+    best, other = estimate([10.0, 10.2, 9.8]), estimate([9.5, 9.3, 9.7])
+    alone = compare_with_best(best, [other])[0].p
+    among = compare_with_best(best, [other] * 5)[0].p
+    assert alone is not None
+    assert among == pytest.approx(min(1, 5 * alone))
+
+
+def test_equal_readings_of_a_coarse_instrument_prove_nothing() -> None:
+    same, next_bucket = estimate([10_039.0] * 3), estimate([10_047.0] * 3)
+    assert not compare_with_best(same, [next_bucket])[0].significant
+    assert compare_with_best(same, [estimate([12_000.0] * 3)])[0].significant
+
+
+@given(st.lists(st.floats(1.0, 1e9), min_size=2, max_size=20))
+def test_the_interval_holds_the_mean(values: list[float]) -> None:
+    one = estimate(values)
+    assert one.low is not None
+    assert one.high is not None
+    assert one.low <= one.mean <= one.high

@@ -1,0 +1,196 @@
+"""The results directory: durable, append-only, locked, and loud about damage."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.results import store
+from switchmark.results.store import CorruptResultError, Run, find_latest, find_run, open_run
+from tests.unit.records import (
+    quick_records,
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+SETTINGS: dict[str, Any] = {"campaign_text": "name: synthetic\n", "settings": {}, "host": {}}
+
+
+def create(root: Path, campaign: str = "synthetic") -> Run:
+    return Run.create(root, campaign=campaign, definition={}, **SETTINGS)
+
+
+def test_records_come_back_as_they_went_in(tmp_path: Path) -> None:
+    records = quick_records(2)
+    run = open_run(write_run(tmp_path, records))
+    assert [record.trial_id for record in run.records()] == [r.trial_id for r in records]
+    assert list(run.records()) == records
+    assert run.finished_ids() == {record.trial_id for record in records}
+    assert run.info.campaign == "synthetic"
+    assert (run.directory / "campaign.yaml").read_text() == "name: synthetic\n"
+
+
+def test_a_finished_trial_cannot_be_overwritten(tmp_path: Path) -> None:
+    with create(tmp_path) as run:
+        run.write(synthetic_record())
+        before = run.path_of(synthetic_record().trial_id).read_bytes()
+        with pytest.raises(SwitchmarkError, match="append-only"):
+            run.write(synthetic_record(number=5))
+        assert run.path_of(synthetic_record().trial_id).read_bytes() == before
+
+
+def test_failures_are_kept_and_run_again(tmp_path: Path) -> None:
+    trial = synthetic_trial()
+    with create(tmp_path) as run:
+        run.write(synthetic_failure(trial, "first"))
+        assert run.finished_ids() == frozenset()
+        run.write(synthetic_failure(trial, "second"))
+        run.write(synthetic_record(trial))
+        assert run.finished_ids() == {trial.id}
+        assert [record.message for record in run.earlier_failures()] == ["first", "second"]
+        names = sorted(path.name for path in run.trials_directory.iterdir())
+    assert names == [f"{trial.id}.failed-1.json", f"{trial.id}.failed-2.json", f"{trial.id}.json"]
+
+
+def test_a_crash_between_keeping_a_failure_and_replacing_it_does_not_double_it(
+    tmp_path: Path,
+) -> None:
+    trial = synthetic_trial()
+    with create(tmp_path) as run:
+        run.write(synthetic_failure(trial, "first"))
+        store._keep_failed(run.path_of(trial.id))  # and then the power went
+        run.write(synthetic_record(trial))
+        assert len(run.earlier_failures()) == 1
+
+
+def test_inconsistent_records_are_not_written(tmp_path: Path) -> None:
+    record = synthetic_record()
+    with create(tmp_path) as run:
+        tampered = record.model_copy(update={"message": "x"})
+        with pytest.raises(SwitchmarkError, match="not written"):
+            run.write(tampered)
+        stranger = record.model_copy(update={"trial_id": "0" * 16})
+        with pytest.raises(SwitchmarkError, match="not the id of its trial"):
+            run.write(stranger)
+        assert run.paths() == []
+        assert list(run.trials_directory.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda text: text[: len(text) // 2], "Invalid JSON"),
+        (lambda text: b"", "Invalid JSON"),
+        (lambda text: b"\xff\xfe" + text, "Invalid JSON"),
+        (lambda text: text.replace(b'"schema_version":1', b'"schema_version":9'), "schema_version"),
+        (lambda text: text.replace(b'"loss_ratio":', b'"loss_ratio":-'), "loss_ratio"),
+    ],
+)
+def test_damage_gives_one_clear_line(tmp_path: Path, damage: Any, says: str) -> None:
+    run = open_run(write_run(tmp_path, quick_records(1)))
+    victim = run.paths()[0]
+    for victim in run.paths():
+        if b'"loss_ratio":' in victim.read_bytes():
+            break
+    victim.write_bytes(damage(victim.read_bytes()))
+    for read in (lambda: list(run.records()), run.finished_ids):
+        with pytest.raises(CorruptResultError, match=says) as caught:
+            read()
+        assert str(victim) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert "move the file away" in str(caught.value)
+
+
+def test_a_record_under_a_wrong_name_is_refused(tmp_path: Path) -> None:
+    run = open_run(write_run(tmp_path, [synthetic_record()]))
+    moved = run.path_of("f" * 16)
+    run.paths()[0].rename(moved)
+    with pytest.raises(CorruptResultError, match="its name does not say"):
+        run.finished_ids()
+
+
+def test_two_runs_do_not_write_to_one_directory(tmp_path: Path) -> None:
+    with create(tmp_path) as run, pytest.raises(UsageError, match=f"process {os.getpid()}"):
+        Run.resume(run.directory, **SETTINGS)
+    with Run.resume(run.directory, **SETTINGS) as again:
+        again.write(synthetic_record())
+    with pytest.raises(SwitchmarkError, match="reading only"):
+        open_run(run.directory).write(synthetic_record())
+
+
+def test_resuming_is_recorded_and_a_changed_campaign_is_kept(tmp_path: Path) -> None:
+    with create(tmp_path) as run:
+        pass
+    Run.resume(run.directory, **SETTINGS).close()
+    changed = SETTINGS | {"campaign_text": "name: other\n"}
+    Run.resume(run.directory, **changed).close()
+    first, second = (
+        store.Resumption.model_validate_json((run.directory / f"resumed-{n}.json").read_text())
+        for n in (1, 2)
+    )
+    assert (first.campaign_changed, second.campaign_changed) == (False, True)
+    assert (run.directory / "campaign-2.yaml").read_text() == "name: other\n"
+    assert not (run.directory / "campaign-1.yaml").exists()
+    assert (run.directory / "campaign.yaml").read_text() == "name: synthetic\n"
+
+
+def _write_forever(directory: str, ready: Any) -> None:
+    run = Run.resume(Path(directory), **SETTINGS)
+    for repetition in range(10_000):
+        run.write(synthetic_record(synthetic_trial(repetition=repetition)))
+        ready.set()
+
+
+def test_kill_9_leaves_only_whole_records_and_frees_the_lock(tmp_path: Path) -> None:
+    with create(tmp_path) as run:
+        pass
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    writer = context.Process(target=_write_forever, args=(str(run.directory), ready))
+    writer.start()
+    try:
+        assert ready.wait(30), "the writer never wrote"
+        deadline = time.monotonic() + 10
+        while len(run.paths()) < 20 and time.monotonic() < deadline:
+            time.sleep(0.005)
+    finally:
+        assert writer.pid is not None
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join()
+    with Run.resume(run.directory, **SETTINGS) as again:
+        assert len(again.finished_ids()) == len(again.paths()) >= 20
+
+
+def test_the_latest_run_is_found_by_name_campaign_or_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_latest(tmp_path) is None
+    with pytest.raises(UsageError, match="measure first"):
+        find_run(None, tmp_path)
+    directories = []
+    for campaign in ("quick", "other", "quick"):
+        with create(tmp_path, campaign) as run:
+            directories.append(run.directory)
+        time.sleep(0.002)
+    assert find_latest(tmp_path) == directories[2]
+    assert find_latest(tmp_path, "other") == directories[1]
+    assert find_run("latest", tmp_path) == directories[2]
+    assert find_run("quick", tmp_path) == directories[2]
+    assert find_run(directories[0].name, tmp_path) == directories[0]
+    assert find_run(str(directories[0]), tmp_path / "elsewhere") == directories[0]
+    with pytest.raises(UsageError, match="other, quick"):
+        find_run("quikc", tmp_path)
+
+
+def test_campaign_names_cannot_leave_the_root(tmp_path: Path) -> None:
+    with create(tmp_path / "results", "../../evil name") as run:
+        assert run.directory.parent == tmp_path / "results"

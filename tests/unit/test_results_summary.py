@@ -1,0 +1,269 @@
+"""Reading back: repetitions drawn together, contenders told apart, nothing lost in silence."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.campaign.model import Dimension, Io, Published
+from switchmark.errors import UsageError
+from switchmark.results import export
+from switchmark.results.histogram import merge_histograms, percentiles_ns
+from switchmark.results.query import _COLUMNS, FULL_CHECK_LIMIT, read_table
+from switchmark.results.record import Record
+from switchmark.results.statistics import estimate
+from switchmark.results.store import open_run
+from switchmark.results.summary import compare, headline, summarise, summary
+from switchmark.switch.base import ConnectMode
+from tests.unit.records import (
+    quick_records,
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+
+def repeated(count: int, **changes: Any) -> list[Record]:
+    return [
+        synthetic_record(synthetic_trial(repetition=repetition, **changes))
+        for repetition in range(count)
+    ]
+
+
+def test_repetitions_are_drawn_together(tmp_path: Path) -> None:
+    records = repeated(4)
+    (row,) = summary(write_run(tmp_path, records))
+    loads = [r.throughput.forwarded_pps for r in records if r.throughput]
+    assert row.throughput is not None
+    assert row.throughput.forwarded_pps == estimate(sorted(loads)) or (
+        row.throughput.forwarded_pps.mean == pytest.approx(estimate(loads).mean)
+    )
+    assert (row.finished, row.failed, row.valid) == (4, 0, True)
+    assert row.marks == ("oversubscribed",)
+    assert row.limited_by == ("switch",)
+    assert set(row.trial_ids) == {record.trial_id for record in records}
+    assert row.cpu is not None
+    assert row.cpu.switch_cores is None
+
+
+def test_one_repetition_has_no_interval(tmp_path: Path) -> None:
+    (row,) = summary(write_run(tmp_path, repeated(1)))
+    assert row.throughput is not None
+    assert row.throughput.forwarded_pps.low is None
+
+
+def test_latency_percentiles_come_from_the_merged_histogram(tmp_path: Path) -> None:
+    records = repeated(3, dimension=Dimension.LATENCY, rate_pps=1000)
+    (row,) = summary(write_run(tmp_path, records))
+    assert row.latency is not None
+    held = [record.latency for record in records if record.latency]
+    assert row.latency.count == sum(one.count for one in held)
+    assert row.latency.percentiles_ns == percentiles_ns(
+        merge_histograms(one.histogram for one in held)
+    )
+    assert row.latency.intended_percentiles_ns == percentiles_ns(
+        merge_histograms(one.intended_histogram for one in held)
+    )
+    assert row.latency.p50_ns.mean == pytest.approx(
+        sum(one.percentiles_ns["50"] for one in held) / 3
+    )
+
+
+def test_marks_unite_and_one_invalid_repetition_spoils_the_row(tmp_path: Path) -> None:
+    trials = [synthetic_trial(repetition=repetition) for repetition in range(2)]
+    records = [
+        synthetic_record(trials[0], marks=["unstable"]),
+        synthetic_record(trials[1], marks=["flooding", "unstable"]),
+    ]
+    (row,) = summary(write_run(tmp_path, records))
+    assert row.marks == ("unstable", "flooding")
+    assert not row.valid
+    assert compare([row]) == []
+
+
+def test_failures_join_their_trial_and_are_told(tmp_path: Path) -> None:
+    gone = synthetic_failure(synthetic_trial(repetition=1), "the switch died")
+    alone = synthetic_failure(synthetic_trial(switch="ovs-dpdk"), "no hugepages")
+    rows = summary(write_run(tmp_path, [*repeated(1), gone, alone]))
+    told = {row.trial.switch: (row.finished, row.failed, row.failures) for row in rows}
+    assert told["linux-bridge"] == (1, 1, ("the switch died",))
+    assert told["ovs-dpdk"] == (0, 1, ("no hugepages",))
+
+
+def test_repetitions_done_in_different_ways_are_not_mixed(tmp_path: Path) -> None:
+    trials = [synthetic_trial(repetition=repetition, connect_mode=None) for repetition in range(2)]
+    records = [
+        synthetic_record(trials[0], connect_mode="learning"),
+        synthetic_record(trials[1], connect_mode="cross-connect"),
+    ]
+    rows = summary(write_run(tmp_path, records))
+    assert sorted(row.contender for row in rows) == [
+        "linux-bridge (cross-connect)",
+        "linux-bridge (learning)",
+    ]
+    assert all("mixed-connect-modes" in row.marks for row in rows)
+
+
+def test_contenders_say_what_tells_them_apart(tmp_path: Path) -> None:
+    records = [synthetic_record(synthetic_trial(io=io)) for io in (Io.UDP, Io.RAW)]
+    records.append(synthetic_record(synthetic_trial(switch="ovs-dpdk")))
+    rows = summary(write_run(tmp_path, records))
+    assert {row.contender for row in rows} == {
+        "linux-bridge (udp)",
+        "linux-bridge (raw)",
+        "ovs-dpdk",
+    }
+    (comparison,) = compare(rows)
+    assert len(comparison.others) == 2
+
+
+def test_the_best_is_compared_with_the_rest_and_the_wire(tmp_path: Path) -> None:
+    rows = summary(write_run(tmp_path, quick_records(3)))
+    comparisons = compare(rows)
+    assert len(comparisons) == 4
+    for one in comparisons:
+        assert one.best.contender == "basicfwd"
+        assert one.baseline is not None
+        assert one.baseline.trial.packet_size_bytes == one.best.trial.packet_size_bytes
+        assert all(not row.is_baseline for row, _ in one.others)
+        better = max if one.best.throughput else min
+        means = [headline(row).mean for row, _ in one.others]
+        assert better([headline(one.best).mean, *means]) == headline(one.best).mean
+    (bridge,) = [
+        r for r in rows if r.contender == "linux-bridge" and r.throughput
+        and r.trial.packet_size_bytes == 64
+    ]  # fmt: skip
+    assert export.of_baseline(bridge, rows) is None, "the wire was measured over another port kind"
+
+
+def test_an_empty_run_is_no_error(tmp_path: Path) -> None:
+    table = read_table(write_run(tmp_path, []))
+    assert len(table.frame) == 0
+    assert table.frame.columns == ["file", *(column.name for column in _COLUMNS)]
+    assert summarise(tmp_path, table) == []
+
+
+@pytest.mark.parametrize("full_check", [True, False], ids=["full check", "columns only"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: b"",
+        lambda text: b"[]",
+        lambda text: b"{}",
+        lambda text: b"\xff\xfe\x00",
+        lambda text: text + text,
+        lambda text: text.replace(b'"status":"finished"', b'"status":"dreamt"'),
+        lambda text: text.replace(b'"packet_size_bytes":64', b'"packet_size_bytes":"big"'),
+        lambda text: text.replace(b'"schema_version":1', b'"schema_version":2'),
+    ],
+    ids=["cut", "empty", "list", "object", "bytes", "twice", "status", "type", "version"],
+)
+def test_damaged_files_are_named_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Any, full_check: bool
+) -> None:
+    if not full_check:
+        monkeypatch.setattr("switchmark.results.query.FULL_CHECK_LIMIT", -1)
+    directory = write_run(tmp_path, repeated(5))
+    victim = open_run(directory).paths()[2]
+    victim.write_bytes(damage(victim.read_bytes()))
+    table = read_table(directory)
+    assert len(table.frame) == 4
+    (line,) = table.problems
+    assert str(victim) in line
+    assert "\n" not in line
+    (row,) = summarise(directory, table)
+    assert row.finished == 4
+
+
+def test_conditions_and_columns(tmp_path: Path) -> None:
+    flat = export.flat_rows(summary(write_run(tmp_path, quick_records(2))))
+    assert all(list(row) == export.columns() for row in flat)
+    kept = export.where(flat, ["switch=ovs-dpdk", "packet_size>=1500", "dimension=throughput"])
+    assert [row["forwarded_pps_mean"] > 0 for row in kept] == [True]
+    assert len(export.where(flat, ["switch!=direct", "packet_size<1500"])) == 6
+    assert len(export.where(flat, ["marks=oversubscribed"])) == len(flat)
+    assert export.where(flat, ["marks=flooding"]) == []
+    assert len(export.where(flat, ["rate=none"])) == len(flat) / 2
+    for wrong, says in (
+        ("swich=ovs", "did you mean switch"),
+        ("switch", "write column=value"),
+        ("switch>ovs", "= or != only"),
+        ("packet_size=big", "not a number"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            export.where(flat, [wrong])
+
+
+def test_published_figures_stand_beside_measured_ones(tmp_path: Path) -> None:
+    records = [
+        synthetic_record(synthetic_trial(io=Io.UDP)),
+        synthetic_record(synthetic_trial(dimension=Dimension.LATENCY, io=Io.UDP, rate_pps=1000)),
+    ]
+    rows = summary(write_run(tmp_path, records))
+    figures = [
+        Published(match={"io": "udp"}, value=338e3, unit="pps", source="a"),
+        Published(match={"io": "udp"}, value=1e8, unit="bps", source="a"),
+        Published(match={"io": "udp"}, value=64, unit="us", source="a"),
+        Published(match={"io": "raw"}, value=1, unit="pps", source="a"),
+    ]
+    beside = export.published_beside(rows, figures)
+    assert records[0].throughput is not None
+    assert records[1].latency is not None
+    assert [value for _, _, value in beside] == [
+        records[0].throughput.forwarded_pps,
+        records[0].throughput.forwarded_l2_bps,
+        records[1].latency.percentiles_ns["50"] / 1e3,
+        None,
+    ]
+
+
+def test_a_static_mac_row_does_not_join_a_learning_one(tmp_path: Path) -> None:
+    records = [
+        synthetic_record(synthetic_trial(connect_mode=mode, repetition=repetition))
+        for mode in (ConnectMode.LEARNING, ConnectMode.STATIC_MAC)
+        for repetition in range(2)
+    ]
+    assert [row.finished for row in summary(write_run(tmp_path, records))] == [2, 2]
+
+
+def test_many_records_are_summarised_quickly_in_little_memory(tmp_path: Path) -> None:
+    """100,000 records below 10 s and 500 MB on a quiet machine; here 10,000 with slack for a
+    busy one. Peak memory is taken in a process of its own."""
+    count = 10_000
+    assert count > FULL_CHECK_LIMIT
+    run = open_run(write_run(tmp_path, []))
+    template = synthetic_record(synthetic_trial(duration_s=1.0))
+    for number in range(count):
+        changes = {"repetition": number % 5, "rate_pps": 1000 + number // 5}
+        trial = template.trial.model_copy(update=changes)
+        record = template.model_copy(update={"trial": trial, "trial_id": trial.id})
+        run.path_of(trial.id).write_text(record.model_dump_json())
+    script = textwrap.dedent(
+        """
+        import resource, sys, time
+        from pathlib import Path
+        from switchmark.results.summary import summary
+        started = time.process_time()
+        rows = summary(Path(sys.argv[1]))
+        spent_s = time.process_time() - started
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(len(rows), sum(row.finished for row in rows), spent_s, peak_kib)
+        """
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(run.directory)],
+        capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    groups, finished, spent_s, peak_kib = result.stdout.split()
+    assert (int(groups), int(finished)) == (count // 5, count)
+    assert float(spent_s) < 6, "CPU seconds for 10,000 records"
+    assert int(peak_kib) < 500 * 1024
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0

@@ -1,0 +1,138 @@
+"""`switchmark show` as a user meets it: tables, exports, filters, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from switchmark.campaign.model import Io
+from switchmark.cli.show import Format, show
+from switchmark.errors import UsageError
+from switchmark.results.store import open_run
+from tests.unit.records import (
+    quick_records,
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    failed = synthetic_failure(synthetic_trial(switch="ovs-netdev"), "no hugepages left")
+    return write_run(tmp_path / "results", [*quick_records(3), failed])
+
+
+def test_the_table_tells_figures_trust_limits_and_failures(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(str(run)) == 0
+    out = capsys.readouterr().out
+    line = next(one for one in out.splitlines() if one.startswith("ovs-dpdk "))
+    assert line.split()[-3:] == ["3", "switch", "oversubscribed"]
+    for expected in (
+        "fwd Mpps",
+        "Gbit/s L2",
+        "p99.9",
+        "of wire",
+        "Programs that wanted a core each had to share",
+        "Welch's two-sided t-test",
+        "Failed trials:",
+        "no hugepages left",
+        "basicfwd before ovs-dpdk by",
+    ):
+        assert expected in out
+
+
+def test_latest_and_campaign_names_find_the_run(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (None, "latest", "synthetic", run.name):
+        assert show(name, results=run.parent) == 0
+        assert run.name in capsys.readouterr().out
+    with pytest.raises(UsageError, match="neither a results directory nor a campaign"):
+        show("quick", results=run.parent)
+
+
+def test_csv_json_and_parquet_hold_the_same(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(str(run), format=Format.CSV) == 0
+    as_csv = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert show(str(run), json=True) == 0
+    as_json = json.loads(capsys.readouterr().out)
+    target = tmp_path / "out.parquet"
+    assert show(str(run), format=Format.PARQUET, output=target) == 0
+    as_parquet = pl.read_parquet(target).to_dicts()
+    assert as_parquet == as_json
+    assert len(as_csv) == len(as_json) == 17
+    for one, other in zip(as_csv, as_json, strict=True):
+        assert one["contender"] == other["contender"]
+        if other["forwarded_pps_mean"] is not None:
+            assert float(one["forwarded_pps_mean"]) == other["forwarded_pps_mean"]
+        assert one["marks"] == ";".join(other["marks"])
+    failed = [row for row in as_json if row["repetitions_failed"]]
+    assert [row["failures"] for row in failed] == [["no hugepages left"]]
+
+
+def test_filters_and_columns(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conditions = ["switch=ovs-dpdk", "dimension=latency"]
+    assert show(str(run), where=conditions, columns="switch,packet_size", json=True) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"switch": "ovs-dpdk", "packet_size_bytes": 64},
+        {"switch": "ovs-dpdk", "packet_size_bytes": 1500},
+    ]
+    assert show(str(run), where=["switch=nobody"], json=True) == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert show(columns="help") == 0
+    assert "forwarded_pps_mean" in capsys.readouterr().out.splitlines()
+    with pytest.raises(UsageError, match="did you mean"):
+        show(str(run), columns="swich")
+
+
+def test_every_repetition_by_itself(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show(str(run), trials=True, json=True) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == len(open_run(run).paths()) == 49
+
+
+def test_a_damaged_file_is_named_and_the_exit_code_says_so(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim = open_run(run).paths()[0]
+    victim.write_text("{")
+    assert show(str(run)) == 1
+    captured = capsys.readouterr()
+    assert str(victim) in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert "ovs-dpdk" in captured.out
+
+
+def test_published_figures_are_printed_beside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = [
+        {"match": {"io": "udp"}, "value": 338000, "unit": "pps", "source": "Ara et al. 2021"}
+    ]
+    record = synthetic_record(synthetic_trial(io=Io.UDP))
+    run = write_run(tmp_path, [record], published=published)
+    assert show(str(run)) == 0
+    assert record.throughput is not None
+    line = next(x for x in capsys.readouterr().out.splitlines() if "Ara et al. 2021" in x)
+    assert "338000" in line
+    assert f"{record.throughput.forwarded_pps / 338000:.2f}" in line
+
+
+def test_a_mark_that_invalidates_is_shouted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert show(str(write_run(tmp_path, [synthetic_record(marks=["flooding"])]))) == 0
+    out = capsys.readouterr().out
+    assert "NOT VALID: flooding" in out
+    assert "Do not use the number" in out
