@@ -8,14 +8,14 @@ only then is anything waited for. Taken down in reverse, whatever happened in be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 
 from switchmark.campaign.expand import WIRE
 from switchmark.campaign.model import Dimension, Io, Trial
 from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
 from switchmark.environment.closing import close_nodes
-from switchmark.errors import TrialFailed
+from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.engine import EngineProcess, close_engines
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Placement
@@ -57,12 +57,16 @@ class Deployment:
         self.ends: list[PairEnds] = []
         self._nodes: list[Node] = []  # 2k and 2k+1 are the ends of pair k
         self._spawned: list[EngineProcess] = []
+        self.switch_words = ""  # how the switch died, when a trial failed
+        self._switch_runs = False
         self._undo = ExitStack()
 
     def __enter__(self) -> Deployment:
-        with self._undo:  # a failure half-way undoes the first half
+        try:
             self._deploy()
-            self._undo = self._undo.pop_all()
+        except BaseException as error:  # a failure half-way undoes the first half
+            self._take_down(error)
+            raise
         return self
 
     def __exit__(
@@ -71,7 +75,7 @@ class Deployment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._undo.close()
+        self._take_down(error)
 
     @property
     def engines(self) -> list[EngineProcess]:
@@ -82,6 +86,19 @@ class Deployment:
         """Raise `TrialFailed` when the switch has died."""
         if died := self.switch.alive():
             raise TrialFailed(f"{self.switch.name}: {died}")
+
+    def _take_down(self, error: BaseException | None) -> None:
+        """Undo everything. What fails while another error is on its way does not hide it (the
+        ledger keeps what could not be undone)."""
+        if error is not None and self._switch_runs:
+            with suppress(SwitchmarkError, OSError):
+                self.switch_words = self.switch.alive() or ""
+        try:
+            self._undo.close()
+        except (SwitchmarkError, OSError) as problem:
+            if error is None:
+                raise
+            error.add_note(f"and taking it down failed: {problem}")
 
     def _deploy(self) -> None:
         self._undo.callback(lambda: close_nodes(self._nodes))
@@ -97,6 +114,7 @@ class Deployment:
         self.switch.start(
             self.session, self._switch_ports(), self.mode, self.placement.switch_cores
         )
+        self._switch_runs = True
         for engine in self.engines:
             engine.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)
