@@ -1,6 +1,6 @@
 /* reference: a forwarder with set faults, so that methods can be tried on known truth. Every
  * n-th data frame of a direction is dropped, doubled or overtaken by its follower; all frames
- * may be delayed; beyond a set rate data frames are dropped (a token bucket, no queue). Probes
+ * may be delayed; beyond a set rate data frames are dropped (token bucket, no queue). Probes
  * and frames that are not the engine's pass without faults: verification must not fail by
  * design. Frames are copied twice; this is an instrument, not a fast path. */
 #include <stdio.h>
@@ -81,15 +81,21 @@ static void let_go(struct path *path, uint64_t due)
     path->holds = false;
 }
 
-/* Is there a token for one more frame? */
-static bool within_limit(struct path *path, const struct reference *r, uint64_t now)
+/* Tokens come with time, all of them: what waits in the port after this process was kept from
+ * running arrived meanwhile. Only a look that finds nothing proves a pause, and what was saved
+ * up in it is cut to the set depth. So never more passes than rate * time + depth. */
+static void refill(struct path *path, const struct reference *r, uint64_t now, bool paused)
+{
+    path->tokens += (double)(now - path->refilled) * (double)r->limit_pps / engine_clock.hz;
+    path->refilled = now;
+    if (paused && path->tokens > (double)r->limit_burst)
+        path->tokens = (double)r->limit_burst;
+}
+
+static bool within_limit(struct path *path, const struct reference *r)
 {
     if (r->limit_pps == 0)
         return true;
-    path->tokens += (double)(now - path->refilled) * (double)r->limit_pps / engine_clock.hz;
-    path->refilled = now;
-    if (path->tokens > (double)r->limit_burst)
-        path->tokens = (double)r->limit_burst;
     if (path->tokens < 1)
         return false;
     path->tokens -= 1;
@@ -112,7 +118,7 @@ static void impair(struct path *path, const struct reference *r, const struct io
         return;
     }
     const uint64_t count = path->data_frames++;
-    if (is_nth(count, r->drop_every) || !within_limit(path, r, now)) {
+    if (is_nth(count, r->drop_every) || !within_limit(path, r)) {
         drop(path);
         return;
     }
@@ -137,6 +143,7 @@ static unsigned take_in(struct trial *trial, struct path *path)
     const uint64_t now = clock_ticks();
     uint64_t bytes = (uint64_t)count * FCS_BYTES;
 
+    refill(path, &trial->options->reference, now, count == 0);
     if (count == 0) {
         counter_add(&path->from->counters.idle_polls, 1);
         trial_check_port(trial, port);
