@@ -19,11 +19,9 @@
 #define VHOST_TO_GUEST 0
 #define VHOST_FROM_GUEST 1
 #define VHOST_BURST_MAX 32 /* what the vhost library moves in one call */
-#define RX_BURST_MAX 64U   /* so that what comes is still in the first-level cache when it is read \
-                            */
+#define RX_BURST_MAX 64U   /* frames that are read next should still be in the nearest cache */
 #define LEFT_BEHIND_US 500000
-#define SENDS_ONLY                                                                                 \
-    1000 /* transmit calls in a row that show a worker without interest in receiving */
+#define SENDS_ONLY 1000 /* so many transmit calls meanwhile: this worker does not receive */
 
 static bool fence_needed;
 
