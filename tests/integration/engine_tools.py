@@ -243,6 +243,25 @@ def engine(role: str, *args: str, node: Node | None = None) -> Iterator[Engine]:
         running.close()
 
 
+def run_pair(
+    wire: tuple[Node, Node], io: str, args: list[str], duration: str = "0.5"
+) -> tuple[Event, Event]:
+    """One sender's and one receiver's result."""
+    a, b = wire
+    with (
+        engine("receiver", "--port", port(io, b), "--idle", "sleep", *args, node=b) as receiver,
+        engine("sender", "--port", port(io, a), "--idle", "sleep", *args, node=a) as sender,
+    ):
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell(f"start duration={duration}")
+        sent, code = sender.finish("wait")
+        assert code == 0
+        received, code = receiver.finish("stop")
+        assert code == 0
+    return sent, received
+
+
 @dataclass
 class Seen:
     """What the independent counter saw of one stream."""
