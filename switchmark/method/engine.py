@@ -127,9 +127,11 @@ class EngineProcess:
         it printed before says more than the broken pipe."""
         try:
             self.spawned.write_line(line)
-        except SwitchmarkError:
-            while True:
-                self._take(self._next_event(_LAST_WORDS_S))
+        except SwitchmarkError as broken:
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    self._take(self._next_event(_LAST_WORDS_S))
+            raise TrialFailed(self._say(str(broken))) from broken
 
     def _number(self, event: dict[str, Any], key: str) -> int:
         value = event.get(key)

@@ -130,7 +130,11 @@ class Engine:
         if namespace is not None:
             command = ["ip", "netns", "exec", namespace, *command]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         self.events: list[Event] = []
         self.arrived = threading.Condition()

@@ -254,4 +254,6 @@ def test_a_browser_draws_every_figure_without_complaint(tmp_path: Path) -> None:
     assert figures == text[: text.index('id="trials"')].count("data-figure=") >= 10
     assert before_trials.count('class="main-svg"') >= figures
     payloads = json.loads(Page(text).scripts[0])
-    assert len(payloads) == figures + len(quick_records(2)), "one more for the samples of every trial"
+    assert len(payloads) == figures + len(quick_records(2)), (
+        "one more for the samples of every trial"
+    )
