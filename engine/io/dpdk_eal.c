@@ -46,7 +46,7 @@ static ssize_t log_write(void *cookie, const char *text, size_t size)
     (void)cookie;
     if (log_to_stderr)
         fwrite(text, 1, size, stderr);
-    if (first_error[0] == '\0') {
+    if (first_error[0] == '\0' && memmem(text, size, "/proc/self/dpdk", 15) == NULL) {
         size_t length = size < sizeof first_error ? size : sizeof first_error - 1;
         memcpy(first_error, text, length);
         first_error[length] = '\0';
@@ -144,6 +144,10 @@ static void lcores_argument(const struct io_config *config, char *text, size_t s
     text[length - 1] = ')';
 }
 
+/* EAL makes a folder for files that --in-memory then does not write. Where it cannot make one
+ * it goes on without, so it is pointed where nobody can. */
+#define NO_RUNTIME_DIRECTORY "/proc/self"
+
 /* rte_eal_init prints its usage on standard output, which is ours for JSON lines; and its
  * helper threads must not catch the signals that the main thread waits for. */
 static int eal_init_contained(int argc, char **argv)
@@ -156,7 +160,9 @@ static int eal_init_contained(int argc, char **argv)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     dup2(STDERR_FILENO, STDOUT_FILENO);
+    setenv("RUNTIME_DIRECTORY", NO_RUNTIME_DIRECTORY, 1);
     result = rte_eal_init(argc, argv);
+    unsetenv("RUNTIME_DIRECTORY");
     fflush(stdout);
     if (output >= 0) {
         dup2(output, STDOUT_FILENO);
@@ -181,8 +187,6 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
                                  "-m",
                                  memory};
     int argc = 11;
-    const char *runtime_directory;
-
     lcores_argument(config, lcores, sizeof lcores);
     snprintf(memory, sizeof memory, "%u", memory_mb);
     snprintf(prefix, sizeof prefix, "switchmark-%d", (int)getpid());
@@ -198,10 +202,7 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
                  *reason != '\0' ? reason : rte_strerror(rte_errno));
         return false;
     }
-    /* --in-memory still makes an empty directory. */
-    runtime_directory = rte_eal_get_runtime_dir();
-    if (runtime_directory != NULL)
-        rmdir(runtime_directory);
+    dpdk_eal_last_error(); /* whatever it grumbled about, it has started */
     return true;
 }
 
@@ -238,7 +239,8 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
     with_pci = wants_pci(config);
     /* A peer that dies while DPDK writes to its socket must not take us along. */
     signal(SIGPIPE, SIG_IGN);
-    if (!log_capture(config) || !dpdk_gate_init()) {
+    dpdk_gate_init();
+    if (!log_capture(config)) {
         snprintf(error, size, "out of memory");
         return false;
     }

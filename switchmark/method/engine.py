@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ from switchmark.results.record import EngineRun, Interval
 from switchmark.testbed.host import Spawned
 
 PROTOCOL_VERSION = 1
+EXIT_GRACE_S = 1.0
 _LAST_WORDS_S = 1.0
 _NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "duration_ns"})
 
@@ -95,12 +97,18 @@ class EngineProcess:
             result=self.result or {},
         )
 
-    def close(self) -> None:
-        """Ask the engine to exit, then make sure that it has."""
+    def request_exit(self) -> None:
+        """Ask the engine to end, without waiting for it."""
         if self.spawned.poll() is None:
             with contextlib.suppress(OSError, SwitchmarkError):
-                self.spawned.write_line("stop")
-        self.spawned.terminate(grace_s=1.0)
+                self.spawned.close_input()
+
+    def close(self) -> None:
+        """Ask the engine to end, then make sure that it has. Idempotent."""
+        self.request_exit()
+        with contextlib.suppress(TimeoutError):
+            self.spawned.wait(EXIT_GRACE_S)
+        self.spawned.terminate(grace_s=EXIT_GRACE_S)
 
     def _take(self, event: dict[str, Any]) -> None:
         match event["event"]:
@@ -177,6 +185,14 @@ class EngineProcess:
         tail = self.spawned.stderr_tail().strip().splitlines()
         last = f": {tail[-1]}" if tail else ""
         return f"{self.role} in {self.node} {what}{last}"
+
+
+def close_engines(engines: Sequence[EngineProcess]) -> None:
+    """End all of them; they end side by side, which matters when they are many."""
+    for engine in engines:
+        engine.request_exit()
+    for engine in engines:
+        engine.close()
 
 
 def _refuse(constant: str) -> None:

@@ -27,6 +27,7 @@ from switchmark.switch.tools import find_program, not_root, version_text
 from switchmark.testbed.host import Session
 
 POLL_S = 0.01
+MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
 PLAIN_PROGRAMS = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
 
 
@@ -142,6 +143,7 @@ class OvsSwitch:
                 f"datapath_type={self.datapath}",
                 "fail_mode=secure",
                 "other_config:disable-in-band=true",
+                f"other_config:mac-aging-time={MAC_AGING_S}",
             ],
         ]
         for port in self._ports:
@@ -238,6 +240,7 @@ class OvsSwitch:
             "version": self.instance.version,
             "datapath": self.datapath,
             "connect_mode": self._mode.value,
+            "mac-aging-time": str(MAC_AGING_S),
             "rules": "; ".join(rules(self._ports, self._mode)),
             **{f"other_config:{key}": value for key, value in self._settings.items()},
         }
