@@ -188,11 +188,13 @@ class EngineProcess:
 
 
 def close_engines(engines: Sequence[EngineProcess]) -> None:
-    """End all of them; they end side by side, which matters when they are many."""
+    """End all of them; they end side by side, which matters when they are many. One that will
+    not end does not keep the others; its error is raised last."""
     for engine in engines:
         engine.request_exit()
-    for engine in engines:
-        engine.close()
+    with contextlib.ExitStack() as each:
+        for engine in reversed(engines):
+            each.callback(engine.close)
 
 
 def _refuse(constant: str) -> None:

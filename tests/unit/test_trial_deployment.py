@@ -29,7 +29,7 @@ ONE_PAIR = [
     "start switch",
     "ports up",
 ]
-TAKEN_DOWN = ["stop switch", "end tx0", "end rx0", "close rx0", "close tx0"]
+TAKEN_DOWN = ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
 
 
 def deploy(plan: TrialPlan) -> Deployment:
@@ -60,14 +60,17 @@ def test_a_wire_is_made_in_one_piece() -> None:
 def test_a_step_that_fails_undoes_those_before_it(step: int) -> None:
     switch = FakeSwitch(fail_at=ONE_PAIR[step])
     environment = FakeEnvironment(fail_at=ONE_PAIR[step])
-    with pytest.raises(SwitchmarkError, match=f"^{ONE_PAIR[step]} failed$"):
-        with deploy(plan_for(switch=switch, environment=environment)):
-            pytest.fail("not reached")
+    with (
+        pytest.raises(SwitchmarkError, match=f"^{ONE_PAIR[step]} failed$"),
+        deploy(plan_for(switch=switch, environment=environment)),
+    ):
+        pytest.fail("not reached")
     done, undone = switch.log[: step + 1], switch.log[step + 1 :]
     assert done == ONE_PAIR[: step + 1]
-    made = {"create tx0": "close tx0", "create rx0": "close rx0"}
-    made |= {"spawn rx0": "end rx0", "spawn tx0": "end tx0"}
-    expected = [made[what] for what in done[:-1] if what in made][::-1]
+    spawned = [what for what in done[:-1] if what.startswith("spawn")]
+    created = [what for what in done[:-1] if what.startswith("create")]
+    expected = [what.replace("spawn", "end") for what in spawned]
+    expected += [what.replace("create", "close") for what in created]
     if step >= ONE_PAIR.index("start switch"):
         expected = ["stop switch", *expected]  # also of one that failed half-way
     assert undone == expected
@@ -81,10 +84,12 @@ def test_an_engine_that_does_not_get_ready() -> None:
             engine.stderr = "EAL: no hugepages"
 
     switch = FakeSwitch()
-    with pytest.raises(TrialFailed, match="receiver in rx0 ended with exit code 1: EAL: no huge"):
-        with deploy(plan_for(switch=switch, environment=FakeEnvironment(change=mute))):
-            pytest.fail("not reached")
-    assert switch.log[-5:] == TAKEN_DOWN
+    with (
+        pytest.raises(TrialFailed, match="receiver in rx0 ended with exit code 1: EAL: no huge"),
+        deploy(plan_for(switch=switch, environment=FakeEnvironment(change=mute))),
+    ):
+        pytest.fail("not reached")
+    assert switch.log[-4:] == ["stop switch", "end tx0", "close tx0", "close rx0"]
 
 
 @pytest.mark.parametrize("failing", ["stop switch", "close rx0", "close tx0"])
@@ -95,6 +100,17 @@ def test_what_fails_on_the_way_down_stops_nothing_and_is_told(failing: str) -> N
         switch.fail_at = environment.fail_at = failing
         del switch.log[:]
     assert switch.log == TAKEN_DOWN
+
+
+def test_an_engine_that_does_not_end_keeps_nothing_else_up() -> None:
+    def stubborn(name: str, engine: FakeEngine) -> None:
+        engine.stubborn = name == "rx0"
+
+    switch, environment = FakeSwitch(), FakeEnvironment(change=stubborn)
+    deployment = deploy(plan_for(switch=switch, environment=environment))
+    with pytest.raises(TimeoutError, match="rx0: still running"), deployment:
+        del switch.log[:]
+    assert switch.log == ["stop switch", "end tx0", "close tx0", "close rx0"]
 
 
 @pytest.mark.parametrize("error", [TrialFailed("the first fault"), KeyboardInterrupt()])

@@ -171,10 +171,18 @@ def test_pump_takes_all_that_is_there_and_returns_when_nothing_is() -> None:
     assert len(engine.intervals) == 4
 
 
-def test_close_asks_first_and_ends_then() -> None:
+def test_close_ends_its_input_first_and_uses_force_then() -> None:
     fake = FakeEngine()
     process(fake).close()
-    assert fake.commands == ["stop"] and fake.exit_code == -15
+    assert fake.exit_code == 0
     dead = FakeEngine(exit_code=3)
     process(dead).close()
-    assert dead.commands == [] and dead.exit_code == 3
+    assert dead.exit_code == 3
+
+    class Deaf(FakeEngine):
+        def close_input(self) -> None:
+            pass
+
+    deaf = Deaf()
+    process(deaf).close()
+    assert deaf.exit_code == -15

@@ -177,8 +177,6 @@ def test_two_faults_are_both_told() -> None:
 
 
 def test_the_user_s_interruption_passes_through_and_all_is_undone() -> None:
-    switch = FakeSwitch()
-
     class Interrupted(FakeSwitch):
         def settle(self) -> None:
             raise KeyboardInterrupt
@@ -186,7 +184,7 @@ def test_the_user_s_interruption_passes_through_and_all_is_undone() -> None:
     switch = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         run(plan_for(switch=switch))
-    assert switch.log[-5:] == ["stop switch", "end tx0", "end rx0", "close rx0", "close tx0"]
+    assert switch.log[-5:] == ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
 
 
 def test_flooding_during_the_measurement_is_seen() -> None:

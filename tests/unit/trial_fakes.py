@@ -89,6 +89,7 @@ class FakeEngine:
     stderr: str = ""
     pid: int = 1
     exit_code: int | None = None
+    stubborn: bool = False  # does not end, whatever is done
     lines: deque[str] = field(default_factory=deque)
     commands: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(
@@ -119,18 +120,27 @@ class FakeEngine:
         raise TimeoutError
 
     def close_input(self) -> None:
-        pass
+        """The engine ends at the end of its input."""
+        self._end(0)
 
     def poll(self) -> int | None:
         return self.exit_code
 
     def wait(self, timeout_s: float) -> int:
-        return self.terminate()
+        if self.exit_code is None:
+            raise TimeoutError
+        return self.exit_code
 
     def terminate(self, grace_s: float = 2.0) -> int:
-        if self.log is not None:
-            self.log.append(f"end {self.name}")
-        self.exit_code = -15 if self.exit_code is None else self.exit_code
+        return self._end(-15)
+
+    def _end(self, code: int) -> int:
+        if self.stubborn:
+            raise TimeoutError(f"{self.name}: still running")
+        if self.exit_code is None:
+            self.exit_code = code
+            if self.log is not None:
+                self.log.append(f"end {self.name}")
         return self.exit_code
 
     def stderr_tail(self) -> str:
