@@ -89,12 +89,18 @@ def cost(before: CpuReading, after: CpuReading, results: Iterable[dict[str, Any]
         else None
     )
     busy_s = after.machine.busy_s - before.machine.busy_s
-    ours_s = applications_s + (switch_s or 0.0) + after.bench_s - before.bench_s
+    softirq_s = after.machine.softirq_s - before.machine.softirq_s
+    bench_s = after.bench_s - before.bench_s
+    trial_s = applications_s + (switch_s or 0.0)
     return CpuCost(
         switch_cores_used=None if switch_s is None else switch_s / wall_s,
         applications_cores_used=applications_s / wall_s,
-        softirq_cores_used=(after.machine.softirq_s - before.machine.softirq_s) / wall_s,
+        softirq_cores_used=softirq_s / wall_s,
         run_delay_share=run_delay,
-        others_cores_used=max(0.0, busy_s - ours_s) / wall_s,
+        # A process that is interrupted by a softirq may be charged with it, too; the machine's
+        # own sum has it once.
+        total_cores_used=max(trial_s, min(trial_s + softirq_s, busy_s + softirq_s - bench_s))
+        / wall_s,
+        others_cores_used=max(0.0, busy_s - trial_s - bench_s) / wall_s,
         stolen_cores=(after.machine.stolen_s - before.machine.stolen_s) / wall_s,
     )
