@@ -1,4 +1,4 @@
-/* The option table and the parser that walks it. */
+/* The parser that walks the option table (options_table.c). */
 #include "options.h"
 
 #include <stdarg.h>
@@ -6,90 +6,12 @@
 #include <string.h>
 
 #include "io/io.h"
+#include "measure/clock.h"
+#include "options_table.h"
 #include "options_value.h"
 #include "role/role.h"
 
-enum kind {
-    KIND_FLAG,
-    KIND_COUNT,
-    KIND_RATE,
-    KIND_SECONDS,
-    KIND_MICROSECONDS,
-    KIND_MAC,
-    KIND_IP,
-    KIND_UDP_PORT,
-    KIND_PORT,
-    KIND_CORES,
-    KIND_IDLE,
-    KIND_START,
-    KIND_EAL
-};
-
-struct row {
-    const char *name;
-    enum kind kind;
-    const char *value; /* how help calls the value; NULL: none */
-    uint64_t min, max; /* in the unit that is stored */
-    size_t offset;     /* of the value in struct options */
-    size_t given;      /* of a bool set when the option is there; 0: none */
-    bool per_trial;    /* a `start` command may override it */
-    const char *help;
-};
-
-#define AT(field) offsetof(struct options, field)
-#define S NS_PER_SECOND
-#define NS_PER_SECOND 1000000000ULL
-#define DURATION_MAX (1000000ULL * NS_PER_SECOND)
-
-static const struct row table[] = {
-    {"port", KIND_PORT, "SPEC", 0, 0, 0, 0, false,
-     "BACKEND:key=value,... (see Ports); forwarder and tester take two"},
-    {"src-mac", KIND_MAC, "MAC", 0, 0, AT(address.src_mac), AT(src_mac_given), false,
-     "this port's MAC (default: the port's own)"},
-    {"dst-mac", KIND_MAC, "MAC", 0, 0, AT(address.dst_mac), AT(dst_mac_given), false,
-     "the peer's MAC"},
-    {"src-ip", KIND_IP, "IP", 0, 0, AT(address.src_ip), AT(src_ip_given), false,
-     "this port's IPv4 address (default 198.18.0.1)"},
-    {"dst-ip", KIND_IP, "IP", 0, 0, AT(address.dst_ip), AT(dst_ip_given), false,
-     "the peer's IPv4 address (default 198.18.0.2)"},
-    {"src-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.src_udp), AT(src_udp_given), false,
-     "this port's UDP port (default 5000)"},
-    {"dst-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.dst_udp), AT(dst_udp_given), false,
-     "the peer's UDP port (default 5000)"},
-    {"frame-size", KIND_COUNT, "BYTES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, AT(traffic.frame_size), 0,
-     true, "Ethernet frame with FCS, 64 to 9018 (default 64)"},
-    {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
-     "tells pairs of senders and receivers apart (default 0)"},
-    {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
-    {"rate", KIND_RATE, "PPS|max", 1, 10000000000ULL, AT(traffic.rate_pps), 0, true,
-     "frames a second; suffixes k, M, G (default max)"},
-    {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
-     "frames that are due together (default 32)"},
-    {"duration", KIND_SECONDS, "SECONDS", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
-     "0: until stopped (default 0)"},
-    {"interval", KIND_SECONDS, "SECONDS", 1000000, 3600 * NS_PER_SECOND, AT(traffic.interval_ns), 0,
-     true, "between interval lines, 0.001 to 3600 (default 1)"},
-    {"catch-up-us", KIND_MICROSECONDS, "N", 0, 1000000000ULL, AT(catch_up_ns), 0, false,
-     "how far behind its schedule a sender may be and still make up for it (default 1000)"},
-    {"bidirectional", KIND_FLAG, NULL, 0, 0, AT(bidirectional), 0, false,
-     "tester: send from both ports"},
-    {"mac-update", KIND_FLAG, NULL, 0, 0, AT(mac_update), 0, false,
-     "forwarder: write --src-mac and --dst-mac into frames that leave by port A, swapped by port "
-     "B"},
-    {"idle", KIND_IDLE, "poll|yield|sleep", 0, 0, AT(idle), 0, false,
-     "what to do when there is nothing to do (default poll)"},
-    {"core", KIND_CORES, "N[,N]", 0, 0, 0, 0, false,
-     "pin the worker; two cores give a tester two threads"},
-    {"start", KIND_START, "now|command", 0, 0, AT(start_now), 0, false,
-     "begin at once, or when told on standard input (default command)"},
-    {"session", KIND_FLAG, NULL, 0, 0, AT(session), 0, false,
-     "return to idle after each result instead of exiting"},
-    {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
-     "hugepage memory for DPDK"},
-    {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false, "hand ARG to DPDK's EAL as it is (repeatable)"},
-};
-
-enum { ROWS = sizeof table / sizeof table[0] };
+#define NAMES_MAX 62
 
 static const char *const idle_names[] = {"poll", "yield", "sleep", NULL};
 
@@ -139,7 +61,7 @@ unsigned options_parse_cores(const char *text, int *cores, unsigned max)
     return count;
 }
 
-static bool read_number(const struct row *row, const char *text, uint64_t *value)
+static bool read_number(const struct option_row *row, const char *text, uint64_t *value)
 {
     switch (row->kind) {
     case KIND_RATE:
@@ -160,7 +82,7 @@ static bool read_number(const struct row *row, const char *text, uint64_t *value
     }
 }
 
-static bool bad_value(const struct row *row, const char *text, char *error, size_t size)
+static bool bad_value(const struct option_row *row, const char *text, char *error, size_t size)
 {
     switch (row->kind) {
     case KIND_RATE:
@@ -220,7 +142,7 @@ static bool read_name(const char *text, const char *const *names, uint64_t *inde
     return false;
 }
 
-static bool apply(struct options *o, const struct row *row, const char *text, char *error,
+static bool apply(struct options *o, const struct option_row *row, const char *text, char *error,
                   size_t size)
 {
     void *field = (char *)o + row->offset;
@@ -270,11 +192,12 @@ static bool apply(struct options *o, const struct row *row, const char *text, ch
     return true;
 }
 
-static const struct row *find_row(const char *name, size_t length)
+static const struct option_row *find_row(const char *name, size_t length)
 {
-    for (unsigned i = 0; i < ROWS; i++) {
-        if (strlen(table[i].name) == length && memcmp(table[i].name, name, length) == 0)
-            return &table[i];
+    for (unsigned i = 0; i < option_rows; i++) {
+        if (strlen(option_table[i].name) == length &&
+            memcmp(option_table[i].name, name, length) == 0)
+            return &option_table[i];
     }
     return NULL;
 }
@@ -282,13 +205,13 @@ static const struct row *find_row(const char *name, size_t length)
 static bool unknown(const char *what, const char *name, size_t length, bool per_trial, char *error,
                     size_t size)
 {
-    const char *names[ROWS + 2];
+    const char *names[NAMES_MAX + 2];
     unsigned count = 0;
     char word[64];
 
-    for (unsigned i = 0; i < ROWS; i++) {
-        if (!per_trial || table[i].per_trial)
-            names[count++] = table[i].name;
+    for (unsigned i = 0; i < option_rows && count < NAMES_MAX; i++) {
+        if (!per_trial || option_table[i].per_trial)
+            names[count++] = option_table[i].name;
     }
     names[count++] = per_trial ? "at" : "help";
     names[count] = NULL;
@@ -313,7 +236,7 @@ bool options_override(struct traffic *traffic, const char *assignment, char *err
             return fail(error, size, "start: at: '%s' is not a time in ns", equals + 1);
         return true;
     }
-    const struct row *row = find_row(assignment, length);
+    const struct option_row *row = find_row(assignment, length);
     if (row == NULL || !row->per_trial)
         return unknown("key of start", assignment, length, true, error, size);
     if (!apply(&scratch, row, equals + 1, error, size))
@@ -333,7 +256,7 @@ static void set_defaults(struct options *o)
     o->catch_up_ns = 1000000;
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
-    o->traffic.interval_ns = NS_PER_SECOND;
+    o->traffic.interval_ns = NS_PER_S;
 }
 
 static bool check_whole(const struct options *o, char *error, size_t size)
@@ -375,7 +298,7 @@ static enum parse_result parse_arguments(struct options *o, int argc, char **arg
         name += 2;
         const char *equals = strchr(name, '=');
         const size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-        const struct row *row = find_row(name, length);
+        const struct option_row *row = find_row(name, length);
         if (row == NULL) {
             unknown("option", name, length, false, error, size);
             return PARSE_BAD;
@@ -425,42 +348,4 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         return PARSE_BAD;
     }
     return parse_arguments(o, argc, argv, error, size);
-}
-
-static const char examples[] =
-    "Examples:\n"
-    "  the ceiling of the engine on this core\n"
-    "    switchmark-traffic sender --port null: --duration 2 --start now\n"
-    "  count what arrives at eth0 until interrupted\n"
-    "    switchmark-traffic receiver --port raw:dev=eth0,mmsg --start now\n"
-    "  100,000 frames a second of 512 bytes to a peer\n"
-    "    switchmark-traffic sender --port raw:dev=eth0,mmsg --dst-mac 02:00:00:00:00:02 \\\n"
-    "        --rate 100k --burst 8 --frame-size 512 --duration 10 --start now\n"
-    "  round trip times through a switch between two UDP sockets\n"
-    "    switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 --dst-ip 198.18.0.1\n"
-    "    switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 --dst-ip 198.18.0.2 \\\n"
-    "        --rate 1k --burst 1 --duration 10\n";
-
-void options_print_help(void)
-{
-    printf("switchmark-traffic: the traffic engine of switchmark\n\n"
-           "Usage: switchmark-traffic ROLE --port SPEC [--port SPEC] [options]\n\nRoles:\n");
-    for (unsigned i = 0; roles[i] != NULL; i++)
-        printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
-    printf("\nPorts:\n");
-    for (unsigned i = 0; io_backends[i] != NULL; i++)
-        printf("  %-10s %s\n", io_backends[i]->name, io_backends[i]->summary);
-    printf("\nOptions:\n");
-    for (unsigned i = 0; i < ROWS; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", table[i].name,
-                 table[i].value != NULL ? table[i].value : "");
-        printf("  %-24s %s\n", left, table[i].help);
-    }
-    printf("  %-24s %s\n  %-24s %s\n", "--help", "this text", "--version", "the version");
-    printf(
-        "\nCommands on standard input: probe N, probe-broadcast N, counters,\n"
-        "start [key=value ...] (rate, burst, duration, frame-size, interval, at), stop.\n"
-        "Events are JSON lines on standard output; docs/engine-protocol.md describes both.\n\n%s",
-        examples);
 }

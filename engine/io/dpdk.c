@@ -17,6 +17,7 @@
 #define QUEUE_SIZE_MAX 32768
 #define POOL_CACHE 256
 #define POOL_NAME_MAX 32
+#define FINISH_US 500000
 
 static const struct {
     const char *key;
@@ -177,8 +178,18 @@ static bool open_device(struct dpdk_port *port, bool mac_given, char *error, siz
     }
     if (!mac_given && rte_eth_macaddr_get(port->ethdev, &mac) == 0)
         memcpy(port->base.mac, mac.addr_bytes, sizeof mac.addr_bytes);
-    atomic_store(&port->up, true);
+    dpdk_open_gates(port);
     return true;
+}
+
+/* What was sent lies in our memory until the peer takes it: do not pull it away. */
+static void let_peer_finish(const struct dpdk_port *port)
+{
+    for (unsigned waited_us = 0; waited_us < FINISH_US; waited_us += 100) {
+        if (!atomic_load(&port->tx_open) || dpdk_device_in_flight(port) == 0)
+            return;
+        usleep(100);
+    }
 }
 
 static void close_port(struct io_port *base)
@@ -187,10 +198,11 @@ static void close_port(struct io_port *base)
 
     if (port->held_count > 0)
         dpdk_tx_release(base, NULL, port->held_count);
+    let_peer_finish(port);
     if (port->has_keeper || port->listen_fd >= 0)
         dpdk_keeper_stop(port);
-    if (atomic_load(&port->up)) {
-        dpdk_quiesce(port);
+    if (atomic_load(&port->rx_open)) {
+        dpdk_close_gates(port);
         dpdk_eal_lock();
         dpdk_device_remove(port);
         dpdk_eal_unlock();
@@ -283,7 +295,7 @@ static bool link_up(struct io_port *base)
     struct rte_eth_link link = {0};
 
     if (port->kind <= DPDK_MEMIF)
-        return atomic_load(&port->up);
+        return atomic_load(&port->tx_open);
     return rte_eth_link_get_nowait(port->ethdev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 

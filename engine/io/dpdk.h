@@ -2,7 +2,8 @@
  * ethernet device (virtio-user, af-packet, PCI, any vdev), the vhost library, or memif. Those
  * that have a peer at the other end of a socket are looked after by a keeper thread
  * (dpdk_keeper.c), which attaches the driver when the peer is there and detaches it when the
- * peer goes; the worker sees only `up`. */
+ * peer goes; the worker sees
+ * only two gates, open or closed. */
 #ifndef SM_IO_DPDK_H
 #define SM_IO_DPDK_H
 
@@ -30,15 +31,18 @@ struct dpdk_port {
     struct io_port base; /* first: the role loops see only this */
     enum dpdk_kind kind;
 
-    /* The data path. `up` is written by the keeper; tx_busy and rx_busy say that the worker is
-     * inside a burst, so that the keeper can wait for it to leave (dpdk_quiesce). */
-    alignas(64) _Atomic bool up;
+    /* The data path. The keeper opens and closes the two gates; tx_busy and rx_busy say that
+     * the worker is inside a burst, so that the keeper can wait for it to leave. */
+    alignas(64) _Atomic bool tx_open; /* the peer is there */
+    _Atomic bool rx_open;             /* or it has left frames behind */
     uint16_t ethdev;
     int vhost_device;
     struct rte_mempool *rx_pool;
     alignas(64) _Atomic bool rx_busy;
+    _Atomic bool rx_empty; /* a receive call came back empty since tx_open went false */
     uint64_t rx_drops;
     alignas(64) _Atomic bool tx_busy;
+    atomic_uint tx_calls;
     struct rte_mempool *tx_pool;
     uint32_t template_mark; /* which template the buffers should hold; 0: none */
     uint32_t template_length;
@@ -74,8 +78,11 @@ void dpdk_eal_lock(void);
 void dpdk_eal_unlock(void);
 
 /* dpdk_burst.c: the hot path, and the gate that lets the keeper stop it. */
-bool dpdk_gate_init(void);
-void dpdk_quiesce(struct dpdk_port *port); /* `up` becomes false and no burst is under way */
+void dpdk_gate_init(void);
+void dpdk_open_gates(struct dpdk_port *port);
+/* The peer has gone: stop sending at once, receiving when what it left has been taken (or
+ * after half a second); on return no burst is under way and none will be. */
+void dpdk_close_gates(struct dpdk_port *port);
 bool dpdk_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned dpdk_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                          uint32_t length);
@@ -90,6 +97,8 @@ unsigned dpdk_forward(struct io_port *from, struct io_port *to, struct io_frame 
 bool dpdk_device_add(struct dpdk_port *port, const char *name, const char *arguments);
 bool dpdk_device_start(struct dpdk_port *port);
 void dpdk_device_remove(struct dpdk_port *port);
+/* Frames that a virtio-user port has sent and its peer has not taken yet. */
+unsigned dpdk_device_in_flight(const struct dpdk_port *port);
 
 /* dpdk_socket.c: one peer over a UNIX socket, whichever side made it. */
 bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size);

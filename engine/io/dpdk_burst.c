@@ -19,26 +19,28 @@
 #define VHOST_TO_GUEST 0
 #define VHOST_FROM_GUEST 1
 #define VHOST_BURST_MAX 32 /* what the vhost library moves in one call */
+#define RX_BURST_MAX 64U   /* frames that are read next should still be in the nearest cache */
+#define LEFT_BEHIND_US 500000
+#define SENDS_ONLY 1000 /* so many transmit calls meanwhile: this worker does not receive */
 
 static bool fence_needed;
 
-/* The gate. The worker sets its busy flag and then reads `up`; the keeper clears `up` and then
- * reads the busy flags. Both need a full barrier between the two; the keeper pays for both
- * sides with membarrier(2), so that the worker pays nothing. */
-bool dpdk_gate_init(void)
+/* The gates. The worker sets its busy flag and then reads the gate; the keeper closes the gate
+ * and then reads the busy flag. Both need a full barrier between the two; the keeper pays for
+ * both sides with membarrier(2), so that the worker pays nothing. */
+void dpdk_gate_init(void)
 {
     fence_needed = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
-    return true;
 }
 
-static inline bool gate_enter(struct dpdk_port *port, _Atomic bool *busy)
+static inline bool gate_enter(_Atomic bool *gate, _Atomic bool *busy)
 {
     atomic_store_explicit(busy, true, memory_order_relaxed);
     if (unlikely(fence_needed))
         atomic_thread_fence(memory_order_seq_cst);
     else
         atomic_signal_fence(memory_order_seq_cst);
-    if (likely(atomic_load_explicit(&port->up, memory_order_acquire)))
+    if (likely(atomic_load_explicit(gate, memory_order_acquire)))
         return true;
     atomic_store_explicit(busy, false, memory_order_release);
     return false;
@@ -49,14 +51,42 @@ static inline void gate_leave(_Atomic bool *busy)
     atomic_store_explicit(busy, false, memory_order_release);
 }
 
-void dpdk_quiesce(struct dpdk_port *port)
+static void gate_close(_Atomic bool *gate, _Atomic bool *busy)
 {
-    atomic_store(&port->up, false);
+    atomic_store(gate, false);
     if (!fence_needed)
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     atomic_thread_fence(memory_order_seq_cst);
-    while (atomic_load(&port->tx_busy) || atomic_load(&port->rx_busy))
+    while (atomic_load(busy))
         usleep(20);
+}
+
+void dpdk_open_gates(struct dpdk_port *port)
+{
+    atomic_store(&port->rx_open, true);
+    atomic_store(&port->tx_open, true);
+}
+
+/* Wait until the worker has found nothing more. One that only sends never will. */
+static void wait_for_empty(struct dpdk_port *port)
+{
+    const unsigned calls = atomic_load(&port->tx_calls);
+
+    atomic_store(&port->rx_empty, false);
+    for (unsigned waited_us = 0; waited_us < LEFT_BEHIND_US; waited_us += 200) {
+        if (atomic_load(&port->rx_empty) || atomic_load(&port->tx_calls) - calls > SENDS_ONLY)
+            return;
+        usleep(200);
+    }
+}
+
+void dpdk_close_gates(struct dpdk_port *port)
+{
+    if (atomic_load(&port->tx_open)) {
+        gate_close(&port->tx_open, &port->tx_busy);
+        wait_for_empty(port);
+    }
+    gate_close(&port->rx_open, &port->rx_busy);
 }
 
 static inline struct dpdk_port *port_of(struct io_port *base)
@@ -69,8 +99,10 @@ static inline unsigned transmit(struct dpdk_port *port, struct rte_mbuf **mbufs,
 {
     unsigned sent = 0;
 
-    if (unlikely(!gate_enter(port, &port->tx_busy)))
+    if (unlikely(!gate_enter(&port->tx_open, &port->tx_busy))) {
+        atomic_fetch_add_explicit(&port->tx_calls, 1, memory_order_relaxed);
         return 0;
+    }
     if (port->kind == DPDK_VHOST) {
         unsigned moved;
         do {
@@ -197,9 +229,11 @@ unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned c
     struct rte_mbuf *mbufs[IO_BURST_MAX];
     unsigned received, kept = 0;
 
-    if (unlikely(!gate_enter(port, &port->rx_busy)))
+    if (unlikely(!gate_enter(&port->rx_open, &port->rx_busy)))
         return 0;
-    received = receive(port, mbufs, count);
+    received = receive(port, mbufs, RTE_MIN(count, RX_BURST_MAX));
+    if (received == 0 && unlikely(!atomic_load_explicit(&port->tx_open, memory_order_relaxed)))
+        atomic_store_explicit(&port->rx_empty, true, memory_order_relaxed);
     gate_leave(&port->rx_busy);
     for (unsigned i = 0; i < received; i++) {
         struct rte_mbuf *mbuf = mbufs[i];

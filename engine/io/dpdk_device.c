@@ -4,13 +4,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <linux/virtio_ring.h>
 #include <rte_alarm.h>
 #include <rte_bus.h>
 #include <rte_dev.h>
+#include <rte_memzone.h>
 
 #include "io/dpdk.h"
 
 #define PCI_QUEUE_SIZE 1024
+#define VRING_ALIGN 4096
+#define VIRTIO_TRANSMIT_QUEUE 1
 
 bool dpdk_device_add(struct dpdk_port *port, const char *name, const char *arguments)
 {
@@ -83,4 +87,24 @@ void dpdk_device_remove(struct dpdk_port *port)
     rte_eth_dev_close(port->ethdev);
     if (port->kind != DPDK_PCI)
         rte_eal_hotplug_remove("vdev", port->device_name);
+}
+
+/* The driver does not tell, but its ring lies in a named memory zone in the layout that the
+ * virtio specification prescribes. */
+unsigned dpdk_device_in_flight(const struct dpdk_port *port)
+{
+    const struct rte_memzone *zone;
+    struct vring ring;
+    char name[32];
+
+    if (port->kind != DPDK_VIRTIO_USER)
+        return 0;
+    snprintf(name, sizeof name, "port%u_vq%u", (unsigned)port->ethdev, VIRTIO_TRANSMIT_QUEUE);
+    zone = rte_memzone_lookup(name);
+    if (zone == NULL)
+        return 0;
+    vring_init(&ring, port->queue_size, zone->addr, VRING_ALIGN);
+    const uint16_t offered = __atomic_load_n(&ring.avail->idx, __ATOMIC_ACQUIRE);
+    const uint16_t taken = __atomic_load_n(&ring.used->idx, __ATOMIC_ACQUIRE);
+    return (uint16_t)(offered - taken);
 }

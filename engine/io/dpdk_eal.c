@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/mman.h>
+
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
@@ -46,7 +48,7 @@ static ssize_t log_write(void *cookie, const char *text, size_t size)
     (void)cookie;
     if (log_to_stderr)
         fwrite(text, 1, size, stderr);
-    if (first_error[0] == '\0') {
+    if (first_error[0] == '\0' && memmem(text, size, "/proc/self/dpdk", 15) == NULL) {
         size_t length = size < sizeof first_error ? size : sizeof first_error - 1;
         memcpy(first_error, text, length);
         first_error[length] = '\0';
@@ -144,25 +146,48 @@ static void lcores_argument(const struct io_config *config, char *text, size_t s
     text[length - 1] = ')';
 }
 
-/* rte_eal_init prints its usage on standard output, which is ours for JSON lines; and its
- * helper threads must not catch the signals that the main thread waits for. */
+/* EAL makes a folder for files that --in-memory then does not write. Where it cannot make one
+ * it goes on without, so it is pointed where nobody can. */
+#define NO_RUNTIME_DIRECTORY "/proc/self"
+
+static int redirect(int from, int to)
+{
+    const int saved = dup(from);
+
+    dup2(to, from);
+    return saved;
+}
+
+static void redirect_back(int to, int saved)
+{
+    if (saved >= 0) {
+        dup2(saved, to);
+        close(saved);
+    }
+}
+
+/* rte_eal_init prints its usage on standard output, which is ours for JSON lines, and alerts on
+ * standard error, where we owe the user one clear line; and its helper threads must not catch
+ * the signals that the main thread waits for. */
 static int eal_init_contained(int argc, char **argv)
 {
+    const int sink = log_to_stderr ? STDERR_FILENO : memfd_create("eal-output", MFD_CLOEXEC);
     sigset_t all, before;
-    const int output = dup(STDOUT_FILENO);
-    int result;
 
     fflush(stdout);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    dup2(STDERR_FILENO, STDOUT_FILENO);
-    result = rte_eal_init(argc, argv);
+    setenv("RUNTIME_DIRECTORY", NO_RUNTIME_DIRECTORY, 1);
+    const int output = redirect(STDOUT_FILENO, sink);
+    const int errors = redirect(STDERR_FILENO, sink);
+    const int result = rte_eal_init(argc, argv);
     fflush(stdout);
-    if (output >= 0) {
-        dup2(output, STDOUT_FILENO);
-        close(output);
-    }
+    redirect_back(STDERR_FILENO, errors);
+    redirect_back(STDOUT_FILENO, output);
+    unsetenv("RUNTIME_DIRECTORY");
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!log_to_stderr)
+        close(sink);
     return result;
 }
 
@@ -181,8 +206,6 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
                                  "-m",
                                  memory};
     int argc = 11;
-    const char *runtime_directory;
-
     lcores_argument(config, lcores, sizeof lcores);
     snprintf(memory, sizeof memory, "%u", memory_mb);
     snprintf(prefix, sizeof prefix, "switchmark-%d", (int)getpid());
@@ -198,10 +221,7 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
                  *reason != '\0' ? reason : rte_strerror(rte_errno));
         return false;
     }
-    /* --in-memory still makes an empty directory. */
-    runtime_directory = rte_eal_get_runtime_dir();
-    if (runtime_directory != NULL)
-        rmdir(runtime_directory);
+    dpdk_eal_last_error(); /* whatever it grumbled about, it has started */
     return true;
 }
 
@@ -233,12 +253,17 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
 
     if (started)
         return true;
+    if (access("/sys/devices/system/cpu", R_OK) != 0) {
+        snprintf(error, size, "DPDK needs /sys; mount sysfs in this container (read-only will do)");
+        return false;
+    }
     if (!memory_is_there(memory_mb, error, size))
         return false;
     with_pci = wants_pci(config);
     /* A peer that dies while DPDK writes to its socket must not take us along. */
     signal(SIGPIPE, SIG_IGN);
-    if (!log_capture(config) || !dpdk_gate_init()) {
+    dpdk_gate_init();
+    if (!log_capture(config)) {
         snprintf(error, size, "out of memory");
         return false;
     }

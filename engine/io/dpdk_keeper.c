@@ -59,9 +59,9 @@ static void serve_virtio_user(struct dpdk_port *port, int fd)
         dpdk_socket_stopping(port, RETRY_MS);
         return;
     }
-    atomic_store(&port->up, true);
+    dpdk_open_gates(port);
     dpdk_socket_wait_hangup(port, fd);
-    dpdk_quiesce(port);
+    dpdk_close_gates(port);
     device_detach(port);
 }
 
@@ -72,8 +72,7 @@ static void serve_vhost(struct dpdk_port *port, int fd)
         return;
     }
     dpdk_socket_wait_hangup(port, fd);
-    dpdk_quiesce(port);
-    dpdk_vhost_detach(port);
+    dpdk_vhost_detach(port); /* closes the gates on its way */
 }
 
 /* Our end of the driver's control channel: an abstract socket that only we know. */
@@ -145,11 +144,11 @@ static void serve_memif(struct dpdk_port *port, int fd)
     while (dpdk_socket_relay(port, fd, driver_fd, MEMIF_LINK_POLL_MS)) {
         if (!memif_connected(port))
             continue;
-        atomic_store(&port->up, true);
+        dpdk_open_gates(port);
         dpdk_socket_relay(port, fd, driver_fd, -1);
         break;
     }
-    dpdk_quiesce(port);
+    dpdk_close_gates(port);
     device_detach(port);
     close(driver_fd);
 }

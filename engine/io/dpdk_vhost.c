@@ -34,12 +34,12 @@ static int new_device(int device)
 {
     struct dpdk_port *port = port_of_device(device);
 
-    if (port == NULL || atomic_load(&port->up))
+    if (port == NULL || atomic_load(&port->rx_open))
         return -1;
     for (uint16_t queue = 0; queue < rte_vhost_get_vring_num(device); queue++)
         rte_vhost_enable_guest_notification(device, queue, 0);
     port->vhost_device = device;
-    atomic_store(&port->up, true);
+    dpdk_open_gates(port);
     return 0;
 }
 
@@ -49,7 +49,7 @@ static void destroy_device(int device)
     struct dpdk_port *port = port_of_device(device);
 
     if (port != NULL && port->vhost_device == device)
-        dpdk_quiesce(port);
+        dpdk_close_gates(port);
 }
 
 static const struct rte_vhost_device_ops device_ops = {

@@ -25,6 +25,7 @@ def blocks(lines: list[str]) -> Iterator[tuple[list[int], str, list[float]]]:
 
 
 def main() -> int:
+    """Compare every block; 0 when all are equal."""
     output = subprocess.run([sys.argv[1]], check=True, capture_output=True, text=True).stdout
     checked = 0
     for values, encoded, (p50, p99, mean) in blocks(output.splitlines()):

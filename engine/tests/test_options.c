@@ -89,6 +89,17 @@ static void bounds_hold(void **state)
     assert_int_equal(o.traffic.rate_pps, 0);
 }
 
+static void refused_with_many_ports(void)
+{
+    char *words[2 + 65] = {"switchmark-traffic", "forwarder"};
+    for (unsigned i = 2; i < 67; i++)
+        words[i] = "--port=null:";
+    assert_int_equal(options_parse(&o, 66, words, error, sizeof error), PARSE_OK);
+    assert_int_equal(o.port_count, 64);
+    assert_int_equal(options_parse(&o, 67, words, error, sizeof error), PARSE_BAD);
+    assert_non_null(strstr(error, "one port too many; at most 64"));
+}
+
 static void errors_name_the_remedy(void **state)
 {
     (void)state;
@@ -103,7 +114,9 @@ static void errors_name_the_remedy(void **state)
     refused("sender --port null: --touch=1", "takes no value");
     refused("sender", "sender takes 1 --port, not 0");
     refused("tester --port null:", "tester takes 2 --port, not 1");
-    refused("sender --port null: --port null: --port null:", "one port too many");
+    refused("sender --port null: --port null:", "sender takes 1 --port, not 2");
+    refused("forwarder --port null: --port null: --port null:", "takes pairs of --port");
+    refused_with_many_ports();
     refused("sender --port null: --idle nap", "poll|yield|sleep");
     refused("sender --port null: --start later", "now|command");
     refused("sender --port null: --src-mac 02:00:00:00:00", "MAC address");

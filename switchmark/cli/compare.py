@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from switchmark.cli.output import note, print_json, print_line, print_table
+from switchmark.cli.compare_series import compare_series
+from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
+from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.errors import UsageError
 from switchmark.results.compare import (
     THRESHOLD,
     Correction,
     Judged,
     Verdict,
-    adjust,
     judge,
     ratio_of,
 )
@@ -31,11 +32,11 @@ from switchmark.results.matched import (
     Measured,
     Metric,
     describe,
+    done_alike,
     host_differences,
     load_run,
     metrics,
 )
-from switchmark.results.series import find_changes, is_recent, newest_run, verdict_of_newest
 from switchmark.results.store import DEFAULT_ROOT, find_run
 
 EPILOG = """
@@ -54,8 +55,6 @@ Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not b
 5 nothing could be tested, or with --strict: something is unclear, untestable or missing;
 1 a file could not be read; 2 bad input.
 """
-
-EXIT_WORSE, EXIT_UNCLEAR = 4, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def command(
     ]
     if len(loaded) == 2:
         return _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
-    return _compare_series(loaded, wanted, threshold, correction, strict, json)
+    return compare_series(loaded, wanted, threshold, correction, strict, json)
 
 
 def _renames(match: str) -> list[dict[str, str] | None]:
@@ -128,7 +127,7 @@ def _compare_two(
             f"{a.directory} and {b.directory} have no trial in common: the same packet sizes, "
             "rates, durations, switches and connect modes are needed (two switches: --match)"
         )
-    alike = [key for key in shared if _done_alike(a.trials[key], b.trials[key])]
+    alike = [key for key in shared if done_alike(a.trials[key], b.trials[key])]
     pairs = [
         (key, metric)
         for key in alike
@@ -161,7 +160,7 @@ def _compare_two(
     worse = any(line.judged.verdict is Verdict.WORSE for line in lines) or bool(broken)
     unclear = len(alike) < len(a.trials) or any(map(_is_open, judged))
     blind = all(one.verdict is Verdict.UNTESTABLE for one in judged)  # also when there are none
-    code = _exit_code(worse, blind or (unclear and strict), bool(a.problems or b.problems))
+    code = exit_code(worse, blind or (unclear and strict), bool(a.problems or b.problems))
     if json:
         print_json(
             {
@@ -172,25 +171,12 @@ def _compare_two(
         )  # fmt: skip
     else:
         _print_lines(lines, threshold, correction)
-        _print_remarks(remarks)
+        print_remarks(remarks)
     return code
-
-
-def _done_alike(a: Measured, b: Measured) -> bool:
-    """A side on which nothing finished has done nothing otherwise."""
-    return not a.done or not b.done or a.done == b.done
 
 
 def _is_open(one: Judged) -> bool:
     return one.verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
-
-
-def _exit_code(worse: bool, unclear: bool, unreadable: bool) -> int:
-    if worse:
-        return EXIT_WORSE
-    if unreadable:
-        return 1
-    return EXIT_UNCLEAR if unclear else 0
 
 
 def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
@@ -216,7 +202,7 @@ def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence
         remarks.append(f"WORSE: {describe(key, shared)}: worked in A, not in B: {why}")
     for key in shared:
         done_a, done_b = a.trials[key].done, b.trials[key].done
-        if not _done_alike(a.trials[key], b.trials[key]):
+        if not done_alike(a.trials[key], b.trials[key]):
             remarks.append(
                 f"not compared, done differently: {describe(key, shared)}: "
                 f"{'; '.join(sorted(done_a))} / {'; '.join(sorted(done_b))}"
@@ -254,10 +240,10 @@ def _print_lines(lines: Sequence[Line], threshold: float, correction: Correction
             line.metric,
             _number(line.mean_a),
             _number(line.mean_b),
-            _ratio(line.judged.ratio.value),
+            ratio_text(line.judged.ratio.value),
             _interval(line.judged),
             f"{line.judged.ratio.count_a}, {line.judged.ratio.count_b}",
-            _p(line.judged.adjusted_p),
+            p_text(line.judged.adjusted_p),
             line.judged.verdict.value,
             "; ".join(line.cautions),
         ]
@@ -271,11 +257,6 @@ def _print_lines(lines: Sequence[Line], threshold: float, correction: Correction
     )
 
 
-def _print_remarks(remarks: Sequence[str]) -> None:
-    for remark in remarks:
-        note(f"switchmark: {remark}")
-
-
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
@@ -284,80 +265,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
 
 
-def _ratio(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 def _interval(one: Judged) -> str:
     if one.ratio.low is None or one.ratio.high is None:
         return "-"
     return f"{one.ratio.low:.3f} to {one.ratio.high:.3f}"
-
-
-def _p(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _compare_series(
-    loaded: Sequence[LoadedRun],
-    wanted: Sequence[Metric],
-    threshold: float,
-    correction: Correction,
-    strict: bool,
-    json: bool,
-) -> int:
-    newest = loaded[-1].trials
-    found = []
-    for key, measured in newest.items():
-        for metric in wanted:
-            runs = [run.trials[key].values.get(metric.name) for run in loaded if key in run.trials]
-            history = [values for values in runs if values]
-            if metric.name in measured.values and len(history) > 1:
-                found.append((key, metric, history, newest_run(history)))
-    if not found:
-        raise UsageError(f"{loaded[-1].directory}: shares no trial with the runs before it")
-    adjusted = adjust([new.p if new else None for _, _, _, new in found], correction)
-    rows: list[dict[str, Any]] = []
-    worse = unclear = False
-    blind = all(new is None for _, _, _, new in found)
-    for (key, metric, history, new), p in zip(found, adjusted, strict=True):
-        verdict = verdict_of_newest(new, p, metric.higher_is_better, threshold)
-        changes = find_changes(history, threshold)
-        recent = [c for c in changes if is_recent(c, len(history))]
-        fell = any((change.ratio < 1) == metric.higher_is_better for change in recent)
-        worse |= verdict is Verdict.WORSE or fell
-        unclear |= verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
-        rows.append(
-            {
-                "what": describe(key, list(newest)), "metric": metric.name,
-                "runs": len(history), "newest": new, "adjusted_p": p, "verdict": verdict,
-                "changes": changes, "recent_fall": fell,
-            }
-        )  # fmt: skip
-    problems = [line for run in loaded for line in run.problems]
-    code = _exit_code(worse, blind or (unclear and strict), bool(problems))
-    if json:
-        print_json({"runs": [run.directory for run in loaded], "series": rows, "exit_code": code,
-                    "problems": problems})  # fmt: skip
-    else:
-        _print_series(rows)
-        _print_remarks(problems)
-    return code
-
-
-def _print_series(rows: Sequence[dict[str, Any]]) -> None:
-    lines = []
-    for row in rows:
-        new = row["newest"]
-        changes = "; ".join(f"run {c.index + 1}: x {c.ratio:.3f}" for c in row["changes"])
-        expected = f"{new.expected_low:.3f} to {new.expected_high:.3f}" if new else "-"
-        lines.append(
-            [
-                row["what"], row["metric"], row["runs"], _ratio(new.ratio if new else None),
-                expected, _p(row["adjusted_p"]), row["verdict"].value, changes or "none",
-            ]
-        )  # fmt: skip
-    columns = ["trial", "figure", "runs", "newest / before", "expected (95 %)", "p", "verdict"]
-    print_table([*columns, "changes of level"], lines, right=["runs", "newest / before", "p"])

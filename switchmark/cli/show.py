@@ -165,7 +165,9 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
                 words.number(loads.offered_pps.mean / 1e6),
                 words.percent(loads.loss_ratio.mean),
                 _of_wire(row, everything),
-                words.number(row.cpu.total_cores) if row.cpu else "",
+                words.number(row.cpu.total_cores)
+                if row.cpu and row.cpu.total_cores is not None
+                else "",
                 *_trust(row),
             ]
         )

@@ -111,10 +111,13 @@ def run_campaign(
 
 
 def _baseline(run: Run, trial: Trial | None) -> Baseline:
-    """What the bare wire gave for this trial, as stored; empty when it was not measured."""
+    """What the bare wire gave for this trial, as stored; empty when it was not measured, or
+    when its figure must not be used."""
     if trial is None or not run.path_of(trial.id).exists():
         return Baseline()
     record = run.read(trial.id)
+    if record.verdict is None or not record.verdict.valid:
+        return Baseline()
     return Baseline(
         forwarded_pps=record.throughput.forwarded_pps if record.throughput else None,
         rtt_median_ns=record.latency.percentiles_ns["50"] if record.latency else None,

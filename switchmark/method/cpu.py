@@ -16,6 +16,7 @@ from typing import Any
 from switchmark.results.record import CpuCost
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PROCESS_CLOCK = 2  # CPUCLOCK_SCHED in the low bits of a clock id, the pid inverted above them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +60,15 @@ class CpuReading:
 
 
 def process_cpu_s(pid: int) -> float:
-    """User plus system seconds of a process with all its threads; 0 when it is gone.
+    """User plus system seconds of a process with all its threads, those that have ended
+    included; 0 when the process is gone.
 
-    Read from schedstat of every thread (nanoseconds) where the kernel has it: `stat` counts
-    in ticks, too coarse for short trials.
-    """
-    total_ns = 0
+    Read from its CPU clock (nanoseconds; the id is what clock_getcpuclockid(3) gives, which
+    Python does not have): /proc/PID/stat counts in ticks, too coarse for short trials."""
     try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            total_ns += int((task / "schedstat").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return _process_ticks(pid) / _TICKS_PER_S
-    return total_ns / 1e9
-
-
-def _process_ticks(pid: int) -> int:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
     except OSError:
-        return 0
-    return int(fields[11]) + int(fields[12])
+        return 0.0
 
 
 def cost(before: CpuReading, after: CpuReading, results: Iterable[dict[str, Any]]) -> CpuCost:
@@ -94,17 +84,23 @@ def cost(before: CpuReading, after: CpuReading, results: Iterable[dict[str, Any]
         applications_s += cpu["cpu_ns"] / 1e9
         run_delay = max(run_delay, cpu.get("run_delay_ns", 0) / (cpu["wall_ns"] or 1))
     switch_s = (
-        after.switch_s - before.switch_s
+        max(0.0, after.switch_s - before.switch_s)  # less than 0: it has died meanwhile
         if before.switch_s is not None and after.switch_s is not None
         else None
     )
     busy_s = after.machine.busy_s - before.machine.busy_s
-    ours_s = applications_s + (switch_s or 0.0) + after.bench_s - before.bench_s
+    softirq_s = after.machine.softirq_s - before.machine.softirq_s
+    bench_s = after.bench_s - before.bench_s
+    trial_s = applications_s + (switch_s or 0.0)
     return CpuCost(
         switch_cores_used=None if switch_s is None else switch_s / wall_s,
         applications_cores_used=applications_s / wall_s,
-        softirq_cores_used=(after.machine.softirq_s - before.machine.softirq_s) / wall_s,
+        softirq_cores_used=softirq_s / wall_s,
         run_delay_share=run_delay,
-        others_cores_used=max(0.0, busy_s - ours_s) / wall_s,
+        # A process that is interrupted by a softirq may be charged with it, too; the machine's
+        # own sum has it once.
+        total_cores_used=max(trial_s, min(trial_s + softirq_s, busy_s + softirq_s - bench_s))
+        / wall_s,
+        others_cores_used=max(0.0, busy_s - trial_s - bench_s) / wall_s,
         stolen_cores=(after.machine.stolen_s - before.machine.stolen_s) / wall_s,
     )

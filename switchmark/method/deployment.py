@@ -8,13 +8,15 @@ only then is anything waited for. Taken down in reverse, whatever happened in be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 
+from switchmark.campaign.expand import WIRE
 from switchmark.campaign.model import Dimension, Io, Trial
 from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
-from switchmark.errors import TrialFailed
-from switchmark.method.engine import EngineProcess
+from switchmark.environment.closing import close_nodes
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.method.engine import EngineProcess, close_engines
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Placement
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchPort
@@ -53,13 +55,18 @@ class Deployment:
         self.mode = mode
         self.placement = placement
         self.ends: list[PairEnds] = []
-        self._nodes: list[tuple[Node, Node]] = []
+        self._nodes: list[Node] = []  # 2k and 2k+1 are the ends of pair k
+        self._spawned: list[EngineProcess] = []
+        self.switch_words = ""  # how the switch died, when a trial failed
+        self._switch_runs = False
         self._undo = ExitStack()
 
     def __enter__(self) -> Deployment:
-        with self._undo:  # a failure half-way undoes the first half
+        try:
             self._deploy()
-            self._undo = self._undo.pop_all()
+        except BaseException as error:  # a failure half-way undoes the first half
+            self._take_down(error)
+            raise
         return self
 
     def __exit__(
@@ -68,7 +75,7 @@ class Deployment:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._undo.close()
+        self._take_down(error)
 
     @property
     def engines(self) -> list[EngineProcess]:
@@ -80,47 +87,56 @@ class Deployment:
         if died := self.switch.alive():
             raise TrialFailed(f"{self.switch.name}: {died}")
 
+    def _take_down(self, error: BaseException | None) -> None:
+        """Undo everything. What fails while another error is on its way does not hide it (the
+        ledger keeps what could not be undone)."""
+        if error is not None and self._switch_runs:
+            with suppress(SwitchmarkError, OSError):
+                self.switch_words = self.switch.alive() or ""
+        try:
+            self._undo.close()
+        except (SwitchmarkError, OSError) as problem:
+            if error is None:
+                raise
+            error.add_note(f"and taking it down failed: {problem}")
+
     def _deploy(self) -> None:
-        direct = self.trial.switch == "direct"
+        self._undo.callback(lambda: close_nodes(self._nodes))
         for first, second in self.pairs:
-            self._nodes.append(self._create_pair(first, second, direct=direct))
-        for number, (node_a, node_b) in enumerate(self._nodes):
+            self._create_pair(first, second)
+        self._undo.callback(lambda: close_engines(self._spawned))
+        for number in range(len(self.pairs)):
             # The receiving end first: it must be there before the first frame.
-            b = self._spawn(node_b, number, end=1)
-            a = self._spawn(node_a, number, end=0)
+            b = self._spawn(number, end=1)
+            a = self._spawn(number, end=0)
             self.ends.append(PairEnds(a, b))
         self._undo.callback(self.switch.stop)
         self.switch.start(
             self.session, self._switch_ports(), self.mode, self.placement.switch_cores
         )
+        self._switch_runs = True
         for engine in self.engines:
             engine.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)
 
-    def _create_pair(self, a: NodeSpec, b: NodeSpec, *, direct: bool) -> tuple[Node, Node]:
-        if direct:
-            nodes = self.environment.create_wire(self.session, a, b)
-        else:
-            node_a = self.environment.create(self.session, a)
-            self._undo.callback(node_a.close)
-            node_b = self.environment.create(self.session, b)
-            self._undo.callback(node_b.close)
-            return node_a, node_b
-        for node in nodes:
-            self._undo.callback(node.close)
-        return nodes
+    def _create_pair(self, a: NodeSpec, b: NodeSpec) -> None:
+        if self.trial.switch == WIRE:
+            self._nodes.extend(self.environment.create_wire(self.session, a, b))
+            return
+        for spec in (a, b):
+            self._nodes.append(self.environment.create(self.session, spec))
 
-    def _spawn(self, node: Node, pair: int, *, end: int) -> EngineProcess:
+    def _spawn(self, pair: int, *, end: int) -> EngineProcess:
+        node = self._nodes[2 * pair + end]
         role = ROLES[self.trial.dimension][end]
         args = engine_args(self.trial, node.spec, role, pair, end, self.placement.idle)
         engine = EngineProcess(
             spawned=node.spawn_engine(args), node=node.spec.name, role=role, pair=pair, args=args
         )
-        self._undo.callback(engine.close)
+        self._spawned.append(engine)
         return engine
 
     def _switch_ports(self) -> list[SwitchPort]:
-        nodes = [node for pair in self._nodes for node in pair]
         return [
             SwitchPort(
                 index=index,
@@ -130,7 +146,7 @@ class Deployment:
                 socket=str(node.spec.port.socket_host) if node.spec.port.socket_host else None,
                 mtu_bytes=node.spec.port.mtu_bytes,
             )
-            for index, node in enumerate(nodes)
+            for index, node in enumerate(self._nodes)
         ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,8 @@ from switchmark.results.record import EngineRun, Interval
 from switchmark.testbed.host import Spawned
 
 PROTOCOL_VERSION = 1
+EXIT_GRACE_S = 1.0
+_LAST_WORDS_S = 1.0
 _NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "duration_ns"})
 
 
@@ -40,12 +43,12 @@ class EngineProcess:
 
     def probe(self, count: int, timeout_s: float = 2.0) -> int:
         """Send `count` probe frames to the peer; returns how many the port accepted."""
-        self.spawned.write_line(f"probe {count}")
-        return int(self._wait_event("probe", timeout_s)["sent"])
+        self._command(f"probe {count}")
+        return self._number(self._wait_event("probe", timeout_s), "sent")
 
     def counters(self, timeout_s: float = 2.0) -> dict[str, int]:
         """What has arrived since `ready`, in the idle state."""
-        self.spawned.write_line("counters")
+        self._command("counters")
         event = self._wait_event("counters", timeout_s)
         return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
 
@@ -54,12 +57,12 @@ class EngineProcess:
         self.intervals.clear()
         self.result = None
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
-        self.spawned.write_line(" ".join(["start", *words]))
-        self.started_ns = int(self._wait_event("started", timeout_s)["t_ns"])
+        self._command(" ".join(["start", *words]))
+        self.started_ns = self._number(self._wait_event("started", timeout_s), "t_ns")
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""
-        self.spawned.write_line("stop")
+        self._command("stop")
 
     def pump(self, timeout_s: float) -> None:
         """Take in what the engine has printed, waiting at most `timeout_s` for the first line."""
@@ -94,21 +97,27 @@ class EngineProcess:
             result=self.result or {},
         )
 
-    def close(self) -> None:
-        """Ask the engine to exit, then make sure that it has."""
+    def request_exit(self) -> None:
+        """Ask the engine to end, without waiting for it."""
         if self.spawned.poll() is None:
             with contextlib.suppress(OSError, SwitchmarkError):
-                self.spawned.write_line("stop")
-        self.spawned.terminate(grace_s=1.0)
+                self.spawned.close_input()
+
+    def close(self) -> None:
+        """Ask the engine to end, then make sure that it has. Idempotent."""
+        self.request_exit()
+        with contextlib.suppress(TimeoutError):
+            self.spawned.wait(EXIT_GRACE_S)
+        self.spawned.terminate(grace_s=EXIT_GRACE_S)
 
     def _take(self, event: dict[str, Any]) -> None:
         match event["event"]:
             case "interval":
                 self.intervals.append(
                     Interval(
-                        index=event["index"],
-                        t_ns=event["t_ns"],
-                        duration_ns=event["duration_ns"],
+                        index=self._number(event, "index"),
+                        t_ns=self._number(event, "t_ns"),
+                        duration_ns=self._number(event, "duration_ns"),
                         counters={
                             key: value
                             for key, value in event.items()
@@ -120,6 +129,23 @@ class EngineProcess:
                 self.result = event
             case _:
                 pass
+
+    def _command(self, line: str) -> None:
+        """Send a command. An engine that has ended is asked for its last words instead: what
+        it printed before says more than the broken pipe."""
+        try:
+            self.spawned.write_line(line)
+        except SwitchmarkError as broken:
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    self._take(self._next_event(_LAST_WORDS_S))
+            raise TrialFailed(self._say(str(broken))) from broken
+
+    def _number(self, event: dict[str, Any], key: str) -> int:
+        value = event.get(key)
+        if not isinstance(value, int):
+            raise TrialFailed(self._say(f"printed a '{event['event']}' event without {key}"))
+        return value
 
     def _wait_event(self, name: str, timeout_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_s
@@ -140,7 +166,7 @@ class EngineProcess:
             code = self.spawned.terminate(grace_s=0.5)
             raise TrialFailed(self._say(f"ended with exit code {code}"))
         try:
-            event: dict[str, Any] = json.loads(line)
+            event: dict[str, Any] = json.loads(line, parse_constant=_refuse)
             version, name = event["v"], event["event"]
         except (ValueError, KeyError, TypeError):
             raise TrialFailed(self._say(f"printed a line that is no event: {line[:200]}")) from None
@@ -159,3 +185,18 @@ class EngineProcess:
         tail = self.spawned.stderr_tail().strip().splitlines()
         last = f": {tail[-1]}" if tail else ""
         return f"{self.role} in {self.node} {what}{last}"
+
+
+def close_engines(engines: Sequence[EngineProcess]) -> None:
+    """End all of them; they end side by side, which matters when they are many. One that will
+    not end does not keep the others; its error is raised last."""
+    for engine in engines:
+        engine.request_exit()
+    with contextlib.ExitStack() as each:
+        for engine in reversed(engines):
+            each.callback(engine.close)
+
+
+def _refuse(constant: str) -> None:
+    """NaN and infinity are not JSON, and no measurement."""
+    raise ValueError(constant)

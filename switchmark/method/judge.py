@@ -3,7 +3,8 @@
 The order of the questions matters: a load that was met limits nothing; frames lost in the
 receiver's own socket are the receiver's fault; a figure close to what the bare wire gives
 says more about the traffic applications than about the switch; only what is left is the
-switch's. Every conclusion carries the figures it rests on.
+switch's. A wire that was clearly slower than the switch is no ceiling, and nothing is
+concluded from it. Every conclusion carries the figures it rests on.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from switchmark.results.record import Latency, Limit, Placement, Throughput, Ver
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
 
 CEILING_SHARE = 0.90  # within 10 % of the bare wire: the applications, not the switch
+BEATEN_SHARE = 1.10  # above the bare wire by more than this: the wire was no ceiling
 LOAD_MET_SHARE = 0.995  # forwarded / intended from which a paced load counts as met
 BACKPRESSURE_SHARE = 0.05  # transmit calls refused, from which the port pushed back
 RECEIVER_BUSY_SHARE = 0.05  # fewer idle receive polls than this: the receiver never waited
@@ -51,11 +53,12 @@ class Evidence:
     sender: dict[str, int]  # summed counters of all senders (or clients)
     receiver: dict[str, int]  # summed counters of all receivers
     baseline: Baseline
-    kept_samples: int
+    kept_samples: int  # of the pair with fewest
     on_schedule: bool  # every paced sender kept its schedule
     in_kernel: bool  # the switch runs in its callers' context, without a process of its own
     cpu_wait_share: float  # largest share of time an application waited for a core
     others_cores: float  # used by other programs or guests meanwhile
+    witness_frames: int = 0  # left the switch's third port during the measurement
 
     @property
     def idle_share(self) -> float:
@@ -69,6 +72,17 @@ class Evidence:
         """Share of transmit calls that met a full ring: the port pushed back."""
         polls = self.sender.get("tx_polls", 0)
         return self.sender.get("ring_full_polls", 0) / polls if polls else 0.0
+
+    @property
+    def stray_frames(self) -> int:
+        """Frames seen where they do not belong: at another pair's port, or at the third port."""
+        strays = [one.get("rx_foreign", 0) for one in (self.sender, self.receiver)]
+        return self.witness_frames + sum(strays)
+
+    @property
+    def corrupt_frames(self) -> int:
+        """Frames that arrived damaged, answers included."""
+        return self.sender.get("rx_corrupt", 0) + self.receiver.get("rx_corrupt", 0)
 
     @property
     def socket_drops(self) -> int:
@@ -93,7 +107,7 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
 
 
 def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
-    ceiling = evidence.baseline.forwarded_pps
+    ceiling = _ceiling_pps(seen, evidence)
     offered = max(1, evidence.sender.get("tx_offered", 0))
     pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
     downstream_full = pushed_back or seen.loss_ratio >= LOSS_WORTH_NAMING
@@ -107,6 +121,12 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
     if downstream_full or (evidence.in_kernel and ceiling):
         return "switch"
     return "generator" if ceiling else "unknown"
+
+
+def _ceiling_pps(seen: Throughput, evidence: Evidence) -> float | None:
+    """What the applications can do, from the bare wire; None when it is not known."""
+    wire = evidence.baseline.forwarded_pps
+    return wire if wire and seen.forwarded_pps <= BEATEN_SHARE * wire else None
 
 
 def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
@@ -123,6 +143,8 @@ def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
         return Limit(what="generator", evidence=notes)
     if floor is None:
         return Limit(what="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
+    if floor > BEATEN_SHARE * median:
+        return Limit(what="unknown", evidence=[*notes, "a slower wire is no floor"])
     return Limit(what="generator" if floor >= CEILING_SHARE * median else "switch", evidence=notes)
 
 
@@ -141,6 +163,8 @@ def verdict(
     baseline = evidence.baseline
     seen = figures.throughput
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
+    sent = evidence.sender.get("tx_offered", 0)
+    flooded_later = evidence.stray_frames > LOSS_WORTH_NAMING * max(1, sent)
     checks = {
         "oversubscribed": placement.oversubscribed,
         "generator-bound": switched and bound.what == "generator",
@@ -151,13 +175,14 @@ def verdict(
         "disturbed": evidence.others_cores > DISTURBED_CORES,
         "schedule-missed": not evidence.on_schedule,
         "lossy-receiver-socket": evidence.socket_drops > 0,
-        "flooding": flooded,
+        "flooding": flooded or flooded_later,
         "unverified": not verification.passed and not flooded,
         "no-baseline": switched
         and baseline.forwarded_pps is None
         and baseline.rtt_median_ns is None,
         "mixed-connect-modes": switched and mixed_connect_modes,
-        "corrupt-frames": seen is not None and any(pair.corrupt for pair in seen.pairs),
+        "corrupt-frames": evidence.corrupt_frames > 0
+        or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
     }
     marks = [mark for mark, holds in checks.items() if holds]
@@ -177,6 +202,8 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
     if evidence.baseline.forwarded_pps:
         share = seen.forwarded_pps / evidence.baseline.forwarded_pps
         notes.append(f"{share:.0%} of what the bare wire carries here")
+        if share > BEATEN_SHARE:
+            notes.append("a slower wire is no ceiling")
     if evidence.socket_drops:
         notes.append(f"{evidence.socket_drops} frames were dropped at the receiver's own socket")
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:

@@ -45,6 +45,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
             samples_kept=len(samples),
             samples_dropped=0,
         ),
+        kept_samples=min(len(client.intervals) for client in clients),
         source_counters=totals(samples),
         sink_counters={},
         on_schedule=all(
@@ -60,22 +61,22 @@ def _merge(clients: Sequence[EngineProcess]) -> Latency:
     intended = merge_histograms(result["latency"]["from_intended"] for result in results)
     if not actual.get_total_count():
         raise TrialFailed("no request was answered: there is no latency to report")
-    reported = [result["latency"] for result in results]
-    unanswered = sum(
-        result["totals"]["tx_offered"] - (result.get("loss") or {}).get("received_unique", 0)
-        for result in results
-    )
+    reported = [result["latency"] for result in results if result["latency"]["count"]]
+    requests = sum(result["totals"]["tx_offered"] for result in results)
+    answers = sum((result.get("loss") or {}).get("received_unique", 0) for result in results)
+    if answers > requests:
+        raise TrialFailed(f"counts contradict each other: {answers} answers to {requests} requests")
     count = sum(one["count"] for one in reported)
     return Latency(
         kind="rtt",
         count=count,
-        min_ns=min(one["min_ns"] for one in reported if one["count"]),
+        min_ns=min(one["min_ns"] for one in reported),
         mean_ns=sum(one["mean_ns"] * one["count"] for one in reported) / count,
         stdev_ns=float(actual.get_stddev()),
-        max_ns=max(one["max_ns"] for one in reported if one["count"]),
+        max_ns=max(one["max_ns"] for one in reported),
         percentiles_ns=percentiles_ns(actual),
         intended_percentiles_ns=percentiles_ns(intended),
         histogram=actual.encode().decode(),
         intended_histogram=intended.encode().decode(),
-        lost=max(0, unanswered),
+        lost=requests - answers,
     )

@@ -9,7 +9,7 @@ measurer divides them equally (`per_pair_pps`); results are totals again.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from switchmark.errors import SwitchmarkError, UsageError
@@ -91,8 +91,9 @@ class Measurer(Protocol):
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
         """Offer `load_pps` (total; `SATURATING` for all there is) for `duration_s`.
 
-        Raises `TrialFailed` when the trial cannot be completed; a load that could not be
-        offered is no failure: the point says so.
+        A load may be rounded to what the sender can pace (whole frames per second and pair);
+        `intended_frames` then says what was scheduled. Raises `TrialFailed` when the trial
+        cannot be completed; a load that could not be offered is no failure: the point says so.
         """
         ...
 
@@ -126,11 +127,31 @@ class Ledger:
                 f"{self.spent_s:.1f} s of {self.budget_s:.1f} s are spent: no room for "
                 f"another trial of {duration_s:g} s"
             )
-        point = self._measurer.measure(duration_s, load_pps)
+        point = _as_asked(self._measurer.measure(duration_s, load_pps), duration_s, load_pps)
         self.points.append(point)
         self.spent_s += point.cost_s
         self._overhead_s = max(self._overhead_s, point.cost_s - duration_s)
         return point
+
+
+def _as_asked(point: LoadPoint, duration_s: float, load_pps: float) -> LoadPoint:
+    """The point under the load and duration that were asked for.
+
+    Senders round rates to what they can pace; searches find their trials again by the load
+    they asked. The frames that were really scheduled stay in `intended_frames`.
+    """
+    asked = None if math.isinf(load_pps) else load_pps
+    if (asked is None) != (point.intended_pps is None) or (
+        asked is not None
+        and point.intended_pps is not None
+        and abs(point.intended_pps - asked) > max(1.0, SHORTFALL_TOLERANCE * asked)
+    ):
+        raise SwitchmarkError(
+            f"trial: {load_pps:g} pps were asked for, but {point.intended_pps} intended: the "
+            "measurer answers for another load"
+        )
+    wanted = point.wanted_frames
+    return replace(point, intended_pps=asked, duration_s=duration_s, intended_frames=wanted)
 
 
 def per_pair_pps(total_pps: float, pairs: int) -> float:

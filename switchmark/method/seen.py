@@ -14,6 +14,7 @@ class Seen:
     throughput: Throughput | None = None
     latency: Latency | None = None
     trim: Trim
+    kept_samples: int  # of the receiver (or client) that has fewest
     source_counters: dict[str, int]  # summed over senders (or clients), kept window
     sink_counters: dict[str, int]  # summed over receivers, kept window; empty for latency
     on_schedule: bool  # every paced source kept its schedule

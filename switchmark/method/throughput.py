@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from switchmark.campaign.model import Trial, TrimPolicy
+from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
 from switchmark.method.seen import Seen
 from switchmark.method.trim import describe, kept_intervals, rate_per_s, totals, window_ns
@@ -57,25 +58,35 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     senders = [pair.a for pair in pairs]
     receivers = [pair.b for pair in pairs]
     run_traffic(senders, receivers, trial.duration_s, tick)
-    window = common_window(senders, policy)
+    begun_ns, ended_ns = common_time(senders)
+    window = window_ns(policy, begun_ns, ended_ns)
+    for engine in (*senders, *receivers):
+        if not _kept([engine], window):
+            raise TrialFailed(
+                f"no sample of the {engine.role} in {engine.node} lies wholly in the kept window: "
+                "measure longer, or trim less"
+            )
     loads = [_pair_loads(trial, pair, window) for pair in pairs]
     samples = [s for pair in pairs for s in pair.b.intervals]
     return Seen(
         throughput=_sum(trial, pairs, loads, window),
-        trim=describe(policy, window, samples),
+        trim=describe(policy, begun_ns, ended_ns, samples),
+        kept_samples=min(len(_kept([receiver], window)) for receiver in receivers),
         source_counters=totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
     )
 
 
-def common_window(sources: Sequence[EngineProcess], policy: TrimPolicy) -> tuple[int, int]:
-    """The part of the trial in which every source was sending, trimmed by the policy."""
-    started = max(source.started_ns or 0 for source in sources)
-    ended = min(
+def common_time(sources: Sequence[EngineProcess]) -> tuple[int, int]:
+    """The part of the trial in which every source was sending (CLOCK_MONOTONIC ns)."""
+    begun_ns = max(source.started_ns or 0 for source in sources)
+    ended_ns = min(
         (source.started_ns or 0) + (source.result or {})["duration_ns"] for source in sources
     )
-    return window_ns(policy, started, ended)
+    if ended_ns <= begun_ns:
+        raise TrialFailed("the senders never sent all at the same time: measure longer")
+    return begun_ns, ended_ns
 
 
 def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Interval]:
@@ -91,12 +102,17 @@ def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLo
     loss = (pair.b.result or {}).get("loss") or {}
     offered = (pair.a.result or {})["totals"]["tx_offered"]
     unique = loss.get("received_unique", 0)
+    if unique > offered:
+        raise TrialFailed(
+            f"counts of pair {pair.a.pair} contradict each other: {unique} different frames "
+            f"received, {offered} sent"
+        )
     return PairLoads(
         pair=pair.a.pair,
         intended_pps=float(trial.rate_pps) if trial.rate_pps else None,
         offered_pps=rate_per_s(kept_intervals(pair.a.intervals, window), "tx_offered"),
         forwarded_pps=rate_per_s(kept_intervals(pair.b.intervals, window), "rx_frames"),
-        lost_frames=max(0, offered - unique),
+        lost_frames=offered - unique,
         duplicates=loss.get("duplicates", 0),
         reordered=loss.get("reordered", 0),
         corrupt=(pair.b.result or {})["totals"].get("rx_corrupt", 0),

@@ -28,6 +28,8 @@ from switchmark.scenario.topology import Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
 
+_FIGURES = ("throughput", "latency", "limit", "verdict", "trim", "cpu")
+
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
@@ -113,9 +115,19 @@ def run_trial(
     except (SwitchmarkError, TimeoutError, OSError, ValueError, KeyError) as error:
         watch.lap("teardown")
         facts |= {"status": "failed", "message": _one_line(error)}
-        facts["switch_log"] = plan.switch.alive() or ""
+        facts["switch_log"] = deployment.switch_words
     facts["engines"] = [engine.as_run() for engine in deployment.engines]
-    return Record(**facts, ended_at=_now(), timing=watch.timing())
+    return _record(facts | {"ended_at": _now(), "timing": watch.timing()})
+
+
+def _record(facts: dict[str, Any]) -> Record:
+    """The record; of figures that contradict each other, one that says so without them."""
+    try:
+        return Record(**facts)
+    except ValueError as error:
+        message = f"the figures contradict each other: {_one_line(error)}"
+        kept = {key: value for key, value in facts.items() if key not in _FIGURES}
+        return Record(**(kept | {"status": "failed", "message": message}))
 
 
 def _measure(
@@ -134,7 +146,8 @@ def _measure(
     watch.lap("verify")
 
     def watched() -> None:
-        deployment.check_alive()
+        if pids:  # of the kernel one asks by starting a program, which would disturb
+            deployment.check_alive()
         observe(_live_pps(deployment.ends))
 
     if trial.dimension is Dimension.LATENCY:
@@ -145,16 +158,19 @@ def _measure(
     results = [engine.result for engine in deployment.engines if engine.result]
     used = cost(clocks, CpuReading.take(pids), results)
     watch.lap("measure")
+    deployment.check_alive()
+    after = switch.counters()
 
     evidence = Evidence(
         sender=seen.source_counters,
         receiver=seen.sink_counters,
         baseline=baseline,
-        kept_samples=seen.trim.samples_kept,
+        kept_samples=seen.kept_samples,
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
         cpu_wait_share=used.run_delay_share or 0.0,
         others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
+        witness_frames=(after.witness_rx_frames or 0) - (before.witness_rx_frames or 0),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency)
     bound = limit(trial, figures, evidence)
@@ -171,7 +187,7 @@ def _measure(
         ),
         "switch_details": switch.details(),
         "switch_counters_before": _plain(before),
-        "switch_counters_after": _plain(switch.counters()),
+        "switch_counters_after": _plain(after),
     }  # fmt: skip
 
 
@@ -199,5 +215,6 @@ def _now() -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    what = f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
+    text = " ".join("; ".join([what, *getattr(error, "__notes__", [])]).split())
     return text or type(error).__name__

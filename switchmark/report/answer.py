@@ -13,6 +13,7 @@ from switchmark.results.record import Record
 from switchmark.results.summary import Comparison, SummaryRow, compare, headline
 
 _SPELT_OUT = 6  # points of one dimension that get a sentence each; beyond, they are grouped
+_REASONS = 6  # placements that are told apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,16 @@ class Answer:
     figure: str
     rivals: tuple[tuple[str, str, str], ...]  # name, figure, how far behind
     detail: str
+    proven: bool  # ahead of every other one by a significant difference, or alone
+    marks: tuple[str, ...] = ()  # trust marks of the winner's number
 
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """Something to mind when reading the numbers."""
+    """Something to mind when reading the numbers; every line is a statement of its own."""
 
     title: str
-    text: str
+    lines: tuple[str, ...]
     invalidates: bool = False
     mark: str = ""  # the trust mark it is about
 
@@ -60,6 +63,8 @@ def answers(rows: Sequence[SummaryRow], dimension: Dimension) -> list[Answer]:
                 + "; ".join(_where(one, comparisons) for one in won[:12])
                 + (" ..." if len(won) > 12 else "")
                 + ".",
+                proven=sure == tested,
+                marks=tuple(dict.fromkeys(mark for one in won for mark in one.best.marks)),
             )
         )
     return grouped
@@ -77,9 +82,11 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
         who = _who(bearers, len(done))
         if name in MARKS:
             mark = MARKS[name]
-            found.append(Caveat(mark.title, f"{who}. {mark.explanation}", mark.invalidates, name))
+            found.append(
+                Caveat(mark.title, (f"{who}. {mark.explanation}",), mark.invalidates, name)
+            )
         else:
-            found.append(Caveat(name, f"{who}. The records of these trials explain it."))
+            found.append(Caveat(name, (f"{who}. The records of these trials explain it.",)))
     singles = sum(row.finished == 1 for row in done)
     if singles:
         text = (
@@ -87,7 +94,7 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
             "interval, and no difference from them can be called significant. "
             "Raise repetitions in the campaign."
         )
-        found.append(Caveat("Measured once", text))
+        found.append(Caveat("Measured once", (text,)))
     return found
 
 
@@ -121,7 +128,9 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
             if latency
             else f"{words.percent(best.mean / wire)} of what the bare wire carries"
         )
-    return Answer(where, one.best.contender, figure, rivals, "; ".join(detail))
+    return Answer(
+        where, one.best.contender, figure, rivals, "; ".join(detail), not level, one.best.marks
+    )
 
 
 def _where(one: Comparison, comparisons: Sequence[Comparison]) -> str:
@@ -144,32 +153,32 @@ def _who(bearers: Sequence[SummaryRow], total: int) -> str:
     return f"{len(bearers)} of {total} rows ({', '.join(names)})"
 
 
-def _placement(records: Sequence[Record]) -> str:
+def _placement(records: Sequence[Record]) -> tuple[str, ...]:
     """How many cores, who sat where, and through which ports: from the records themselves."""
     placements = [record.placement for record in records if record.placement is not None]
     if not placements:
-        return ""
+        return ()
     cores = {
         core
         for p in placements
         for part in (p.switch_cores, p.bench_cores, *p.application_cores.values())
         for core in part
     }
-    first = placements[0]
     shared = sum(p.oversubscribed for p in placements)
-    ports = _by_value((r.trial.switch, r.port_kind) for r in records)
-    modes = _by_value((r.trial.switch, r.connect_mode) for r in records)
-    text = f"{len(cores)} core{'' if len(cores) == 1 else 's'} used. "
-    if shared:
-        text += f"Oversubscribed in {shared} of {len(placements)} trials. "
-    reasons = list(dict.fromkeys(p.reason for p in placements))
-    text += " / ".join(reasons[:3]) + (" / ..." if len(reasons) > 3 else "") + ". "
-    text += f"Idle strategy: {', '.join(sorted({p.idle for p in placements}) or [first.idle])}. "
-    if ports:
-        text += f"Ports: {ports}. "
-    if modes:
-        text += f"Connect modes: {modes}."
-    return text.strip()
+    lines = [
+        f"{len(cores)} core{'' if len(cores) == 1 else 's'} used; oversubscribed in {shared} of "
+        f"{len(placements)} trials; idle strategy {', '.join(sorted({p.idle for p in placements}))}"
+    ]
+    users: dict[str, dict[str, None]] = defaultdict(dict)
+    for record in records:
+        if record.placement is not None:
+            users[record.placement.reason][record.trial.switch] = None
+    lines += [f"{', '.join(sorted(who))}: {reason}" for reason, who in users.items()][:_REASONS]
+    if ports := _by_value((r.trial.switch, r.port_kind) for r in records):
+        lines.append(f"Ports: {ports}")
+    if modes := _by_value((r.trial.switch, r.connect_mode) for r in records):
+        lines.append(f"Connect modes: {modes}")
+    return tuple(f"{line}." for line in lines)
 
 
 def _by_value(pairs: Iterable[tuple[str, str | None]]) -> str:

@@ -5,6 +5,7 @@ Drawn with matplotlib from the summary rows; text stays text in the SVG.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,7 +158,7 @@ def _forwarded(row: SummaryRow) -> float:
 
 def _half_interval(row: SummaryRow) -> float:
     if row.throughput is None or row.throughput.forwarded_pps.low is None:
-        return 0.0
+        return math.nan  # draws nothing: no interval is not an interval of no width
     return _forwarded(row) - row.throughput.forwarded_pps.low / 1e6
 
 

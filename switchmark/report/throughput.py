@@ -112,12 +112,11 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figu
     drawn = _ranked(rows)
     forwarded = [row.throughput.forwarded_pps for row in drawn if row.throughput]
     bits = [row.throughput.forwarded_l2_bps.mean for row in drawn if row.throughput]
-    trace = {
+    trace: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
         "y": [_label(row) for row in drawn],
         "x": [one.mean / 1e6 for one in forwarded],
-        "error_x": _whiskers(forwarded, 1e6),
         "marker": {
             "color": [look[row.contender].color for row in drawn],
             "pattern": {"shape": ["" if row.valid else "/" for row in drawn]},
@@ -145,17 +144,33 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figu
         "showlegend": False,
         "meta": {"labelled": True},  # text beside the bars: needs more room on a narrow page
     }
-    return Figure(title, [trace], layout, bar_height(len(drawn)))
+    whiskers = _whiskers("x", trace["y"], forwarded, 1e6, "@ink")
+    return Figure(title, [trace, whiskers], layout, bar_height(len(drawn)))
 
 
-def _whiskers(values: Sequence[Estimate], scale: float) -> dict[str, Any]:
+def _whiskers(
+    along: str, places: Sequence[Any], values: Sequence[Estimate], scale: float, color: str
+) -> dict[str, Any]:
+    """Confidence intervals as a trace of their own, only where there are any: plotly draws a
+    missing one as an interval of no width, which would claim a certainty that is not there."""
+    known = [(p, v, v.low) for p, v in zip(places, values, strict=True) if v.low is not None]
+    across = "y" if along == "x" else "x"
     return {
-        "type": "data",
-        "symmetric": True,
-        "array": [0 if v.low is None else (v.mean - v.low) / scale for v in values],
-        "color": "@ink",
-        "thickness": 1.5,
-        "width": 5,
+        "type": "scatter",
+        "mode": "markers",
+        "marker": {"opacity": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+        across: [place for place, _, _ in known],
+        along: [value.mean / scale for _, value, _ in known],
+        f"error_{along}": {
+            "type": "data",
+            "symmetric": True,
+            "array": [(value.mean - low) / scale for _, value, low in known],
+            "color": color,
+            "thickness": 1.5,
+            "width": 5,
+        },
     }
 
 
@@ -173,14 +188,15 @@ def _lines(
         loads = [row.throughput for row in members if row.throughput]
         values = [one.forwarded_l2_bps if bits else one.forwarded_pps for one in loads]
         shape = look[name]
+        places = [getattr(row.trial, x) for row in members]
+        traces.append(_whiskers("y", places, values, scale, shape.color))
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers",
                 "name": name,
-                "x": [getattr(row.trial, x) for row in members],
+                "x": places,
                 "y": [value.mean / scale for value in values],
-                "error_y": _whiskers(values, scale) | {"color": shape.color},
                 "line": {"color": shape.color, "dash": shape.dash, "width": 2},
                 "marker": {"color": shape.color, "symbol": _symbols(members, shape), "size": 9},
                 "hovertemplate": f"{name}, %{{x}}: %{{y:.4g}} {unit}<extra></extra>",

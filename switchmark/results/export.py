@@ -57,7 +57,8 @@ def columns() -> list[str]:
         "idle_used", "oversubscribed", "repetitions_finished", "repetitions_failed", "valid",
         "marks", "limited_by", "intended_pps", *estimates, "of_baseline_ratio", *merged,
         "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
-        "applications_cores_used", "softirq_cores_used", "run_delay_share", "overhead_s",
+        "applications_cores_used", "softirq_cores_used", "run_delay_share", "total_cores_used",
+        "overhead_s",
         "trial_ids", "failures",
     ]  # fmt: skip
 
@@ -142,6 +143,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
             "applications_cores_used": row.cpu.applications_cores,
             "softirq_cores_used": row.cpu.softirq_cores,
             "run_delay_share": row.cpu.run_delay_share,
+            "total_cores_used": row.cpu.total_cores,
         }
     values["of_baseline_ratio"] = of_baseline(row, rows)
     return values

@@ -108,6 +108,11 @@ def load_run(
     return LoadedRun(directory, trials, table.problems, dict(open_run(directory).info.host))
 
 
+def done_alike(a: Measured, b: Measured) -> bool:
+    """A side on which nothing finished has done nothing otherwise."""
+    return not a.done or not b.done or a.done == b.done
+
+
 def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     """What differs between two hosts' facts, but for what always does."""
     flat_a, flat_b = _flat(a), _flat(b)

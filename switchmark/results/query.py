@@ -193,7 +193,7 @@ def _record_columns() -> list[_Column]:
         "throughput": ("intended_pps", "offered_pps", "forwarded_pps", "forwarded_l2_bps",
                        "forwarded_l1_bps", "forwarded_stdev_pps", "loss_ratio"),
         "cpu": ("switch_cores_used", "applications_cores_used", "softirq_cores_used",
-                "run_delay_share"),
+                "run_delay_share", "total_cores_used"),
         "timing": ("measure_s", "overhead_s"),
     }  # fmt: skip
     for part, names in numbers.items():

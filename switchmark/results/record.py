@@ -225,6 +225,7 @@ class CpuCost(_Value):
     applications_cores_used: Amount
     softirq_cores_used: Amount | None
     run_delay_share: Amount | None  # share of time applications were runnable but waited
+    total_cores_used: Amount | None = None  # by the trial in all, nothing counted twice
     others_cores_used: Amount | None = None  # by programs that have nothing to do with the trial
     stolen_cores: Amount | None = None  # taken by the hypervisor
 

@@ -69,11 +69,7 @@ class CpuSummary:
     applications_cores: float
     softirq_cores: float | None
     run_delay_share: float | None
-
-    @property
-    def total_cores(self) -> float:
-        """Everything that was counted; an in-kernel switch's work lies in the other two."""
-        return (self.switch_cores or 0.0) + self.applications_cores + (self.softirq_cores or 0.0)
+    total_cores: float | None  # of the trial in all, nothing counted twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +307,7 @@ def _cpu(records: Sequence[dict[str, Any]]) -> CpuSummary:
         applications_cores=_mean(records, "applications_cores_used") or 0.0,
         softirq_cores=_mean(records, "softirq_cores_used"),
         run_delay_share=_mean(records, "run_delay_share"),
+        total_cores=_mean(records, "total_cores_used"),
     )
 
 

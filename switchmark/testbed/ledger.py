@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed import procfs, things
 from switchmark.testbed.procfs import ProcessIdentity
-from switchmark.testbed.things import Thing
+from switchmark.testbed.things import MarkedProcesses, Thing
 
 SUFFIX = ".ledger"
 
@@ -147,12 +148,18 @@ class Ledger:
             return [Entry(number, thing) for number, thing in sorted(self._entries.items())]
 
     def undo_all(self, done: Callable[[Thing], None] = lambda _: None) -> list[str]:
-        """Undo everything, last first; returns one line for each thing that would not go."""
+        """Undo everything, last first; returns one line for each thing that would not go.
+
+        Before all else the session's processes are ended, lest one of them (a container that
+        is just starting) makes something anew behind our back."""
         same_boot = self.owner.boot_id == procfs.boot_id()
         problems = [
             f"{line}: written by another version of switchmark, which has to clean it up"
             for line in self._unknown
         ]
+        if same_boot:
+            with suppress(OSError):  # told again when the entry itself is undone
+                MarkedProcesses(self.session).undo()
         for entry in reversed(self.outstanding()):
             try:
                 if same_boot or entry.thing.survives_boot:

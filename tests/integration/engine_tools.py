@@ -92,8 +92,20 @@ def veth_pair(tag: str) -> Iterator[tuple[Node, Node]]:
     try:
         for name in names:
             ip("netns", "add", name)
-        ip("link", "add", devices[0], "netns", names[0], "type", "veth", "peer", "name",
-           devices[1], "netns", names[1])  # fmt: skip
+        ip(
+            "link",
+            "add",
+            devices[0],
+            "netns",
+            names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            devices[1],
+            "netns",
+            names[1],
+        )
         for i, (name, device) in enumerate(zip(names, devices, strict=True)):
             sysctl = f"net.ipv6.conf.{device}.disable_ipv6=1"
             subprocess.run(
@@ -106,8 +118,17 @@ def veth_pair(tag: str) -> Iterator[tuple[Node, Node]]:
         nodes[0].peer, nodes[1].peer = nodes[1], nodes[0]
         for node in nodes:
             assert node.peer is not None
-            ip("-n", node.namespace, "neigh", "replace", node.peer.address, "lladdr",
-               node.peer.mac, "dev", node.device)  # fmt: skip
+            ip(
+                "-n",
+                node.namespace,
+                "neigh",
+                "replace",
+                node.peer.address,
+                "lladdr",
+                node.peer.mac,
+                "dev",
+                node.device,
+            )
         yield nodes[0], nodes[1]
     finally:
         for name in names:
@@ -130,7 +151,11 @@ class Engine:
         if namespace is not None:
             command = ["ip", "netns", "exec", namespace, *command]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         self.events: list[Event] = []
         self.arrived = threading.Condition()
@@ -216,6 +241,25 @@ def engine(role: str, *args: str, node: Node | None = None) -> Iterator[Engine]:
         yield running
     finally:
         running.close()
+
+
+def run_pair(
+    wire: tuple[Node, Node], io: str, args: list[str], duration: str = "0.5"
+) -> tuple[Event, Event]:
+    """One sender's and one receiver's result."""
+    a, b = wire
+    with (
+        engine("receiver", "--port", port(io, b), "--idle", "sleep", *args, node=b) as receiver,
+        engine("sender", "--port", port(io, a), "--idle", "sleep", *args, node=a) as sender,
+    ):
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell(f"start duration={duration}")
+        sent, code = sender.finish("wait")
+        assert code == 0
+        received, code = receiver.finish("stop")
+        assert code == 0
+    return sent, received
 
 
 @dataclass

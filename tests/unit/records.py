@@ -122,6 +122,7 @@ def synthetic_record(
             applications_cores_used=0.98,
             softirq_cores_used=0.4 if port_kind == "veth" else 0.0,
             run_delay_share=0.46,
+            total_cores_used=1.98 if port_kind == "vhost-user" else 1.38,
         ),
         "timing": Timing(
             deploy_s=0.41, verify_s=0.12, measure_s=5.0, teardown_s=0.2, overhead_s=0.8

@@ -24,7 +24,7 @@ from switchmark.results.series import (
     verdict_of_newest,
 )
 
-RUNS = 1000
+RUNS = 600
 
 
 def values(dice, level=1e6, spread=0.01, count=5):
@@ -44,14 +44,14 @@ def test_t_intervals_cover_the_ratio_at_their_nominal_rate(count_a, count_b, spr
 
 def test_bootstrap_intervals_cover_for_skewed_values():
     dice, held, total = random.Random(2), 0, 0
-    for _ in range(250):
+    for _ in range(150):
         a = [1.0 + dice.expovariate(2.0) for _ in range(30)]
         b = [2.0 + 2 * dice.expovariate(2.0) for _ in range(30)]
         found = ratio_of(a, b)
         if "bootstrap" in found.method:
             total += 1
             held += found.low <= 2.0 <= found.high
-    assert total > 150
+    assert total > 90
     assert 0.92 <= held / total <= 0.99
 
 
@@ -115,8 +115,8 @@ def test_adjusted_p_values_are_no_smaller_and_keep_their_order(p):
 def test_holm_keeps_false_differences_to_one_in_twenty_sets():
     dice, sets_with_one = random.Random(5), 0
     for _ in range(100):
-        ratios = [ratio_of(values(dice), values(dice)) for _ in range(20)]
-        judged = judge(ratios, higher_is_better=[True] * 20, threshold=0.0)
+        ratios = [ratio_of(values(dice), values(dice)) for _ in range(10)]
+        judged = judge(ratios, higher_is_better=[True] * 10, threshold=0.0)
         sets_with_one += any(one.verdict in (Verdict.BETTER, Verdict.WORSE) for one in judged)
     assert sets_with_one / 100 < 0.12
 

@@ -208,6 +208,19 @@ def test_a_series_finds_the_newest_regression(tmp_path, capsys):
     assert found["series"][0]["newest"]["ratio"] == pytest.approx(0.85, rel=0.02)
 
 
+def test_a_series_names_what_breaks_and_what_was_done_otherwise(tmp_path, capsys):
+    good = [records(1.0, seed) for seed in range(5)]
+    good[1] = [record.model_copy(update={"io": "udp"}) for record in good[1]]
+    runs = [write_run(tmp_path, one) for one in good]
+    broken = [synthetic_failure(record.trial, "the switch died") for record in good[0][:5]]
+    bad = write_run(tmp_path, broken + records(1.0, 9)[5:])
+    code, out, err = compare(*runs, bad, capsys=capsys)
+    assert code == 4
+    assert "worked before, not in the newest: the switch died" in err
+    assert f"{runs[1]}: 1 trials left out" in err
+    assert "  5  " in out  # runs that could be compared, of six
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

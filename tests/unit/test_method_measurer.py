@@ -1,10 +1,14 @@
 """Loss, shortfall and budget: the arithmetic all methods share."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.method import ndr_pdr
+from switchmark.method.goal import preset
 from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, per_pair_pps
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
@@ -58,6 +62,55 @@ def test_loads_are_totals_divided_equally():
 def test_a_budget_above_zero_is_needed():
     with pytest.raises(UsageError, match="above 0"):
         Ledger(SimulatedSwitch(Behaviour(capacity_pps=1e6)), 0.0)
+
+
+class Rounding:
+    """A measurer whose sender paces whole kilo-frames only, and takes its time."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def measure(self, duration_s, load_pps):
+        load = round(load_pps / self.step) * self.step
+        frames = round(load * duration_s)
+        return point(
+            intended_pps=load,
+            intended_frames=frames,
+            offered_frames=frames,
+            duration_s=duration_s * 1.01,
+            elapsed_s=duration_s + 0.5,
+        )
+
+
+def test_a_rounded_load_keeps_the_name_it_was_asked_by():
+    ledger = Ledger(Rounding(1000.0))
+    found = ledger.measure(2.0, 3_326_672.667)
+    assert (found.intended_pps, found.duration_s) == (3_326_672.667, 2.0)
+    assert (found.intended_frames, found.load_met) == (6_654_000, True)
+    assert ledger.spent_s == 2.5
+
+
+def test_a_searches_loads_may_be_rounded():
+    class Switch(Rounding):
+        def measure(self, duration_s, load_pps):
+            asked = super().measure(duration_s, load_pps)
+            lost = max(0, asked.offered_frames - round(2e6 * duration_s))
+            return dataclasses.replace(asked, lost_frames=lost)
+
+    ndr = ndr_pdr.search(Switch(100.0), preset("csit"), max_pps=10e6)["NDR"]
+    assert ndr.lower_pps <= 2e6 + 100 <= ndr.upper_pps + 200
+    assert ndr.decided_by == "switch"
+
+
+def test_a_measurer_that_answers_for_another_load_is_refused():
+    with pytest.raises(SwitchmarkError, match="another load"):
+        Ledger(Rounding(1e6)).measure(1.0, 1.4e6)
+
+
+def test_saturating_input_keeps_no_intended_load():
+    found = Ledger(SimulatedSwitch(Behaviour(capacity_pps=1e6))).measure(1.0, float("inf"))
+    assert found.intended_pps is None
+    assert found.load_met
 
 
 @given(

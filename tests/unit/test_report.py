@@ -83,7 +83,7 @@ def test_it_answers_in_words_first(tmp_path: Path) -> None:
     assert re.search(r"64 B basicfwd 3\.\d+ Mpps, 1\.\d+ Gbit/s L2 95 % CI 3", head)
     assert "significant, p" in head
     assert "of what the bare wire carries" in head
-    assert "2 cores used. Oversubscribed in 48 of 48 trials" in page.text
+    assert "2 cores used; oversubscribed in 48 of 48 trials" in page.text
     for section in ("Three loads", "CPU cost", "Latency by percentile", "Method", "The machine"):
         assert section in page.text
     assert page.text.count("Verdict: valid; limited by") == 48
@@ -94,6 +94,7 @@ def test_a_lead_that_is_not_proven_is_called_so(tmp_path: Path) -> None:
     rows = summary(write_run(tmp_path, one))
     (answer,) = answers(rows, Dimension.THROUGHPUT)
     assert "no proven lead over ovs-dpdk" in answer.detail
+    assert not answer.proven
     assert "needs two or more repetitions" in answer.rivals[0][2]
 
 
@@ -254,4 +255,6 @@ def test_a_browser_draws_every_figure_without_complaint(tmp_path: Path) -> None:
     assert figures == text[: text.index('id="trials"')].count("data-figure=") >= 10
     assert before_trials.count('class="main-svg"') >= figures
     payloads = json.loads(Page(text).scripts[0])
-    assert len(payloads) == figures + len(quick_records(2)), "one more for the samples of every trial"
+    assert len(payloads) == figures + len(quick_records(2)), (
+        "one more for the samples of every trial"
+    )

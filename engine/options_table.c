@@ -1,0 +1,100 @@
+/* The option table, and the help made from it. */
+#include "options_table.h"
+
+#include <stdio.h>
+
+#include "io/io.h"
+#include "measure/clock.h"
+#include "options.h"
+#include "role/role.h"
+
+#define AT(field) offsetof(struct options, field)
+#define DURATION_MAX (1000000ULL * NS_PER_S)
+
+const struct option_row option_table[] = {
+    {"port", KIND_PORT, "SPEC", 0, 0, 0, 0, false,
+     "BACKEND:key=value,... (see Ports); a tester takes two, a forwarder pairs"},
+    {"src-mac", KIND_MAC, "MAC", 0, 0, AT(address.src_mac), AT(src_mac_given), false,
+     "this port's MAC (default: the port's own)"},
+    {"dst-mac", KIND_MAC, "MAC", 0, 0, AT(address.dst_mac), AT(dst_mac_given), false,
+     "the peer's MAC"},
+    {"src-ip", KIND_IP, "IP", 0, 0, AT(address.src_ip), AT(src_ip_given), false,
+     "this port's IPv4 address (default 198.18.0.1)"},
+    {"dst-ip", KIND_IP, "IP", 0, 0, AT(address.dst_ip), AT(dst_ip_given), false,
+     "the peer's IPv4 address (default 198.18.0.2)"},
+    {"src-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.src_udp), AT(src_udp_given), false,
+     "this port's UDP port (default 5000)"},
+    {"dst-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.dst_udp), AT(dst_udp_given), false,
+     "the peer's UDP port (default 5000)"},
+    {"frame-size", KIND_COUNT, "BYTES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, AT(traffic.frame_size), 0,
+     true, "Ethernet frame with FCS, 64 to 9018 (default 64)"},
+    {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
+     "tells pairs of senders and receivers apart (default 0)"},
+    {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
+    {"rate", KIND_RATE, "PPS|max", 1, 10000000000ULL, AT(traffic.rate_pps), 0, true,
+     "frames a second; suffixes k, M, G (default max)"},
+    {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
+     "frames that are due together (default 32)"},
+    {"duration", KIND_SECONDS, "SECONDS", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
+     "0: until stopped (default 0)"},
+    {"interval", KIND_SECONDS, "SECONDS", 1000000, 3600 * NS_PER_S, AT(traffic.interval_ns), 0,
+     true, "between interval lines, 0.001 to 3600 (default 1)"},
+    {"catch-up-us", KIND_MICROSECONDS, "N", 0, 1000000000ULL, AT(catch_up_ns), 0, false,
+     "how far behind its schedule a sender may be and still make up for it (default 1000)"},
+    {"bidirectional", KIND_FLAG, NULL, 0, 0, AT(bidirectional), 0, false,
+     "tester: send from both ports"},
+    {"mac-update", KIND_FLAG, NULL, 0, 0, AT(mac_update), 0, false,
+     "forwarder: write --src-mac and --dst-mac into frames that leave by port A, swapped by port "
+     "B"},
+    {"idle", KIND_IDLE, "poll|yield|sleep", 0, 0, AT(idle), 0, false,
+     "what to do when there is nothing to do (default poll)"},
+    {"core", KIND_CORES, "N[,N]", 0, 0, 0, 0, false,
+     "pin the worker; two cores give a tester two threads"},
+    {"start", KIND_START, "now|command", 0, 0, AT(start_now), 0, false,
+     "begin at once, or when told on standard input (default command)"},
+    {"session", KIND_FLAG, NULL, 0, 0, AT(session), 0, false,
+     "return to idle after each result instead of exiting"},
+    {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
+     "hugepage memory for DPDK"},
+    {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false, "hand ARG to DPDK's EAL as it is (repeatable)"},
+};
+
+const unsigned option_rows = sizeof option_table / sizeof option_table[0];
+
+static const char examples[] =
+    "Examples:\n"
+    "  the ceiling of the engine on this core\n"
+    "    switchmark-traffic sender --port null: --duration 2 --start now\n"
+    "  count what arrives at eth0 until interrupted\n"
+    "    switchmark-traffic receiver --port raw:dev=eth0,mmsg --start now\n"
+    "  100,000 frames a second of 512 bytes to a peer\n"
+    "    switchmark-traffic sender --port raw:dev=eth0,mmsg --dst-mac 02:00:00:00:00:02 \\\n"
+    "        --rate 100k --burst 8 --frame-size 512 --duration 10 --start now\n"
+    "  round trip times through a switch between two UDP sockets\n"
+    "    switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 --dst-ip 198.18.0.1\n"
+    "    switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 --dst-ip 198.18.0.2 \\\n"
+    "        --rate 1k --burst 1 --duration 10\n";
+
+void options_print_help(void)
+{
+    printf("switchmark-traffic: the traffic engine of switchmark\n\n"
+           "Usage: switchmark-traffic ROLE --port SPEC [--port SPEC] [options]\n\nRoles:\n");
+    for (unsigned i = 0; roles[i] != NULL; i++)
+        printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
+    printf("\nPorts:\n");
+    for (unsigned i = 0; io_backends[i] != NULL; i++)
+        printf("  %-10s %s\n", io_backends[i]->name, io_backends[i]->summary);
+    printf("\nOptions:\n");
+    for (unsigned i = 0; i < option_rows; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s %s", option_table[i].name,
+                 option_table[i].value != NULL ? option_table[i].value : "");
+        printf("  %-24s %s\n", left, option_table[i].help);
+    }
+    printf("  %-24s %s\n  %-24s %s\n", "--help", "this text", "--version", "the version");
+    printf(
+        "\nCommands on standard input: probe N, probe-broadcast N, counters,\n"
+        "start [key=value ...] (rate, burst, duration, frame-size, interval, at), stop.\n"
+        "Events are JSON lines on standard output; docs/engine-protocol.md describes both.\n\n%s",
+        examples);
+}

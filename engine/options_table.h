@@ -1,0 +1,39 @@
+/* What every option is: one row each. The command line, the `start` command and --help all go
+ * by this table. */
+#ifndef SM_OPTIONS_TABLE_H
+#define SM_OPTIONS_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum kind {
+    KIND_FLAG,
+    KIND_COUNT,
+    KIND_RATE,
+    KIND_SECONDS,
+    KIND_MICROSECONDS,
+    KIND_MAC,
+    KIND_IP,
+    KIND_UDP_PORT,
+    KIND_PORT,
+    KIND_CORES,
+    KIND_IDLE,
+    KIND_START,
+    KIND_EAL
+};
+
+struct option_row {
+    const char *name;
+    enum kind kind;
+    const char *value; /* how help calls the value; NULL: none */
+    uint64_t min, max; /* in the unit that is stored */
+    size_t offset;     /* of the value in struct options */
+    size_t given;      /* of a bool set when the option is there; 0: none */
+    bool per_trial;    /* a `start` command may override it */
+    const char *help;
+};
+
+extern const struct option_row option_table[];
+extern const unsigned option_rows;
+#endif

@@ -1,0 +1,126 @@
+"""`switchmark compare` with three runs or more: the newest of a series against those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
+from switchmark.cli.output import print_json, print_table
+from switchmark.errors import UsageError
+from switchmark.results.compare import Correction, Verdict, adjust
+from switchmark.results.matched import (
+    Key,
+    LoadedRun,
+    Metric,
+    describe,
+    done_alike,
+    host_differences,
+)
+from switchmark.results.series import find_changes, is_recent, newest_run, verdict_of_newest
+
+
+def compare_series(
+    loaded: Sequence[LoadedRun],
+    wanted: Sequence[Metric],
+    threshold: float,
+    correction: Correction,
+    strict: bool,
+    json: bool,
+) -> int:
+    """Compare, print, and return the exit code."""
+    newest = loaded[-1].trials
+    found = []
+    for key, measured in newest.items():
+        runs = [run.trials[key] for run in loaded if key in run.trials]
+        alike = [one for one in runs if done_alike(one, measured)]
+        for metric in wanted:
+            history = [one.values[metric.name] for one in alike if metric.name in one.values]
+            if metric.name in measured.values and len(history) > 1:
+                found.append((key, metric, history, newest_run(history)))
+    broken = _broken_in_newest(loaded)
+    remarks = _series_remarks(loaded, broken)
+    if not found and not broken:
+        raise UsageError(f"{loaded[-1].directory}: shares no trial with the runs before it")
+    adjusted = adjust([new.p if new else None for _, _, _, new in found], correction)
+    rows: list[dict[str, Any]] = []
+    worse, unclear = bool(broken), False
+    blind = all(new is None for _, _, _, new in found)
+    for (key, metric, history, new), p in zip(found, adjusted, strict=True):
+        verdict = verdict_of_newest(new, p, metric.higher_is_better, threshold)
+        changes = find_changes(history, threshold)
+        recent = [c for c in changes if is_recent(c, len(history))]
+        fell = any((change.ratio < 1) == metric.higher_is_better for change in recent)
+        worse |= verdict is Verdict.WORSE or fell
+        unclear |= verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
+        rows.append(
+            {
+                "what": describe(key, list(newest)), "metric": metric.name,
+                "runs": len(history), "newest": new, "adjusted_p": p, "verdict": verdict,
+                "changes": changes, "recent_fall": fell,
+            }
+        )  # fmt: skip
+    unreadable = any(run.problems for run in loaded)
+    code = exit_code(worse, blind or (unclear and strict), unreadable)
+    if json:
+        print_json({"runs": [run.directory for run in loaded], "series": rows, "exit_code": code,
+                    "remarks": remarks})  # fmt: skip
+    else:
+        _print_series(rows)
+        print_remarks(remarks)
+    return code
+
+
+def _broken_in_newest(loaded: Sequence[LoadedRun]) -> list[Key]:
+    """Trials that an earlier run has valid figures of, and the newest tried in vain."""
+    return [
+        key
+        for key, measured in loaded[-1].trials.items()
+        if not measured.values
+        and any(key in run.trials and run.trials[key].values for run in loaded[:-1])
+    ]
+
+
+def _series_remarks(loaded: Sequence[LoadedRun], broken: Sequence[Key]) -> list[str]:
+    """Everything that is not in the table: unreadable, broken, done otherwise, invalid, other
+    hosts."""
+    newest = loaded[-1]
+    keys = list(newest.trials)
+    remarks = [line for run in loaded for line in run.problems]
+    for key in broken:
+        failed = newest.trials[key].failed
+        why = failed[0] if failed else "no valid repetition"
+        remarks.append(f"WORSE: {describe(key, keys)}: worked before, not in the newest: {why}")
+    for run in loaded:
+        shared = [key for key in keys if key in run.trials]
+        otherwise = [k for k in shared if not done_alike(run.trials[k], newest.trials[k])]
+        if otherwise:
+            remarks.append(
+                f"{run.directory}: {len(otherwise)} trials left out: connect mode, port kind or "
+                "I/O is not the newest run's"
+            )
+        invalid = sum(run.trials[key].invalid for key in shared)
+        if invalid:
+            remarks.append(f"{run.directory}: {invalid} repetitions not valid, left out")
+        differences = host_differences(run.host, newest.host)
+        if differences:
+            remarks.append(
+                f"{run.directory}: another host than the newest: {'; '.join(differences[:8])}"
+            )
+    return remarks
+
+
+def _print_series(rows: Sequence[dict[str, Any]]) -> None:
+    lines = []
+    for row in rows:
+        new = row["newest"]
+        changes = "; ".join(f"run {c.index + 1}: x {c.ratio:.3f}" for c in row["changes"])
+        expected = f"{new.expected_low:.3f} to {new.expected_high:.3f}" if new else "-"
+        lines.append(
+            [
+                row["what"], row["metric"], row["runs"], ratio_text(new.ratio if new else None),
+                expected, p_text(row["adjusted_p"]), row["verdict"].value, changes or "none",
+            ]
+        )  # fmt: skip
+    columns = ["trial", "figure", "runs", "newest / before", "expected (95 %)", "p", "verdict"]
+    print_table([*columns, "changes of level"], lines, right=["runs", "newest / before", "p"])

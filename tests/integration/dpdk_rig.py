@@ -1,0 +1,197 @@
+"""What the tests of the engine's DPDK ports share: the engine as a process with timed events,
+and the look at what it leaves on the machine."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import queue
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, ParamSpec
+
+import pytest
+
+P = ParamSpec("P")
+BUSY_SHARE = 0.1  # of one core
+ROOT = Path(__file__).resolve().parents[2]
+MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+TO_B = ("--src-mac", MAC_A, "--dst-mac", MAC_B)
+TO_A = ("--src-mac", MAC_B, "--dst-mac", MAC_A)
+
+
+def find_engine() -> Path | None:
+    """The built engine: SWITCHMARK_TRAFFIC, a build folder, or PATH."""
+    named = os.environ.get("SWITCHMARK_TRAFFIC") or shutil.which("switchmark-traffic")
+    built = sorted(ROOT.glob("build/**/switchmark-traffic"))
+    found = [Path(named)] if os.environ.get("SWITCHMARK_TRAFFIC") and named else built
+    if not found and named:
+        found = [Path(named)]
+    return found[0] if found and os.access(found[0], os.X_OK) else None
+
+
+def hugepages_free() -> int:
+    """Free hugepages of the default size."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("HugePages_Free:"):
+            return int(line.split()[1])
+    return 0
+
+
+def litter() -> set[str]:
+    """Files that DPDK leaves behind, of the engines that these tests have started."""
+    names = {f"switchmark-{pid}" for pid in Engine.pids}
+    folders = [Path("/dev/hugepages"), Path("/dev/shm"), Path("/var/run/dpdk")]
+    return {
+        str(path)
+        for folder in folders
+        if folder.is_dir()
+        for path in folder.iterdir()
+        if any(name in path.name for name in names)
+    }
+
+
+def cpu_s_of_others() -> float:
+    """CPU time (and steal) used on this machine by all but us and our finished children."""
+    fields = [int(f) for f in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    user, nice, system, _idle, _wait, irq, softirq, steal = fields
+    busy_s = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        busy_s -= usage.ru_utime + usage.ru_stime
+    return busy_s
+
+
+def unless_disturbed(test: Callable[P, None]) -> Callable[P, None]:
+    """For tests of exact counts at a pace: they assume that nobody takes the cores away for as
+    long as a ring lasts. A failure counts when the machine was ours; else it is tried again,
+    and at last skipped with the reason."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        for _ in range(4):
+            before_s, began_s = cpu_s_of_others(), time.monotonic()
+            try:
+                return test(*args, **kwargs)
+            except (AssertionError, queue.Empty) as failure:
+                share = (cpu_s_of_others() - before_s) / (time.monotonic() - began_s)
+                if share < BUSY_SHARE:
+                    raise
+                last = f"others used {share:.1f} cores meanwhile; {failure}"
+            for left in [Path(str(value)) for value in kwargs.values()]:
+                if left.is_socket():
+                    left.unlink()
+        pytest.skip(f"this machine is too busy for exact counts: {last}")
+
+    return run
+
+
+def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+    """Poll until `holds`; fail with `what` at the deadline."""
+    end_s = time.monotonic() + deadline_s
+    while not holds():
+        assert time.monotonic() < end_s, f"never: {what}"
+        time.sleep(0.01)
+
+
+class Engine:
+    """`switchmark-traffic` with its events as a queue. Use as a context manager."""
+
+    pids: ClassVar[list[int]] = []
+
+    def __init__(self, role: str, ports: Sequence[str], *options: str, core: int) -> None:
+        binary = find_engine()
+        assert binary is not None
+        args = [str(binary), role, "--core", str(core), "--dpdk-memory-mb", "64", *options]
+        for port in ports:
+            args += ["--port", f"dpdk:{port}"]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
+        self.began_s = time.monotonic()
+        self.child = subprocess.Popen(
+            args,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+        )
+        self.pids.append(self.child.pid)
+        self._events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+        self._errors.close()
+
+    def event(self, name: str, timeout_s: float = 20.0) -> dict[str, Any]:
+        """The next event of this name; others are passed over."""
+        end_s = time.monotonic() + timeout_s
+        while True:
+            event = self._events.get(timeout=max(0.01, end_s - time.monotonic()))
+            assert event is not None, f"ended before {name}: {self.errors()}"
+            assert name == "error" or event["event"] != "error", event
+            if event["event"] == name:
+                return event
+
+    def say(self, line: str) -> None:
+        """A command to the engine."""
+        assert self.child.stdin is not None
+        self.child.stdin.write(line + "\n")
+        self.child.stdin.flush()
+
+    def start(self, *overrides: str) -> None:
+        """Begin a trial and wait until it has begun."""
+        self.say(" ".join(["start", *overrides]))
+        self.event("started")
+
+    def result(self) -> dict[str, Any]:
+        """The result of a trial that ends by itself."""
+        return self.event("result")
+
+    def stop_after(self, frames: int, timeout_s: float = 20.0) -> dict[str, Any]:
+        """End the trial when so many frames have come (a switch between may be in no hurry)
+        or at the timeout; its result. Needs a short --interval."""
+        end_s = time.monotonic() + timeout_s
+        while frames > 0 and time.monotonic() < end_s:
+            frames -= self.event("interval")["rx_frames"]
+        return self.stop()
+
+    def stop(self) -> dict[str, Any]:
+        """End the trial; its result."""
+        self.say("stop")
+        return self.result()
+
+    def leave(self) -> int:
+        """End of input; the exit code."""
+        assert self.child.stdin is not None
+        self.child.stdin.close()
+        return self.child.wait(timeout=10)
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        self.child.send_signal(signal.SIGKILL)
+        self.child.wait(timeout=10)
+
+    def errors(self) -> str:
+        """Standard error so far."""
+        self._errors.seek(0)
+        return self._errors.read()

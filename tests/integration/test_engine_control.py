@@ -1,0 +1,347 @@
+"""How the real engine is driven: commands, endings, sessions, schedules, errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.engine_tools import (
+    Engine,
+    Node,
+    engine,
+    engine_path,
+    port,
+    veth_pair,
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
+]
+
+SLEEP = ["--idle", "sleep"]
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[tuple[Node, Node]]:
+    with veth_pair("w") as nodes:
+        yield nodes
+
+
+@pytest.mark.parametrize("role", ["sender", "receiver"])
+@pytest.mark.parametrize("how", ["stop", "eof", "SIGTERM", "SIGINT"])
+def test_every_ending_gives_a_result(wire: tuple[Node, Node], role: str, how: str) -> None:
+    with engine(
+        role,
+        "--port",
+        port("raw-mmsg", wire[0]),
+        "--rate",
+        "1k",
+        "--interval",
+        "0.1",
+        *SLEEP,
+        node=wire[0],
+    ) as running:
+        running.tell("start")
+        running.wait("interval", count=2)
+        time.sleep(0.05)
+        result, code = running.finish(how)
+        intervals = running.all("interval")
+    assert code == 0
+    assert result["reason"] == {"SIGTERM": "signal", "SIGINT": "signal"}.get(how, how)
+    assert running.events[-1]["event"] == "end of file"
+    check_sums(intervals, result)
+    if role == "sender":
+        assert result["totals"]["tx_offered"] > 0
+
+
+def check_sums(intervals: list[dict], result: dict) -> None:
+    """The intervals, the last partial one among them, make up the totals."""
+    assert [i["index"] for i in intervals] == list(range(len(intervals)))
+    for name, total in result["totals"].items():
+        if not name.startswith("cpu"):
+            assert sum(i[name] for i in intervals) == total, name
+    length = sum(i["duration_ns"] for i in intervals)
+    assert length == pytest.approx(result["duration_ns"] + result["drain_ns"], abs=20_000_000)
+
+
+@pytest.mark.parametrize("how", ["stop", "eof", "SIGTERM"])
+def test_ending_while_idle_is_quiet(how: str) -> None:
+    with engine("receiver", "--port", "null:") as running:
+        if how == "eof":
+            assert running.process.stdin is not None
+            running.process.stdin.close()
+        elif how == "stop":
+            running.tell("stop")
+        else:
+            running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(timeout=5) == 0
+        running.reader.join(timeout=5)
+    assert [e["event"] for e in running.events] == ["ready", "end of file"]
+
+
+def test_a_slow_reader_loses_nothing() -> None:
+    """1,500 intervals while nobody reads: the pipe fills, lines merge, the sums stay right."""
+    path = engine_path()
+    assert path is not None
+    process = subprocess.Popen(
+        [
+            path,
+            "sender",
+            "--port",
+            "null:",
+            "--rate",
+            "100k",
+            "--interval",
+            "0.001",
+            "--duration",
+            "1.5",
+            "--start",
+            "now",
+            *SLEEP,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(2.2)
+    assert process.poll() is None  # it waits to be read
+    output, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    events = [json.loads(line) for line in output.splitlines()]
+    result = events[-1]
+    intervals = [e for e in events if e["event"] == "interval"]
+    assert len(intervals) > 100
+    assert result["totals"]["tx_intended"] == pytest.approx(150_000, abs=64)
+    check_sums(intervals, result)
+
+
+def test_a_session_runs_many_trials(wire: tuple[Node, Node]) -> None:
+    a, b = wire
+    with (
+        engine("receiver", "--port", port("raw-mmsg", b), "--session", *SLEEP, node=b) as receiver,
+        engine("sender", "--port", port("raw-mmsg", a), "--session", *SLEEP, node=a) as sender,
+    ):
+        for n, command in enumerate(["probe 3", "probe-broadcast 2"], start=1):
+            sender.tell(command)
+            assert sender.wait("probe", count=n)["sent"] == int(command.split()[1])
+        time.sleep(0.1)
+        receiver.tell("counters")
+        assert receiver.wait("counters")["rx_probe"] == 5
+        for n, (size, rate) in enumerate([(64, 5000), (512, 2000), (1518, 1000)], start=1):
+            receiver.tell("start")
+            receiver.wait("started", count=n)
+            sender.tell(f"start rate={rate} burst=1 frame-size={size} duration=0.2")
+            sent = sender.wait("result", count=n)
+            receiver.tell("stop")
+            received = receiver.wait("result", count=n)
+            assert sent["config"]["frame_size_bytes"] == size
+            assert sent["config"]["rate_pps"] == rate
+            assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"] > 0
+            assert received["totals"]["rx_bytes"] == received["totals"]["rx_frames"] * size
+            assert received["loss"]["first_sequence"] == 0
+            assert received["loss"]["lost"] == 0
+        receiver.tell("counters")
+        total = sum(r["totals"]["rx_frames"] for r in receiver.all("result"))
+        assert receiver.wait("counters", count=2)["rx_stream"] == total
+        for running in (sender, receiver):
+            running.tell("stop")
+            assert running.process.wait(timeout=5) == 0
+
+
+def test_probes_to_others_are_seen_as_flooding(wire: tuple[Node, Node]) -> None:
+    a, b = wire
+    stranger = Node(a.namespace, a.device, a.mac, a.address)
+    stranger.peer = Node("", "", "02:00:00:00:00:99", b.address)
+    with (
+        engine("receiver", "--port", port("raw", b), *SLEEP, node=b) as receiver,
+        engine("sender", "--port", port("raw", a), *SLEEP, node=stranger) as sender,
+    ):
+        sender.tell("probe 4")
+        sender.wait("probe")
+        time.sleep(0.1)
+        receiver.tell("counters")
+        counters = receiver.wait("counters")
+    assert (counters["rx_probe"], counters["rx_foreign"]) == (0, 4)
+
+
+def test_start_at_a_given_time() -> None:
+    with engine("sender", "--port", "null:", "--rate", "1k", "--burst", "1", *SLEEP) as sender:
+        at = time.monotonic_ns() + 300_000_000
+        sender.tell(f"start duration=0.1 at={at}")
+        assert sender.wait("started")["t_ns"] == at
+        result, _ = sender.finish("wait")
+        assert time.monotonic_ns() >= at + 100_000_000
+    assert result["totals"]["tx_intended"] == 100
+
+
+def test_pacing_keeps_the_rate(wire: tuple[Node, Node]) -> None:
+    with engine(
+        "sender",
+        "--port",
+        "null:",
+        "--rate",
+        "1M",
+        "--burst",
+        "8",
+        "--duration",
+        "0.5",
+        "--catch-up-us",
+        "1M",
+    ) as sender:
+        sender.tell("start")
+        result, _ = sender.finish("wait")
+    assert result["totals"]["tx_intended"] == result["totals"]["tx_offered"] == 500_000
+    pacing = result["pacing"]
+    assert pacing["skipped"] == 0
+    assert pacing["on_schedule"] is True
+    assert 0 < pacing["late_mean_ns"] <= pacing["late_max_ns"]
+    assert result["duration_ns"] == pytest.approx(500_000_000, rel=0.2)
+
+
+def test_cpu_time_and_idle_strategies() -> None:
+    shares = {}
+    for idle in ("poll", "sleep"):
+        with engine("receiver", "--port", "null:", "--duration", "0.5", "--idle", idle) as running:
+            running.tell("start")
+            result, _ = running.finish("wait")
+        cpu = result["cpu"]
+        assert cpu["cpu_ns"] == cpu["user_ns"] + cpu["system_ns"]
+        shares[idle] = cpu["cpu_ns"] / (cpu["wall_ns"] - cpu["run_delay_ns"] + 1)
+    assert shares["poll"] > 0.7
+    assert shares["sleep"] < 0.4
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["sendr"], "did you mean 'sender'"),
+        (["sender", "--port", "null:", "--frame-size", "41"], "from 64 to 9018"),
+        (["sender", "--port", "null:", "--rate", "0"], "--rate"),
+        (["sender", "--port", "nul:"], "did you mean 'null'"),
+        (["sender", "--port", "null:", "--brust", "1"], "did you mean '--burst'"),
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_code_2(args: list[str], message: str) -> None:
+    path = engine_path()
+    assert path is not None
+    done = subprocess.run([path, *args], capture_output=True, text=True, timeout=10, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_ports_that_cannot_be_opened_are_exit_code_1(wire: tuple[Node, Node]) -> None:
+    for spec in ("raw:dev=no-such", "raw:", "raw:dev=lo,nonsense"):
+        running = Engine("receiver", ["--port", spec])
+        assert running.process.wait(timeout=10) == 1
+        running.reader.join(timeout=5)
+        assert running.all("error")[0]["message"].startswith("port 0")
+        assert running.stderr().count("\n") == 1
+        running.close()
+
+
+def test_frames_that_do_not_fit_the_mtu_are_refused(wire: tuple[Node, Node]) -> None:
+    a = wire[0]
+    assert a.peer is not None
+    running = Engine(
+        "sender",
+        ["--port", port("raw", a), "--dst-mac", a.peer.mac, "--frame-size", "9018"],
+        a.namespace,
+    )
+    assert running.process.wait(timeout=10) == 1
+    running.reader.join(timeout=5)
+    assert "needs an MTU of 9000; the port has 1500" in running.all("error")[0]["message"]
+    running.close()
+
+
+def test_a_device_that_goes_away_ends_the_trial_with_an_error() -> None:
+    with (
+        veth_pair("d") as (a, _),
+        engine("sender", "--port", port("raw", a), "--rate", "1k", *SLEEP, node=a) as sender,
+    ):
+        sender.tell("start")
+        sender.wait("started")
+        time.sleep(0.2)
+        subprocess.run(["ip", "-n", a.namespace, "link", "del", a.device], check=True)
+        result, code = sender.finish("wait")
+    assert code == 1
+    assert result["reason"] == "failure"
+    assert result["totals"]["tx_offered"] > 0
+    assert a.device in sender.all("error")[0]["message"]
+
+
+def test_commands_in_the_wrong_place_are_errors() -> None:
+    with engine("sender", "--port", "null:", "--rate", "1k", *SLEEP) as sender:
+        sender.tell("start")
+        sender.wait("started")
+        sender.tell("probe 1")
+        result, code = sender.finish("wait")
+    assert code == 1
+    assert "a trial runs" in sender.all("error")[0]["message"]
+    assert result["totals"]["tx_offered"] >= 0
+
+
+def test_end_of_output_ends_the_engine() -> None:
+    path = engine_path()
+    assert path is not None
+    process = subprocess.Popen(
+        [path, "receiver", "--port", "null:", "--start", "now", "--interval", "0.05", *SLEEP],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    process.stdout.readline()
+    process.stdout.close()
+    killer = threading.Timer(10, process.kill)
+    killer.start()
+    assert process.wait() == 0
+    killer.cancel()
+    process.stdin.close()
+
+
+def test_a_forwarder_of_many_ports_reports_each() -> None:
+    ports = ["--port", "null:"] * 6
+    with engine("forwarder", *ports, "--duration", "0.3", "--interval", "0.1", *SLEEP) as running:
+        running.tell("start")
+        result, code = running.finish("wait")
+        intervals = running.all("interval")
+    assert code == 0
+    assert len(intervals) >= 3
+    assert all(len(e["ports"]) == 6 for e in [*intervals, result])
+    assert all(p["up"] for e in intervals for p in e["ports"])
+
+
+def test_start_now_runs_without_an_input() -> None:
+    path = engine_path()
+    assert path is not None
+    done = subprocess.run(
+        [path, "sender", "--port", "null:", "--duration", "0.2", "--start", "now", *SLEEP],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
+    )
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert (result["event"], result["reason"]) == ("result", "duration")
+
+
+def test_a_closed_input_ends_the_engine() -> None:
+    path = engine_path()
+    assert path is not None
+    command = 'exec "$0" receiver --port null: <&-'
+    done = subprocess.run(
+        ["sh", "-c", command, path], capture_output=True, text=True, timeout=10, check=False
+    )
+    assert done.returncode == 0
