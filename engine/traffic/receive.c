@@ -105,7 +105,11 @@ static enum verdict judge_mark(struct receiver *rx, const uint8_t *payload)
         counter_add(&rx->counters->rx_frames, -rx->trial_frames);
         counter_add(&rx->counters->rx_bytes, -rx->trial_bytes);
     }
-    receive_begin(rx, load32(payload), intended);
+    if (rx->locked)
+        receive_begin(rx, 0, 0);
+    rx->locked = true;
+    rx->mark = load32(payload);
+    rx->lock_intended = intended;
     return VERDICT_DATA;
 }
 
