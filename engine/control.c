@@ -94,9 +94,9 @@ static bool read_lines(struct control *c)
     const ssize_t n =
         read(STDIN_FILENO, c->line + c->line_length, sizeof c->line - 1 - c->line_length);
 
-    if (n < 0)
-        return errno == EINTR || errno == EAGAIN;
-    if (n == 0) {
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return true;
+    if (n <= 0) {
         c->line[c->line_length] = '\0';
         take_line(c, c->line); /* a last line without a newline */
         end_with(c, REASON_EOF);

@@ -1,11 +1,13 @@
 /* switchmark-traffic: opens the ports, then obeys: probes, counters, trials, until told to end.
  * The main thread is the worker; control.h says who listens meanwhile. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "ends.h"
@@ -122,10 +124,22 @@ static int run(void)
     return code;
 }
 
+/* A standard stream that was closed would be given to the next file that is opened. */
+static void fill_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= 2);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     char error[512] = "";
 
+    fill_standard_streams();
     switch (options_parse(&options, argc, argv, error, sizeof error)) {
     case PARSE_HELP:
         options_print_help();

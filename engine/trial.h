@@ -107,7 +107,7 @@ static inline void trial_idle(struct trial *trial, struct io_port *port, uint64_
                               uint64_t until)
 {
     if (trial->idle == IDLE_POLL)
-        __builtin_ia32_pause();
+        clock_pause();
     else
         trial_idle_slow(trial, port, now, until);
 }

@@ -19,9 +19,9 @@
 #define VHOST_TO_GUEST 0
 #define VHOST_FROM_GUEST 1
 #define VHOST_BURST_MAX 32 /* what the vhost library moves in one call */
+#define RX_BURST_MAX 64U   /* frames that are read next should still be in the nearest cache */
 #define LEFT_BEHIND_US 500000
-#define SENDS_ONLY                                                                                 \
-    1000 /* transmit calls in a row that show a worker without interest in receiving */
+#define SENDS_ONLY 1000 /* so many transmit calls meanwhile: this worker does not receive */
 
 static bool fence_needed;
 
@@ -231,7 +231,7 @@ unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned c
 
     if (unlikely(!gate_enter(&port->rx_open, &port->rx_busy)))
         return 0;
-    received = receive(port, mbufs, count);
+    received = receive(port, mbufs, RTE_MIN(count, RX_BURST_MAX));
     if (received == 0 && unlikely(!atomic_load_explicit(&port->tx_open, memory_order_relaxed)))
         atomic_store_explicit(&port->rx_empty, true, memory_order_relaxed);
     gate_leave(&port->rx_busy);

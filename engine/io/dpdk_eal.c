@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/mman.h>
+
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
@@ -148,27 +150,44 @@ static void lcores_argument(const struct io_config *config, char *text, size_t s
  * it goes on without, so it is pointed where nobody can. */
 #define NO_RUNTIME_DIRECTORY "/proc/self"
 
-/* rte_eal_init prints its usage on standard output, which is ours for JSON lines; and its
- * helper threads must not catch the signals that the main thread waits for. */
+static int redirect(int from, int to)
+{
+    const int saved = dup(from);
+
+    dup2(to, from);
+    return saved;
+}
+
+static void redirect_back(int to, int saved)
+{
+    if (saved >= 0) {
+        dup2(saved, to);
+        close(saved);
+    }
+}
+
+/* rte_eal_init prints its usage on standard output, which is ours for JSON lines, and alerts on
+ * standard error, where we owe the user one clear line; and its helper threads must not catch
+ * the signals that the main thread waits for. */
 static int eal_init_contained(int argc, char **argv)
 {
+    const int sink = log_to_stderr ? STDERR_FILENO : memfd_create("eal-output", MFD_CLOEXEC);
     sigset_t all, before;
-    const int output = dup(STDOUT_FILENO);
-    int result;
 
     fflush(stdout);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    dup2(STDERR_FILENO, STDOUT_FILENO);
     setenv("RUNTIME_DIRECTORY", NO_RUNTIME_DIRECTORY, 1);
-    result = rte_eal_init(argc, argv);
-    unsetenv("RUNTIME_DIRECTORY");
+    const int output = redirect(STDOUT_FILENO, sink);
+    const int errors = redirect(STDERR_FILENO, sink);
+    const int result = rte_eal_init(argc, argv);
     fflush(stdout);
-    if (output >= 0) {
-        dup2(output, STDOUT_FILENO);
-        close(output);
-    }
+    redirect_back(STDERR_FILENO, errors);
+    redirect_back(STDOUT_FILENO, output);
+    unsetenv("RUNTIME_DIRECTORY");
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!log_to_stderr)
+        close(sink);
     return result;
 }
 
@@ -234,6 +253,10 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
 
     if (started)
         return true;
+    if (access("/sys/devices/system/cpu", R_OK) != 0) {
+        snprintf(error, size, "DPDK needs /sys; mount sysfs in this container (read-only will do)");
+        return false;
+    }
     if (!memory_is_there(memory_mb, error, size))
         return false;
     with_pci = wants_pci(config);

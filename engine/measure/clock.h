@@ -46,6 +46,16 @@ static inline uint64_t clock_ticks(void)
     return clock_monotonic_ns();
 }
 
+/* Tell the core that this is a waiting loop. */
+static inline void clock_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 static inline uint64_t clock_ticks_to_ns(uint64_t ticks)
 {
     return (uint64_t)(((uint128)ticks * engine_clock.ns_multiplier) >> 32);

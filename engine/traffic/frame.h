@@ -21,6 +21,10 @@
 #include "traffic/checksum.h"
 #include "traffic/crc32c.h"
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "stamps are written with byte swaps for little-endian machines"
+#endif
+
 #define FCS_BYTES 4
 #define HEADERS_BYTES 42 /* Ethernet 14, IPv4 20, UDP 8 */
 #define STAMP_BYTES 18

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from switchmark.environment.base import Node
 from switchmark.environment.netns import NetnsNode
@@ -12,12 +13,14 @@ PATIENCE_S = 2.0  # for the kernel; what is left then is removed one by one
 
 
 def close_nodes(nodes: Sequence[Node]) -> None:
-    """Close all these nodes: what `close` on each would do. Idempotent."""
+    """Close all these nodes: what `close` on each would do. Idempotent. One that will not go
+    does not keep the others; its error is raised last."""
     local = [node for node in nodes if isinstance(node, NetnsNode)]
     for node in local:
         node.begin_close()
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and not all(node.port_gone() for node in local):
         time.sleep(0.002)
-    for each in nodes:
-        each.close()
+    with ExitStack() as each:
+        for one in reversed(nodes):
+            each.callback(one.close)

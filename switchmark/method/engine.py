@@ -136,9 +136,11 @@ class EngineProcess:
         it printed before says more than the broken pipe."""
         try:
             self.spawned.write_line(line)
-        except SwitchmarkError:
-            while True:
-                self._take(self._next_event(_LAST_WORDS_S))
+        except SwitchmarkError as broken:
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    self._take(self._next_event(_LAST_WORDS_S))
+            raise TrialFailed(self._say(str(broken))) from broken
 
     def _number(self, event: dict[str, Any], key: str) -> int:
         value = event.get(key)
@@ -187,11 +189,13 @@ class EngineProcess:
 
 
 def close_engines(engines: Sequence[EngineProcess]) -> None:
-    """End all of them; they end side by side, which matters when they are many."""
+    """End all of them; they end side by side, which matters when they are many. One that will
+    not end does not keep the others; its error is raised last."""
     for engine in engines:
         engine.request_exit()
-    for engine in engines:
-        engine.close()
+    with contextlib.ExitStack() as each:
+        for engine in reversed(engines):
+            each.callback(engine.close)
 
 
 def _refuse(constant: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class OvsInstance:
             env=self._environment,
         )
         deadline = time.monotonic() + DEADLINE_S
-        while not Path(self._database).exists():
+        while not accepts_connections(self._database):
             if self._server.poll() is not None or time.monotonic() > deadline:
                 raise TrialFailed(f"ovsdb-server did not start: {self._tail('ovsdb.log')}")
             time.sleep(POLL_S)
@@ -194,6 +195,12 @@ class OvsInstance:
     def _rows(self, table: str, columns: str) -> list[dict[str, Any]]:
         answer = json.loads(self._vsctl("-f", "json", f"--columns={columns}", "list", table))
         return [dict(zip(answer["headings"], row, strict=True)) for row in answer["data"]]
+
+
+def accepts_connections(path: str) -> bool:
+    """Whether somebody listens on a Unix socket: its file is there a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
 
 
 def option(key: str, value: str) -> str:

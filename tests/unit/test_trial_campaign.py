@@ -1,0 +1,175 @@
+"""A whole campaign on fakes: order, resuming, failures, the time left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.campaign.model import Trial
+from switchmark.method import verification
+from switchmark.method.campaign import (
+    FIRST_GUESS_OVERHEAD_S,
+    Step,
+    TimeLeft,
+    measuring_time_s,
+    run_campaign,
+)
+from switchmark.method.trial import TrialPlan
+from switchmark.results.record import Record, Timing
+from switchmark.results.store import Run
+from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
+from tests.unit.trial_fakes import SESSION, FakeEnvironment, FakeSwitch, plan_for, trial
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "SETTLE_TIMEOUT_S", 0.05)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    with new_run(tmp_path) as made:
+        yield made
+
+
+def new_run(root: Path) -> Run:
+    return Run.create(root, campaign="unit", campaign_text="x", definition={}, settings={}, host={})
+
+
+@dataclass
+class Watcher:
+    """An observer that notes what it sees, and looks at the disk at each moment."""
+
+    run: Run
+    seen: list[str] = field(default_factory=list)
+    stored: list[int] = field(default_factory=list)
+    left_s: list[float] = field(default_factory=list)
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
+        self.seen.append(f"{number}/{total} {plan.trial.switch} {plan.trial.packet_size_bytes}")
+        self.stored.append(len(self.run.paths()))
+        self.left_s.append(left_s)
+
+    def live(self, forwarded_pps: float | None) -> None:
+        pass
+
+    def trial_ended(self, record: Record) -> None:
+        assert self.run.read(record.trial_id) == record, "stored before it is told"
+
+
+def step(size: int = 64, baseline: Trial | None = None, fail_at: str = "", **changes: Any) -> Step:
+    asked = trial(packet_size_bytes=size, **changes)
+    switch = FakeSwitch(asked.switch, fail_at=fail_at)
+    return Step(plan_for(asked, switch, FakeEnvironment()), baseline)
+
+
+def go(run: Run, steps: list[Step]) -> tuple[list[Record], Watcher]:
+    watcher = Watcher(run)
+    made = run_campaign(SESSION, run, "unit", steps, lambda: {"kernel": "fake"}, watcher)
+    return made, watcher
+
+
+def test_each_record_is_stored_before_the_next_trial_begins(run: Run) -> None:
+    made, watcher = go(run, [step(64), step(128), step(256)])
+    assert watcher.stored == [0, 1, 2]
+    assert watcher.seen == ["1/3 linux-bridge 64", "2/3 linux-bridge 128", "3/3 linux-bridge 256"]
+    assert [record.status for record in made] == ["finished"] * 3
+    for path in run.paths():
+        assert json.loads(path.read_text())["provenance"] == {"kernel": "fake"}
+
+
+def test_a_trial_that_fails_does_not_stop_the_others(run: Run) -> None:
+    made, _ = go(run, [step(64), step(128, fail_at="start switch"), step(256)])
+    assert [record.status for record in made] == ["finished", "failed", "finished"]
+    assert made[1].message == "start switch failed"
+
+
+def test_only_what_is_missing_runs_again(run: Run) -> None:
+    first, _ = go(run, [step(64), step(128, fail_at="settle")])
+    kept = run.path_of(first[0].trial_id)
+    before = kept.stat()
+    made, watcher = go(run, [step(64), step(128), step(256)])
+    assert watcher.seen == ["2/3 linux-bridge 128", "3/3 linux-bridge 256"]
+    assert [record.trial.packet_size_bytes for record in made] == [128, 256]
+    assert (kept.stat().st_mtime_ns, kept.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    assert run.read(first[1].trial_id).status == "finished"
+    assert [record.message for record in run.earlier_failures()] == ["settle failed"]
+
+
+def test_a_finished_campaign_has_nothing_to_do(run: Run) -> None:
+    go(run, [step(64)])
+    made, watcher = go(run, [step(64)])
+    assert made == [] and watcher.seen == []
+
+
+def test_an_interruption_keeps_what_is_finished(run: Run) -> None:
+    class Interrupted(FakeSwitch):
+        def settle(self) -> None:
+            raise KeyboardInterrupt
+
+    broken = Step(plan_for(trial(packet_size_bytes=128), Interrupted(), FakeEnvironment()), None)
+    with pytest.raises(KeyboardInterrupt):
+        go(run, [step(64), broken, step(256)])
+    assert [record.trial.packet_size_bytes for record in run.records()] == [64]
+
+
+def test_trials_are_judged_by_their_stored_baseline(run: Run) -> None:
+    """The fakes forward 4500/s on the wire, too: as much as the trial."""
+    wire = step(64, switch="direct")
+    _, own = go(run, [wire, step(64, baseline=wire.plan.trial)])[0]
+    assert own.limit is not None and own.limit.what == "generator"
+    assert "100% of what the bare wire carries here" in own.limit.evidence
+    assert own.verdict is not None and "no-baseline" not in own.verdict.marks
+
+
+@pytest.mark.parametrize("fault", ["fails", "floods", "missing"])
+def test_a_baseline_that_must_not_be_used_is_none(run: Run, fault: str) -> None:
+    wire = step(64, switch="direct", fail_at="settle" if fault == "fails" else "")
+    if fault == "floods":
+        wire.plan.switch.witness = [0, 5, 10, 15, 20, 25, 30, 35]  # type: ignore[attr-defined]
+    steps = [step(64, baseline=wire.plan.trial)]
+    made, _ = go(run, steps if fault == "missing" else [wire, *steps])
+    own = made[-1]
+    assert own.status == "finished"
+    assert own.verdict is not None and "no-baseline" in own.verdict.marks
+    if fault == "floods":
+        assert made[0].verdict is not None and made[0].verdict.marks[0] == "flooding"
+
+
+def test_time_of_a_trial() -> None:
+    assert measuring_time_s(step(64, duration_s=7.0).plan) == 7.0
+    latency = Step(
+        plan_for(trial("latency", duration_s=7.0), FakeSwitch(), FakeEnvironment()), None
+    )
+    assert measuring_time_s(latency.plan) == 7.4, "its warm-up is a run of its own"
+
+
+def overhead(switch: str, seconds: float) -> Record:
+    timing = Timing(deploy_s=0, verify_s=0, measure_s=2, teardown_s=0, overhead_s=seconds)
+    return synthetic_record(synthetic_trial(switch=switch), timing=timing)
+
+
+def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
+    left = TimeLeft()
+    steps = [step(64), step(64, switch="ovs-dpdk")]
+    assert left.estimate_s(steps) == 2 * (2.0 + FIRST_GUESS_OVERHEAD_S)
+    left.learn(overhead("linux-bridge", 0.25))
+    left.learn(overhead("linux-bridge", 0.75))
+    assert left.estimate_s(steps[:1]) == 2.5, "its own mean"
+    assert left.estimate_s(steps) == 5.0, "the others': the mean of all so far"
+    left.learn(overhead("ovs-dpdk", 3.5))
+    assert left.estimate_s(steps) == 2.5 + 5.5
+    left.learn(synthetic_failure(synthetic_trial(switch="ovs-dpdk")))
+    assert left.estimate_s(steps) == 2.5 + 5.5, "nothing to learn without a timing"
+    assert left.estimate_s([]) == 0.0
+
+
+def test_the_time_left_shrinks(run: Run) -> None:
+    _, watcher = go(run, [step(64), step(128), step(256)])
+    assert watcher.left_s[0] == 3 * (2.0 + FIRST_GUESS_OVERHEAD_S)
+    assert watcher.left_s[0] > watcher.left_s[1] > watcher.left_s[2] >= 2.0

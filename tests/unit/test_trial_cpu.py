@@ -1,0 +1,98 @@
+"""What a trial costs in CPU time: the arithmetic, and the clocks it reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from switchmark.method.cpu import CpuReading, MachineTime, cost, process_cpu_s
+
+
+def reading(
+    wall: float, switch: float | None, bench: float, busy: float, softirq: float, stolen: float
+) -> CpuReading:
+    return CpuReading(wall, switch, bench, MachineTime(busy, softirq, stolen))
+
+
+def used(cpu_s: float, wall_s: float = 4.0, waited_s: float = 0.0) -> dict[str, Any]:
+    parts = {"cpu_ns": cpu_s, "wall_ns": wall_s, "run_delay_ns": waited_s}
+    return {"cpu": {key: round(value * 1e9) for key, value in parts.items()}}
+
+
+def test_shares_of_everybody() -> None:
+    before = reading(100.0, 10.0, 1.0, 50.0, 5.0, 0.5)
+    after = reading(105.0, 15.0, 1.25, 62.0, 6.0, 0.75)
+    found = cost(before, after, [used(3.0, waited_s=0.4), used(2.0, waited_s=1.0)])
+    assert found.switch_cores_used == 1.0
+    assert found.applications_cores_used == 1.0
+    assert found.softirq_cores_used == pytest.approx(0.2)
+    assert found.stolen_cores == pytest.approx(0.05)
+    assert found.run_delay_share == 0.25, "of the one that waited most"
+    # 12 s busy, of which 5 the switch, 5 the applications, 0.25 the bench: 1.75 s in 5 s
+    assert found.others_cores_used == pytest.approx(0.35)
+
+
+def test_an_in_kernel_switch_has_no_cpu_time_of_its_own() -> None:
+    found = cost(reading(0, None, 0, 0, 0, 0), reading(2, None, 0, 3, 1, 0), [used(2.0)])
+    assert found.switch_cores_used is None
+    assert found.others_cores_used == 0.5
+
+
+def test_rounding_makes_nobody_negative() -> None:
+    """Ticks of 10 ms against nanoseconds: what is ours can seem more than all there was."""
+    found = cost(reading(0, 5.0, 0, 0, 0, 0), reading(1, 5.9, 0, 0.9, 0, 0), [used(0.1)])
+    assert found.others_cores_used == 0.0
+
+
+def test_a_switch_that_died_meanwhile() -> None:
+    found = cost(reading(0, 5.0, 0, 0, 0, 0), reading(1, 0.0, 0, 0.9, 0, 0), [])
+    assert found.switch_cores_used == 0.0
+
+
+def test_an_engine_that_ran_no_time() -> None:
+    found = cost(reading(0, None, 0, 0, 0, 0), reading(1, None, 0, 0, 0, 0), [used(0, wall_s=0)])
+    assert found.run_delay_share == 0.0
+
+
+SPIN = """
+import sys, threading, time
+def spin():
+    until = time.thread_time() + 0.2
+    while time.thread_time() < until:
+        pass
+thread = threading.Thread(target=spin)
+thread.start()
+thread.join()
+print(time.process_time(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_process_is_counted_with_threads_that_have_ended() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", SPIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None and child.stdin is not None
+    own = float(child.stdout.readline())
+    assert own > 0.2
+    assert own <= process_cpu_s(child.pid) < own + 0.1
+    child.communicate()
+    assert process_cpu_s(child.pid) == 0.0, "gone"
+
+
+def test_readings_go_forward() -> None:
+    before = CpuReading.take([os.getpid()])
+    until = time.process_time() + 0.05
+    while time.process_time() < until:
+        pass
+    after = CpuReading.take([os.getpid()])
+    assert before.switch_s is not None and after.switch_s is not None
+    assert after.switch_s - before.switch_s >= 0.05
+    assert after.bench_s - before.bench_s >= 0.05 and after.wall_s > before.wall_s
+    assert after.machine.busy_s >= before.machine.busy_s > 0
+    assert CpuReading.take([]).switch_s is None

@@ -1,0 +1,227 @@
+"""Deploying and taking down: the order, and what happens when any step fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from switchmark.campaign.model import Io, Trial
+from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.method.deployment import Deployment, engine_args, port_spec, resolve_io
+from switchmark.method.trial import TrialPlan
+from switchmark.switch.base import ConnectMode, PortKind
+from tests.unit.trial_fakes import (
+    SESSION,
+    FakeEngine,
+    FakeEnvironment,
+    FakeSwitch,
+    plan_for,
+    trial,
+)
+
+ONE_PAIR = [
+    "create tx0",
+    "create rx0",
+    "spawn rx0",
+    "spawn tx0",
+    "start switch",
+    "ports up",
+]
+TAKEN_DOWN = ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
+
+
+def deploy(plan: TrialPlan) -> Deployment:
+    return Deployment(
+        SESSION, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
+    )
+
+
+def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
+    switch = FakeSwitch()
+    with deploy(plan_for(switch=switch)) as deployment:
+        assert switch.log == ONE_PAIR
+        assert [engine.role for engine in deployment.engines] == ["sender", "receiver"]
+        assert all(engine.ready["role"] == engine.role for engine in deployment.engines)
+        del switch.log[:]
+    assert switch.log == TAKEN_DOWN
+
+
+def test_a_wire_is_made_in_one_piece() -> None:
+    switch = FakeSwitch("direct")
+    with deploy(plan_for(trial(switch="direct"), switch)):
+        assert switch.log == ONE_PAIR
+        del switch.log[:]
+    assert switch.log == TAKEN_DOWN
+
+
+@pytest.mark.parametrize("step", range(len(ONE_PAIR)))
+def test_a_step_that_fails_undoes_those_before_it(step: int) -> None:
+    switch = FakeSwitch(fail_at=ONE_PAIR[step])
+    environment = FakeEnvironment(fail_at=ONE_PAIR[step])
+    with (
+        pytest.raises(SwitchmarkError, match=f"^{ONE_PAIR[step]} failed$"),
+        deploy(plan_for(switch=switch, environment=environment)),
+    ):
+        pytest.fail("not reached")
+    done, undone = switch.log[: step + 1], switch.log[step + 1 :]
+    assert done == ONE_PAIR[: step + 1]
+    spawned = [what for what in done[:-1] if what.startswith("spawn")]
+    created = [what for what in done[:-1] if what.startswith("create")]
+    expected = [what.replace("spawn", "end") for what in spawned]
+    expected += [what.replace("create", "close") for what in created]
+    if step >= ONE_PAIR.index("start switch"):
+        expected = ["stop switch", *expected]  # also of one that failed half-way
+    assert undone == expected
+
+
+def test_an_engine_that_does_not_get_ready() -> None:
+    def mute(name: str, engine: FakeEngine) -> None:
+        if name == "rx0":
+            engine.lines.clear()
+            engine.exit_code = 1
+            engine.stderr = "EAL: no hugepages"
+
+    switch = FakeSwitch()
+    with (
+        pytest.raises(TrialFailed, match="receiver in rx0 ended with exit code 1: EAL: no huge"),
+        deploy(plan_for(switch=switch, environment=FakeEnvironment(change=mute))),
+    ):
+        pytest.fail("not reached")
+    assert switch.log[-4:] == ["stop switch", "end tx0", "close tx0", "close rx0"]
+
+
+@pytest.mark.parametrize("failing", ["stop switch", "close rx0", "close tx0"])
+def test_what_fails_on_the_way_down_stops_nothing_and_is_told(failing: str) -> None:
+    switch, environment = FakeSwitch(), FakeEnvironment()
+    deployment = deploy(plan_for(switch=switch, environment=environment))
+    with pytest.raises(SwitchmarkError, match=f"{failing} failed"), deployment:
+        switch.fail_at = environment.fail_at = failing
+        del switch.log[:]
+    assert switch.log == TAKEN_DOWN
+
+
+def test_an_engine_that_does_not_end_keeps_nothing_else_up() -> None:
+    def stubborn(name: str, engine: FakeEngine) -> None:
+        engine.stubborn = name == "rx0"
+
+    switch, environment = FakeSwitch(), FakeEnvironment(change=stubborn)
+    deployment = deploy(plan_for(switch=switch, environment=environment))
+    with pytest.raises(TimeoutError, match="rx0: still running"), deployment:
+        del switch.log[:]
+    assert switch.log == ["stop switch", "end tx0", "close tx0", "close rx0"]
+
+
+@pytest.mark.parametrize("error", [TrialFailed("the first fault"), KeyboardInterrupt()])
+def test_a_fault_on_the_way_down_does_not_hide_the_first(error: BaseException) -> None:
+    switch = FakeSwitch()
+    with pytest.raises(type(error)) as caught, deploy(plan_for(switch=switch)):
+        switch.fail_at = "stop switch"
+        raise error
+    assert caught.value is error
+    assert error.__notes__ == ["and taking it down failed: stop switch failed"]
+
+
+def test_the_switch_s_last_words_are_taken_before_it_is_stopped() -> None:
+    switch = FakeSwitch(dies_after=0)
+    deployment = deploy(plan_for(switch=switch))
+    with pytest.raises(TrialFailed), deployment:
+        raise TrialFailed("no frame arrived")
+    assert deployment.switch_words == "was killed by signal 9: its last words"
+    healthy = deploy(plan_for())
+    with pytest.raises(TrialFailed), healthy:
+        raise TrialFailed("no frame arrived")
+    assert healthy.switch_words == ""
+
+
+def test_check_alive() -> None:
+    switch = FakeSwitch(dies_after=1)
+    with deploy(plan_for(switch=switch)) as deployment:
+        deployment.check_alive()
+        with pytest.raises(TrialFailed, match="linux-bridge: was killed by signal 9: its last"):
+            deployment.check_alive()
+
+
+def test_ports_are_numbered_pair_by_pair() -> None:
+    asked: list[Any] = []
+
+    class Asked(FakeSwitch):
+        def start(self, session: Any, ports: Any, mode: Any, cores: Any) -> None:
+            asked.extend([ports, mode, cores])
+            super().start(session, ports, mode, cores)
+
+    with deploy(plan_for(trial(pairs=2, packet_size_bytes=9018), Asked())):
+        ports, mode, cores = asked
+    assert [port.index for port in ports] == [0, 1, 2, 3]
+    assert len({port.mac for port in ports}) == 4
+    assert {port.mtu_bytes for port in ports} == {9000}
+    assert mode is ConnectMode.LEARNING and cores == [0]
+
+
+def spec(kind: PortKind = PortKind.VETH, **port: Any) -> NodeSpec:
+    where = NodePort(kind, "02:00:00:00:00:01", "10.0.0.1/24", device_inside="eth0", **port)
+    return NodeSpec("tx0", where, (1,), "02:00:00:00:00:02", "10.0.0.2")
+
+
+def value_of(args: list[str], flag: str) -> str:
+    return args[args.index(flag) + 1]
+
+
+def test_engine_arguments() -> None:
+    asked = trial(packet_size_bytes=1500, burst=8, rate_pps=1000, interval_s=0.5)
+    args = engine_args(asked, spec(), "sender", 3, 0, "yield")
+    assert args[0] == "sender" and "--session" in args and "--touch" not in args
+    expected = {
+        "--port": "raw:dev=eth0,mmsg",
+        "--src-mac": "02:00:00:00:00:01",
+        "--dst-mac": "02:00:00:00:00:02",
+        "--src-ip": "10.0.0.1",
+        "--dst-ip": "10.0.0.2",
+        "--src-port": "17000",
+        "--dst-port": "17001",
+        "--frame-size": "1500",
+        "--stream": "3",
+        "--burst": "8",
+        "--interval": "0.5",
+        "--idle": "yield",
+        "--rate": "1000",
+    }
+    assert {flag: value_of(args, flag) for flag in expected} == expected
+
+
+def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
+    args = engine_args(trial(), spec(), "receiver", 0, 1, "poll")
+    assert (value_of(args, "--src-port"), value_of(args, "--dst-port")) == ("17001", "17000")
+    assert "--rate" not in args
+    assert value_of(engine_args(trial(), spec(), "sender", 0, 0, "poll"), "--rate") == "max"
+    touched: Trial = trial(touch=True)
+    assert "--touch" in engine_args(touched, spec(), "receiver", 0, 1, "poll")
+
+
+@pytest.mark.parametrize(
+    ("io", "port", "expected"),
+    [
+        (Io.UDP, spec(), "udp:dev=eth0"),
+        (Io.UDP_MMSG, spec(), "udp:dev=eth0,mmsg"),
+        (Io.RAW, spec(), "raw:dev=eth0"),
+        (Io.RAW_MMSG, spec(), "raw:dev=eth0,mmsg"),
+        (Io.DPDK, spec(), "dpdk:af-packet=eth0"),
+        (Io.DPDK, spec(socket_inside="/s/p"), "dpdk:virtio-user=/s/p,server"),
+        (
+            Io.DPDK,
+            spec(PortKind.VHOST_USER, socket_inside="/s/p", vhost_back_end=True),
+            "dpdk:vhost=/s/p,client",
+        ),
+    ],
+)
+def test_port_specifications(io: Io, port: NodeSpec, expected: str) -> None:
+    assert port_spec(port.port, io) == expected
+
+
+def test_auto_is_no_port_and_is_resolved_by_kind() -> None:
+    with pytest.raises(TrialFailed, match="no way to use auto on a veth port"):
+        port_spec(spec().port, Io.AUTO)
+    assert resolve_io(Io.AUTO, PortKind.VETH) is Io.RAW_MMSG
+    assert resolve_io(Io.AUTO, PortKind.VHOST_USER) is Io.DPDK
+    assert resolve_io(Io.UDP, PortKind.VHOST_USER) is Io.UDP

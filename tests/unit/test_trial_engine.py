@@ -1,0 +1,188 @@
+"""The engine client: every way in which an engine can misbehave is named, and in time."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from switchmark.errors import TrialFailed
+from tests.unit.trial_fakes import (
+    T0,
+    FakeEngine,
+    S,
+    event,
+    interval,
+    process,
+    result,
+    samples,
+)
+
+
+def started(*lines: str) -> dict[str, object]:
+    return {"start": lambda _: [event("started", t_ns=T0), *lines]}
+
+
+def test_a_trial_from_ready_to_result() -> None:
+    fake = FakeEngine(started(*samples(3, rx_frames=7), result()))  # type: ignore[arg-type]
+    fake.lines.append(event("ready", role="receiver", ports=[]))
+    engine = process(fake, "receiver")
+    engine.wait_ready(1)
+    assert engine.ready["role"] == "receiver"
+    engine.start(duration=2, frame_size=64)
+    assert fake.commands == ["start duration=2 frame-size=64"]
+    assert engine.started_ns == T0
+    assert engine.wait_result(1)["duration_ns"] == 2 * S
+    assert [one.counters for one in engine.intervals] == [{"rx_frames": 7}] * 3
+    run = engine.as_run()
+    assert (run.node, run.role, len(run.intervals)) == ("re0", "receiver", 3)
+    assert run.result["reason"] == "duration"
+
+
+def test_a_second_trial_forgets_the_first() -> None:
+    fake = FakeEngine(started(*samples(2), result()))  # type: ignore[arg-type]
+    engine = process(fake)
+    engine.start()
+    engine.wait_result(1)
+    fake.answers = {"start": lambda _: [event("started", t_ns=T0 + 5)]}
+    engine.start()
+    assert engine.result is None and engine.intervals == [] and engine.started_ns == T0 + 5
+
+
+def test_probes_and_counters() -> None:
+    engine = process(FakeEngine())
+    assert engine.probe(16) == 16
+    assert engine.counters() == {"rx_stream": 0, "rx_probe": 0, "rx_foreign": 0, "rx_other": 0}
+
+
+def test_only_numbers_are_counters() -> None:
+    fake = FakeEngine(started(interval(0, 0.2, rx_frames=1)[:-1] + ', "ports": [1], "x": "y"}'))  # type: ignore[arg-type]
+    engine = process(fake)
+    engine.start()
+    engine.pump(0)
+    assert engine.intervals[0].counters == {"rx_frames": 1}
+    assert engine.intervals[0].duration_ns == S // 5
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("Segmentation fault", "no event: Segmentation fault"),
+        ("[1, 2]", "no event"),
+        ('"text"', "no event"),
+        ("7", "no event"),
+        ('{"v": 1}', "no event"),
+        ('{"event": "ready"}', "no event"),
+        ('{"v": 1, "event": "ready", "x": NaN}', "no event"),
+        ('{"v": 1, "event": "ready"', "no event"),
+        ('{"v": 2, "event": "ready"}', "protocol 2, the bench 1: install both from the same"),
+        ('{"v": 1, "event": "error", "message": "no such device eth7"}', "no such device eth7"),
+        ('{"v": 1, "event": "error"}', "sender in se0"),
+    ],
+)
+def test_lines_that_are_no_event(line: str, says: str) -> None:
+    engine = process(FakeEngine(lines=deque([line])))
+    with pytest.raises(TrialFailed, match=says):
+        engine.wait_ready(1)
+
+
+def test_a_long_bad_line_is_cut() -> None:
+    engine = process(FakeEngine(lines=deque(["x" * 5000])))
+    with pytest.raises(TrialFailed) as caught:
+        engine.wait_ready(1)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (event("probe"), "'probe' event without sent"),
+        (event("probe", sent=None), "'probe' event without sent"),
+        (event("probe", sent="4"), "'probe' event without sent"),
+    ],
+)
+def test_events_that_lack_a_number(answer: str, says: str) -> None:
+    engine = process(FakeEngine({"probe": lambda _: [answer]}))
+    with pytest.raises(TrialFailed, match=says):
+        engine.probe(4)
+
+
+@pytest.mark.parametrize("missing", ["index", "t_ns", "duration_ns"])
+def test_samples_that_lack_a_number(missing: str) -> None:
+    line = interval(0, 0.2).replace(f'"{missing}"', '"other"')
+    engine = process(FakeEngine(started(line)))  # type: ignore[arg-type]
+    engine.start()
+    with pytest.raises(TrialFailed, match=f"'interval' event without {missing}"):
+        engine.pump(0)
+
+
+def test_exit_in_mid_trial_has_exit_code_and_last_words() -> None:
+    fake = FakeEngine(started(*samples(1)), stderr="warming up\nEAL: out of memory\n")  # type: ignore[arg-type]
+    engine = process(fake)
+    engine.start()
+    fake.exit_code = 1
+    with pytest.raises(TrialFailed) as caught:
+        engine.wait_result(5)
+    assert str(caught.value) == "sender in se0 ended with exit code 1: EAL: out of memory"
+    assert len(engine.intervals) == 1, "what it had reported is kept for the record"
+
+
+def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
+    """The broken pipe hides the cause; what it printed before does not."""
+    fake = FakeEngine(exit_code=-9)
+    with pytest.raises(TrialFailed, match="sender in se0 ended with exit code -9"):
+        process(fake).probe(1)
+    fake = FakeEngine(exit_code=1, lines=deque([event("error", message="port died")]))
+    with pytest.raises(TrialFailed, match="sender in se0 port died"):
+        process(fake).request_stop()
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("ready", "no 'ready' event within 0.1 s"),
+        ("probe", "no 'probe' event within 0.1 s"),
+        ("counters", "no 'counters' event within 0.1 s"),
+        ("start", "no 'started' event within 0.1 s"),
+        ("result", "no result within 0.1 s"),
+    ],
+)
+def test_silence_has_a_deadline(call: str, says: str) -> None:
+    nothing = dict.fromkeys(("probe", "counters", "start"), lambda _: [])
+    engine = process(FakeEngine(nothing, stderr="busy"))
+    calls = {
+        "ready": lambda: engine.wait_ready(0.1),
+        "probe": lambda: engine.probe(1, timeout_s=0.1),
+        "counters": lambda: engine.counters(timeout_s=0.1),
+        "start": lambda: engine.start(timeout_s=0.1),
+        "result": lambda: engine.wait_result(0.1),
+    }
+    with pytest.raises(TrialFailed, match=f"{says}: busy"):
+        calls[call]()
+
+
+def test_pump_takes_all_that_is_there_and_returns_when_nothing_is() -> None:
+    fake = FakeEngine(started(*samples(4)))  # type: ignore[arg-type]
+    engine = process(fake)
+    engine.start()
+    engine.pump(0.05)
+    assert len(engine.intervals) == 4 and engine.result is None
+    engine.pump(0.05)
+    assert len(engine.intervals) == 4
+
+
+def test_close_ends_its_input_first_and_uses_force_then() -> None:
+    fake = FakeEngine()
+    process(fake).close()
+    assert fake.exit_code == 0
+    dead = FakeEngine(exit_code=3)
+    process(dead).close()
+    assert dead.exit_code == 3
+
+    class Deaf(FakeEngine):
+        def close_input(self) -> None:
+            pass
+
+    deaf = Deaf()
+    process(deaf).close()
+    assert deaf.exit_code == -15

@@ -1,0 +1,283 @@
+"""What limited a number and which marks it gets: every conclusion from its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.results.marks import MARKS, explain
+from switchmark.results.record import Latency, Limit, PairLoads, Throughput, Verification
+from tests.unit.records import synthetic_histogram
+from tests.unit.trial_fakes import placement, trial
+
+EVIDENCE = Evidence(
+    sender={"tx_offered": 1_000_000, "tx_polls": 1000, "ring_full_polls": 0},
+    receiver={"idle_polls": 500, "useful_polls": 500},
+    baseline=Baseline(forwarded_pps=1e6),
+    kept_samples=10,
+    on_schedule=True,
+    in_kernel=False,
+    cpu_wait_share=0.0,
+    others_cores=0.0,
+)
+PASSED = Verification(
+    probes_sent=4, probes_arrived=4, strays=0, witness_frames=0, passed=True, message="fine"
+)
+FULL_RING = {"tx_offered": 1_000_000, "tx_polls": 1000, "ring_full_polls": 50}
+NO_WAITING = {"idle_polls": 4, "useful_polls": 96}
+
+
+def seen(forwarded: float = 500e3, **changes: Any) -> Figures:
+    load = PairLoads(pair=0, intended_pps=None, offered_pps=600e3, forwarded_pps=forwarded)
+    values: dict[str, Any] = {
+        "intended_pps": None,
+        "offered_pps": 600e3,
+        "forwarded_pps": forwarded,
+        "forwarded_l2_bps": forwarded * 512,
+        "forwarded_l1_bps": forwarded * 672,
+        "forwarded_stdev_pps": 0.0,
+        "loss_ratio": 0.0,
+        "pairs": [load],
+    }
+    return Figures(throughput=Throughput(**(values | changes)))
+
+
+def rtt(median_ns: float = 20_000.0) -> Figures:
+    text = synthetic_histogram(20_000, 100)
+    marks = dict.fromkeys(("50", "90", "99", "99.9", "99.99", "99.999"), median_ns)
+    return Figures(
+        latency=Latency(
+            kind="rtt",
+            count=100,
+            min_ns=1000,
+            mean_ns=20_000,
+            stdev_ns=10,
+            max_ns=90_000,
+            percentiles_ns=marks,
+            intended_percentiles_ns=marks,
+            histogram=text,
+            intended_histogram=text,
+            lost=0,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "why", "figures", "evidence", "switch"),
+    [
+        ("unknown", "no frame arrived", seen(0), {}, "ovs-dpdk"),
+        # A load that was met limits nothing, whatever else was seen.
+        ("rate", "100.00% of the intended load", seen(5e5, intended_pps=5e5), {}, "ovs-dpdk"),
+        ("rate", "99.50% of", seen(497_500, intended_pps=5e5), {}, "ovs-dpdk"),
+        ("rate", "ring", seen(5e5, intended_pps=5e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        (
+            "switch",
+            "0.60% of offered",
+            seen(497_000, intended_pps=5e5, loss_ratio=0.006),
+            {},
+            "ovs-dpdk",
+        ),
+        # The receiver: it never waited while frames were refused or lost before it, or its
+        # own socket dropped them.
+        (
+            "receiver",
+            "4% of the receiver's polls",
+            seen(),
+            {"sender": FULL_RING, "receiver": NO_WAITING},
+            "ovs-dpdk",
+        ),
+        (
+            "receiver",
+            "1.00% of offered frames were lost",
+            seen(loss_ratio=0.01),
+            {"receiver": NO_WAITING},
+            "ovs-dpdk",
+        ),
+        ("generator", "50%", seen(), {"receiver": NO_WAITING}, "ovs-dpdk"),
+        (
+            "receiver",
+            "1001 frames were dropped at the receiver's own socket",
+            seen(loss_ratio=0.001),
+            {"receiver": {"rx_socket_drops": 1001}},
+            "linux-bridge",
+        ),
+        (
+            "switch",
+            "1000 frames were dropped",
+            seen(loss_ratio=0.001),
+            {"receiver": {"rx_socket_drops": 1000}},
+            "linux-bridge",
+        ),
+        (
+            "receiver",
+            "socket",
+            seen(1e6),
+            {"receiver": {"rx_socket_drops": 5000}},
+            "direct",
+        ),
+        # The wire itself shows what the applications can do.
+        ("generator", "0% of transmit", seen(), {"baseline": Baseline()}, "direct"),
+        ("generator", "5% of transmit", seen(), {"sender": FULL_RING}, "direct"),
+        # Close to the wire: the applications.
+        ("generator", "90% of what the bare wire", seen(9e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("generator", "110% of what", seen(1.1e6), {"sender": FULL_RING}, "ovs-dpdk"),
+        # Far from it, with evidence behind the sender: the switch.
+        ("switch", "89% of what the bare wire", seen(8.9e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("switch", "5% of transmit calls", seen(), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("switch", "0.10% of offered", seen(loss_ratio=0.001), {}, "ovs-dpdk"),
+        ("switch", "50% of what the bare wire", seen(), {"in_kernel": True}, "linux-bridge"),
+        # Far from it, without: the sender had room and did not use it.
+        ("generator", "50% of what the bare wire", seen(), {}, "ovs-dpdk"),
+        # No ceiling known.
+        ("unknown", "0% of transmit calls", seen(), {"baseline": Baseline()}, "ovs-dpdk"),
+        (
+            "unknown",
+            "0% of transmit",
+            seen(),
+            {"baseline": Baseline(), "in_kernel": True},
+            "linux-bridge",
+        ),
+        (
+            "switch",
+            "5% of transmit",
+            seen(),
+            {"baseline": Baseline(), "sender": FULL_RING},
+            "ovs-dpdk",
+        ),
+        # A wire that was slower than the switch is no ceiling.
+        ("unknown", "slower wire is no ceiling", seen(1.2e6), {}, "ovs-dpdk"),
+        ("switch", "no ceiling", seen(1.2e6), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("unknown", "no ceiling", seen(1.2e6), {"in_kernel": True}, "linux-bridge"),
+    ],
+)
+def test_what_limits_throughput(
+    what: str, why: str, figures: Figures, evidence: dict[str, Any], switch: str
+) -> None:
+    found = limit(trial(switch=switch), figures, replace(EVIDENCE, **evidence))
+    assert found.what == what
+    assert any(why in note for note in found.evidence), found.evidence
+
+
+def test_waiting_for_a_core_is_evidence() -> None:
+    found = limit(trial(), seen(), replace(EVIDENCE, cpu_wait_share=0.25))
+    assert "an application waited for a core 25% of the time" in found.evidence
+    quiet = limit(trial(), seen(), replace(EVIDENCE, cpu_wait_share=0.10))
+    assert not any("waited" in note for note in quiet.evidence)
+
+
+def test_no_polls_at_all_is_no_backpressure() -> None:
+    none = replace(EVIDENCE, sender={}, receiver={})
+    assert none.refused_share == 0.0 and none.idle_share == 1.0
+
+
+FLOOR = Baseline(rtt_median_ns=10_000)
+
+
+@pytest.mark.parametrize(
+    ("what", "why", "median_ns", "evidence", "switch"),
+    [
+        ("cpu-shared", "waited for a core 11%", 20e3, {"cpu_wait_share": 0.11}, "ovs-dpdk"),
+        ("cpu-shared", "waited", 20e3, {"cpu_wait_share": 0.5}, "direct"),
+        ("generator", "20.0 us", 20e3, {"baseline": Baseline()}, "direct"),
+        ("unknown", "no bare-wire baseline", 20e3, {"baseline": Baseline()}, "ovs-dpdk"),
+        ("switch", "bare wire's median is 10.0 us", 20e3, {"baseline": FLOOR}, "ovs-dpdk"),
+        ("generator", "median round trip 11.0 us", 11e3, {"baseline": FLOOR}, "ovs-dpdk"),
+        ("switch", "11.2 us", 11.2e3, {"baseline": FLOOR}, "ovs-dpdk"),
+        ("generator", "9.5 us", 9.5e3, {"baseline": FLOOR}, "ovs-dpdk"),
+        ("unknown", "a slower wire is no floor", 9e3, {"baseline": FLOOR}, "ovs-dpdk"),
+    ],
+)
+def test_what_limits_latency(
+    what: str, why: str, median_ns: float, evidence: dict[str, Any], switch: str
+) -> None:
+    asked = trial("latency", switch=switch, rate_pps=1000)
+    found = limit(asked, rtt(median_ns), replace(EVIDENCE, **evidence))
+    assert found.what == what
+    assert any(why in note for note in found.evidence), found.evidence
+
+
+def marks(
+    figures: Figures | None = None,
+    what: str = "switch",
+    switch: str = "ovs-dpdk",
+    verification: Verification = PASSED,
+    mixed: bool = False,
+    oversubscribed: bool = False,
+    **evidence: Any,
+) -> list[str]:
+    found = verdict(
+        trial(switch=switch),
+        Limit(what=what, evidence=[]),  # type: ignore[arg-type]
+        figures or seen(),
+        replace(EVIDENCE, **evidence),
+        placement(oversubscribed=oversubscribed),
+        verification,
+        mixed_connect_modes=mixed,
+    )
+    assert found.explanations == [explain(mark) for mark in found.marks]
+    assert found.valid == (not any(MARKS[mark].invalidates for mark in found.marks))
+    return found.marks
+
+
+def unproven(**changes: Any) -> Verification:
+    return PASSED.model_copy(update={"passed": False, **changes})
+
+
+def corrupt(count: int) -> Figures:
+    load = PairLoads(pair=0, intended_pps=None, offered_pps=6e5, forwarded_pps=5e5, corrupt=count)
+    return seen(pairs=[load])
+
+
+def test_nothing_to_say() -> None:
+    assert marks() == []
+    assert marks(rtt(), baseline=FLOOR) == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "holds", "holds_not"),
+    [
+        ("oversubscribed", {"oversubscribed": True}, {}),
+        ("generator-bound", {"what": "generator"}, {"what": "generator", "switch": "direct"}),
+        ("receiver-bound", {"what": "receiver"}, {"what": "receiver", "switch": "direct"}),
+        (
+            "unstable",
+            {"figures": seen(forwarded_stdev_pps=50_001)},
+            {"figures": seen(forwarded_stdev_pps=50_000)},
+        ),
+        ("short-window", {"kept_samples": 4}, {"kept_samples": 5}),
+        ("disturbed", {"others_cores": 0.11}, {"others_cores": 0.10}),
+        ("schedule-missed", {"on_schedule": False}, {}),
+        ("lossy-receiver-socket", {"receiver": {"rx_socket_drops": 1}}, {}),
+        ("flooding", {"verification": unproven(strays=1)}, {"verification": unproven()}),
+        ("flooding", {"verification": unproven(witness_frames=1)}, {}),
+        ("flooding", {"witness_frames": 1001}, {"witness_frames": 1000}),
+        ("flooding", {"receiver": {"rx_foreign": 1001}}, {"receiver": {"rx_foreign": 1000}}),
+        (
+            "flooding",
+            {"sender": {"rx_foreign": 2, "tx_offered": 1000}},
+            {"sender": {"rx_foreign": 1, "tx_offered": 1000}},
+        ),
+        ("unverified", {"verification": unproven()}, {"verification": unproven(strays=1)}),
+        ("no-baseline", {"baseline": Baseline()}, {"baseline": FLOOR}),
+        ("no-baseline", {"baseline": Baseline()}, {"baseline": Baseline(), "switch": "direct"}),
+        ("mixed-connect-modes", {"mixed": True}, {"mixed": True, "switch": "direct"}),
+        ("corrupt-frames", {"figures": corrupt(1)}, {"figures": corrupt(0)}),
+        ("corrupt-frames", {"figures": rtt(), "sender": {"rx_corrupt": 1}}, {"figures": rtt()}),
+        ("nothing-arrived", {"figures": seen(0)}, {"figures": rtt()}),
+    ],
+)
+def test_marks(mark: str, holds: dict[str, Any], holds_not: dict[str, Any]) -> None:
+    assert mark in marks(**holds)
+    assert mark not in marks(**holds_not)
+
+
+def test_latency_has_no_window_marks() -> None:
+    assert marks(rtt(), kept_samples=1, baseline=FLOOR) == []
+
+
+def test_marks_come_together_and_one_invalidates_all() -> None:
+    found = marks(seen(0), what="unknown", oversubscribed=True, mixed=True)
+    assert found == ["oversubscribed", "mixed-connect-modes", "nothing-arrived"]

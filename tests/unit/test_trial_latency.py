@@ -1,0 +1,123 @@
+"""Round-trip times from scripted clients: warm-up apart, several pairs merged, nothing lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from switchmark.campaign.model import TrimPolicy
+from switchmark.errors import TrialFailed
+from switchmark.method import latency
+from switchmark.method.verification import PairEnds
+from switchmark.results.histogram import decode_histogram
+from tests.unit.trial_fakes import (
+    T0,
+    FakeEngine,
+    S,
+    event,
+    latency_of,
+    process,
+    result,
+    samples,
+    trial,
+)
+
+STARTED = event("started", t_ns=T0)
+
+
+def pair(
+    values_ns: dict[int, int],
+    number: int = 0,
+    sent: int | None = None,
+    answered: int | None = None,
+    late_ns: int = 0,
+    **more: Any,
+) -> PairEnds:
+    count = sum(values_ns.values())
+    end = result(
+        totals={"tx_offered": count if sent is None else sent},
+        loss={"received_unique": count if answered is None else answered},
+        latency=latency_of(values_ns, late_ns),
+        **more,
+    )
+    client = FakeEngine({"start": lambda _: [STARTED, *samples(5, rx_frames=2), end]})
+    server = FakeEngine({"start": lambda _: [STARTED], "stop": lambda _: [result()]})
+    return PairEnds(process(client, "client", number), process(server, "server", number))
+
+
+def measure(*pairs: PairEnds) -> Any:
+    return latency.measure(
+        trial("latency", pairs=len(pairs)), pairs, TrimPolicy(warm_up_s=0.5), lambda: None
+    )
+
+
+def test_one_pair() -> None:
+    seen = measure(pair({10_000: 98, 50_000: 2}, late_ns=5_000))
+    found = seen.latency
+    assert (found.count, found.lost, found.min_ns, found.max_ns) == (100, 0, 10_000, 50_000)
+    assert found.mean_ns == 10_800
+    assert found.percentiles_ns["50"] == pytest.approx(10_000, rel=2e-3)
+    assert found.percentiles_ns["99"] == pytest.approx(50_000, rel=2e-3)
+    assert found.intended_percentiles_ns["50"] == pytest.approx(15_000, rel=2e-3)
+    assert found.stdev_ns == pytest.approx(5600, rel=1e-2)
+    assert (seen.trim.kept_from_ns, seen.trim.kept_to_ns) == (T0, T0 + S)
+    assert seen.trim.samples_kept == seen.kept_samples == 5 and seen.trim.samples_dropped == 0
+    assert "warm-up run of 0.5 s" in seen.trim.policy
+
+
+def test_pairs_are_merged_sample_by_sample() -> None:
+    """Not an average of percentiles: 300 fast and 100 slow answers have a fast median."""
+    found = measure(pair({10_000: 300}), pair({90_000: 100}, number=1)).latency
+    assert (found.count, found.min_ns, found.max_ns) == (400, 10_000, 90_000)
+    assert found.mean_ns == 30_000
+    assert found.percentiles_ns["50"] == pytest.approx(10_000, rel=2e-3)
+    assert found.percentiles_ns["90"] == pytest.approx(90_000, rel=2e-3)
+    assert decode_histogram(found.histogram).get_total_count() == 400
+    assert decode_histogram(found.intended_histogram).get_total_count() == 400
+
+
+def test_unanswered_requests_are_counted() -> None:
+    found = measure(pair({10_000: 90}, sent=100), pair({10_000: 50}, number=1, sent=55)).latency
+    assert found.lost == 15
+
+
+def test_duplicate_answers_do_not_hide_loss() -> None:
+    """100 requests, 90 answered, 5 of them twice: 95 times in the histogram, 10 lost."""
+    found = measure(pair({10_000: 95}, sent=100, answered=90)).latency
+    assert (found.count, found.lost) == (95, 10)
+
+
+def test_a_pair_without_answers_is_loss_and_no_zero() -> None:
+    silent = pair({}, number=1, sent=40)
+    found = measure(pair({10_000: 10}), silent).latency
+    assert (found.count, found.min_ns, found.lost) == (10, 10_000, 40)
+
+
+def test_no_answer_at_all() -> None:
+    with pytest.raises(TrialFailed, match="no request was answered"):
+        measure(pair({}, sent=40))
+
+
+def test_more_answers_than_requests_is_no_figure() -> None:
+    with pytest.raises(TrialFailed, match="contradict each other: 11 answers to 10 requests"):
+        measure(pair({10_000: 11}, sent=10))
+
+
+def test_schedule_of_every_client_counts() -> None:
+    good, bad = {"on_schedule": True}, {"on_schedule": False}
+    assert measure(pair({1000: 1}, pacing=good)).on_schedule
+    assert not measure(
+        pair({1000: 1}, pacing=good), pair({1000: 1}, number=1, pacing=bad)
+    ).on_schedule
+
+
+def test_warm_up_is_a_run_of_its_own() -> None:
+    ends = pair({10_000: 10})
+    latency.warm_up([ends], TrimPolicy(warm_up_s=0.5), lambda: None)
+    assert ends.a.spawned.commands == ["start duration=0.5"]  # type: ignore[attr-defined]
+    measured = latency.measure(trial("latency"), [ends], TrimPolicy(), lambda: None)
+    assert measured.latency is not None and measured.latency.count == 10, "not 20"
+    idle = pair({10_000: 10})
+    latency.warm_up([idle], TrimPolicy(warm_up_s=0), lambda: None)
+    assert idle.a.spawned.commands == []  # type: ignore[attr-defined]

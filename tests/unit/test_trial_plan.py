@@ -1,0 +1,153 @@
+"""From trials to steps: which baselines there are, who shares them, and where they run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.errors import UnavailableError
+from switchmark.method import plan as planning
+from switchmark.method.campaign import Step
+from switchmark.method.plan import check_available, plan_steps
+from switchmark.switch.base import ConnectMode, PortKind, Probe
+from switchmark.testbed.facts import Cpu
+
+INSTALLED = installed()
+KNOWN = INSTALLED.known
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpus = [Cpu(number, (0, number), 0) for number in range(4)]
+    monkeypatch.setattr(planning, "read_cpus", lambda: cpus)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+
+
+def steps_of(text: str, *, baselines: bool = True) -> tuple[list[Step], list[Step]]:
+    """(wires, trials) of a campaign."""
+    campaign = load_text(text, "unit.yaml", KNOWN)
+    steps = plan_steps(campaign, INSTALLED, baselines=baselines)
+    wires = [step for step in steps if step.baseline is None]
+    assert steps[: len(wires)] == wires, "baselines come first"
+    return wires, steps[len(wires) :]
+
+
+ONE = "switch: linux-bridge\ndimension: throughput\npacket_size: 64\n"
+
+
+def test_one_baseline_serves_all_repetitions() -> None:
+    wires, trials = steps_of(ONE + "repetitions: 5\n")
+    assert len(wires) == 1 and len(trials) == 5
+    assert {step.baseline for step in trials} == {wires[0].plan.trial}
+    assert len({step.plan.trial.id for step in trials}) == 5
+
+
+def test_switches_that_share_port_kind_and_placement_share_the_baseline() -> None:
+    wires, trials = steps_of(
+        "switch: [linux-bridge, ovs-netdev, ovs-dpdk, basicfwd]\ndimension: throughput\n"
+        "packet_size: 64\nmixed_connect_modes: true\n"
+    )
+    found = {step.plan.trial.switch: step.baseline for step in trials}
+    assert found["ovs-dpdk"] == found["basicfwd"], "both poll, on vhost-user"
+    assert found["linux-bridge"] != found["ovs-netdev"], "one has a core of its own"
+    assert len(wires) == 3
+    kinds = {name: wire.port_kind for name, wire in found.items() if wire is not None}
+    assert kinds == {
+        "linux-bridge": PortKind.VETH,
+        "ovs-netdev": PortKind.VETH,
+        "ovs-dpdk": PortKind.VHOST_USER,
+        "basicfwd": PortKind.VHOST_USER,
+    }
+
+
+def test_what_changes_the_load_changes_the_baseline() -> None:
+    wires, _ = steps_of(ONE.replace("64", "64, 1500") + "rate: 100k, max\n")
+    asked = {(w.plan.trial.packet_size_bytes, w.plan.trial.rate_pps) for w in wires}
+    assert asked == {(64, 100_000), (64, None), (1500, 100_000), (1500, None)}
+
+
+def test_connect_modes_share_the_wire() -> None:
+    wires, trials = steps_of(
+        "switch: linux-bridge\ndimension: throughput\npacket_size: 64\n"
+        "connect_mode: [learning, static-mac]\nmixed_connect_modes: true\n"
+    )
+    assert len(wires) == 1 and len(trials) == 2
+    assert wires[0].plan.trial.connect_mode is ConnectMode.CROSS_CONNECT
+
+
+@pytest.mark.parametrize(("switch", "spare"), [("linux-bridge", 0), ("ovs-dpdk", 1)])
+def test_the_switch_s_core_is_left_idle_under_the_wire(switch: str, spare: int) -> None:
+    """Otherwise the applications would have more room on the wire than in the trial."""
+    wires, trials = steps_of(ONE.replace("linux-bridge", switch))
+    wire, own = wires[0].plan, trials[0].plan
+    assert wire.trial.spare_cores == spare and wire.placement.switch_cores == []
+    assert wire.placement.application_cores == own.placement.application_cores
+    assert wire.placement.idle == own.placement.idle
+    assert len(own.placement.switch_cores) == spare
+    assert ("left idle" in wire.placement.reason) == bool(spare)
+    used = {core for cores in wire.placement.application_cores.values() for core in cores}
+    assert not used & set(own.placement.switch_cores)
+
+
+def test_as_many_cores_are_left_idle_as_the_switch_has() -> None:
+    wires, _ = steps_of(ONE.replace("linux-bridge", "ovs-dpdk") + "switch_cores: [1, 2]\n")
+    assert sorted(wire.plan.trial.spare_cores for wire in wires) == [1, 2]
+
+
+def test_the_wire_itself_needs_no_baseline() -> None:
+    wires, trials = steps_of(ONE.replace("linux-bridge", "direct"))
+    assert len(wires) == 1 and trials == []
+    assert wires[0].plan.trial.spare_cores == 0
+
+
+def test_without_baselines() -> None:
+    campaign = load_text(ONE, "unit.yaml", KNOWN)
+    steps = plan_steps(campaign, INSTALLED, baselines=False)
+    assert [(step.plan.trial.switch, step.baseline) for step in steps] == [("linux-bridge", None)]
+
+
+def test_auto_io_is_settled_for_the_wire() -> None:
+    """`auto` and its meaning are one baseline."""
+    wires, _ = steps_of(ONE + "io: [auto, raw-mmsg]\n")
+    assert len(wires) == 1 and wires[0].plan.trial.io.value == "raw-mmsg"
+
+
+def test_plans_carry_the_campaign_s_policies() -> None:
+    _, trials = steps_of(ONE + "trim:\n  warm_up: 2s\n  cool_down: 1s\nverify:\n  probes: 99\n")
+    plan = trials[0].plan
+    assert (plan.policy.warm_up_s, plan.verify.probes) == (2.0, 99)
+    assert [(a.name, b.name) for a, b in plan.pairs()] == [("tx0", "rx0")]
+
+
+def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
+    wires, trials = steps_of(
+        "switch: [ovs-netdev, ovs-dpdk]\ndimension: throughput\npacket_size: 64\n"
+    )
+    for step in (*wires, *trials):
+        name = step.plan.switch.name
+        step.plan.switch.probe = lambda n=name: Probe(  # type: ignore[method-assign,misc]
+            not n.startswith("ovs"), reason=f"no {n} here", remedy=f"apt install {n}"
+        )
+        step.plan.environment.probe = lambda: Probe(True)  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError) as caught:
+        check_available([*wires, *trials])
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2, "one line each, however many trials"
+    assert "switch ovs-dpdk cannot run here: no ovs-dpdk here; apt install ovs-dpdk" in lines
+
+
+@pytest.mark.parametrize(
+    ("io", "own_device_mac"),
+    [("udp", False), ("udp-mmsg", False), ("raw", True), ("raw-mmsg", True), ("auto", True)],
+)
+def test_the_ip_stack_sees_only_what_is_meant_for_it(io: str, own_device_mac: bool) -> None:
+    """Frames addressed to the device go up the kernel's IP stack: only UDP sockets want that."""
+    _, (step,) = steps_of(f"switch: linux-bridge\nio: {io}\n")
+    for a, b in step.plan.pairs():
+        for end, peer in ((a, b), (b, a)):
+            assert end.peer_mac == peer.port.mac
+            assert (end.port.device_mac is not None) is own_device_mac
+            assert end.port.device_mac != end.port.mac

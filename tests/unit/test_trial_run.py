@@ -1,0 +1,203 @@
+"""One trial from plan to record, on fakes: what is measured, and every way to fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from switchmark.campaign.model import TrimPolicy
+from switchmark.method import verification
+from switchmark.method.judge import Baseline
+from switchmark.method.trial import TrialPlan, run_trial
+from switchmark.results.record import Record
+from tests.unit.trial_fakes import (
+    SCRIPTS,
+    SESSION,
+    STARTED,
+    FakeEngine,
+    FakeEnvironment,
+    FakeSwitch,
+    plan_for,
+    result,
+    samples,
+    trial,
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "SETTLE_TIMEOUT_S", 0.1)
+
+
+def run(plan: TrialPlan, baseline: Baseline | None = None) -> Record:
+    return run_trial(
+        SESSION,
+        plan,
+        campaign="unit",
+        run_id="abc123",
+        baseline=baseline or Baseline(forwarded_pps=9000.0, rtt_median_ns=5000.0),
+        provenance={"kernel": "fake"},
+        observe=lambda _: None,
+    )
+
+
+def test_a_throughput_trial() -> None:
+    switch = FakeSwitch(witness=[3])
+    record = run(plan_for(switch=switch))
+    assert record.status == "finished" and record.message == ""
+    assert record.throughput is not None and record.throughput.forwarded_pps == 4500.0
+    assert record.limit is not None and record.limit.what == "switch"
+    assert record.verdict is not None and record.verdict.valid
+    assert record.verification is not None and record.verification.passed
+    assert record.switch_counters_before["witness_rx_frames"] == 3
+    assert record.switch_counters_after["ports"]["1"]["tx_frames"] == 5
+    assert [one.role for one in record.engines] == ["sender", "receiver"]
+    assert all(len(one.intervals) == 10 for one in record.engines), "raw samples are kept"
+    assert record.timing is not None and record.timing.overhead_s >= 0
+    assert record.notation.startswith("(D=throughput, ")
+    assert (record.connect_mode, record.port_kind, record.io) == ("learning", "veth", "raw-mmsg")
+    assert Record.model_validate_json(record.model_dump_json()) == record
+    assert switch.log.index("settle") > switch.log.index("ports up")
+
+
+def test_a_latency_trial_warms_up_first() -> None:
+    environment = FakeEnvironment()
+    record = run(plan_for(trial("latency", rate_pps=100), environment=environment))
+    assert record.status == "finished", record.message
+    assert record.latency is not None and record.latency.count == 200
+    starts = [c for c in environment.engines["cl0"].commands if c.startswith("start")]
+    assert starts == ["start duration=0.4", "start duration=2.0"]
+
+
+def test_a_wire_has_no_connect_mode() -> None:
+    record = run(plan_for(trial(switch="direct"), FakeSwitch("direct")))
+    assert record.status == "finished" and record.connect_mode is None
+
+
+STEPS = ["create tx0", "create rx0", "spawn rx0", "start switch", "ports up", "settle", "counters"]
+
+
+@pytest.mark.parametrize("step", [*STEPS, "stop switch", "close tx0"])
+def test_whatever_fails_becomes_a_record(step: str) -> None:
+    plan = plan_for(switch=FakeSwitch(fail_at=step), environment=FakeEnvironment(fail_at=step))
+    record = run(plan)
+    assert record.status == "failed" and record.message == f"{step} failed"
+    assert record.timing is not None and record.placement is not None
+
+
+def test_a_switch_that_dies_while_measuring() -> None:
+    """It ends at once, with the switch's own words; the engines' samples are kept."""
+    switch = FakeSwitch("ovs-dpdk", pids=(1,), dies_after=0)
+
+    def endless(name: str, engine: FakeEngine) -> None:
+        engine.answers = {"start": lambda _: [STARTED, *samples(3, rx_frames=1)]}
+
+    record = run(
+        plan_for(trial(switch="ovs-dpdk", duration_s=3600), switch, FakeEnvironment(change=endless))
+    )
+    assert record.status == "failed"
+    assert record.message == "ovs-dpdk: was killed by signal 9: its last words"
+    assert record.switch_log == "was killed by signal 9: its last words"
+    assert all(len(one.intervals) == 3 for one in record.engines)
+
+
+def test_a_switch_in_the_kernel_is_asked_after_the_traffic_only() -> None:
+    """Asking starts a program, and that would disturb what is measured."""
+    asked: list[int] = []
+
+    class Counted(FakeSwitch):
+        def alive(self) -> str | None:
+            asked.append(1)
+            return None
+
+    assert run(plan_for(switch=Counted())).status == "finished"
+    assert len(asked) == 1
+    dead = run(plan_for(switch=FakeSwitch(dies_after=0)))
+    assert dead.status == "failed" and "its last words" in dead.message
+
+
+def changed(role: str, *lines: str) -> FakeEnvironment:
+    """An environment whose engines of this role print other lines."""
+
+    def change(name: str, engine: FakeEngine) -> None:
+        if {"tx": "sender", "rx": "receiver"}[name[:2]] == role:
+            when = "start" if role == "sender" else "stop"
+            before = [STARTED] if role == "sender" else []
+            engine.answers = SCRIPTS[role] | {when: lambda _: [*before, *lines]}
+
+    return FakeEnvironment(change=change)
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        (
+            changed("sender", '{"v": 1, "event": "result", "cpu": {}}'),
+            "an event lacks 'duration_ns'",
+        ),
+        (changed("sender", "Killed"), "printed a line that is no event: Killed"),
+        (changed("receiver", result(totals={}, loss={"received_unique": 10_001})), "contradict"),
+        (
+            changed("sender", *samples(10, tx_offered=-1000), result(totals={"tx_offered": 10})),
+            "greater than or equal to 0",
+        ),
+    ],
+)
+def test_what_an_engine_says_wrong_fails_the_trial_only(
+    environment: FakeEnvironment, says: str
+) -> None:
+    record = run(plan_for(environment=environment))
+    assert record.status == "failed" and says in record.message
+    assert "\n" not in record.message
+
+
+def test_figures_that_the_record_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record's own checks are the last line: what they refuse is stored as a failure."""
+    from switchmark.method import throughput
+
+    honest = throughput.measure
+
+    def wrong(*args: Any) -> Any:
+        seen = honest(*args)
+        seen.throughput.forwarded_l2_bps *= 2
+        return seen
+
+    monkeypatch.setattr(throughput, "measure", wrong)
+    record = run(plan_for())
+    assert record.status == "failed" and record.throughput is None
+    assert record.message.startswith("the figures contradict each other: ")
+    assert "forwarded_l2_bps" in record.message
+
+
+def test_two_faults_are_both_told() -> None:
+    switch = FakeSwitch(fail_at="stop switch", dies_after=0)
+    record = run(plan_for(switch=switch))
+    assert record.message.endswith("its last words; and taking it down failed: stop switch failed")
+
+
+def test_the_user_s_interruption_passes_through_and_all_is_undone() -> None:
+    class Interrupted(FakeSwitch):
+        def settle(self) -> None:
+            raise KeyboardInterrupt
+
+    switch = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        run(plan_for(switch=switch))
+    assert switch.log[-5:] == ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
+
+
+def test_flooding_during_the_measurement_is_seen() -> None:
+    """Before (check), before and after it (counters): a receiver was forgotten meanwhile."""
+    record = run(plan_for(switch=FakeSwitch(witness=[0, 0, 0, 5000])))
+    assert record.verification is not None and record.verification.passed
+    assert record.verdict is not None and record.verdict.marks == ["flooding"]
+    assert not record.verdict.valid
+
+
+def test_a_short_window_is_of_a_pair() -> None:
+    """Two pairs of four samples are not eight."""
+    policy = TrimPolicy(warm_up_s=0.6, cool_down_s=0.6)
+    record = run(plan_for(trial(pairs=2), policy=policy))
+    assert record.trim is not None and record.trim.samples_kept == 8
+    assert record.verdict is not None and "short-window" in record.verdict.marks

@@ -1,0 +1,228 @@
+"""Throughput from scripted engines; every expected number is worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from switchmark.campaign.model import TrimPolicy
+from switchmark.errors import TrialFailed
+from switchmark.method import throughput
+from switchmark.method.engine import EngineProcess
+from switchmark.method.throughput import run_traffic
+from switchmark.method.verification import PairEnds
+from tests.unit.trial_fakes import (
+    T0,
+    FakeEngine,
+    S,
+    event,
+    interval,
+    process,
+    result,
+    samples,
+    trial,
+)
+
+POLICY = TrimPolicy(warm_up_s=0.4, cool_down_s=0.4)
+LOSS = {"duplicates": 0, "reordered": 0}
+
+
+def engine(role: str, pair: int, *lines: str, at_s: float = 0.0) -> EngineProcess:
+    """Prints these at start; of a receiver the last line comes at stop."""
+    begin = event("started", t_ns=T0 + round(at_s * S))
+    if role == "sender":
+        answers = {"start": lambda _: [begin, *lines]}
+    else:
+        answers = {"start": lambda _: [begin, *lines[:-1]], "stop": lambda _: [lines[-1]]}
+    return process(FakeEngine(answers), role, pair)  # type: ignore[arg-type]
+
+
+def sender(pair: int, lines: list[str], offered: int, at_s: float = 0.0, **more: Any) -> Any:
+    end = result(totals={"tx_offered": offered}, **more)
+    return engine("sender", pair, *lines, end, at_s=at_s)
+
+
+def receiver(pair: int, lines: list[str], unique: int, corrupt: int = 0, **loss: int) -> Any:
+    end = result(totals={"rx_corrupt": corrupt}, loss=LOSS | {"received_unique": unique} | loss)
+    return engine("receiver", pair, *lines, end)
+
+
+def measure(*ends: tuple[EngineProcess, EngineProcess], **changes: Any) -> Any:
+    pairs = [PairEnds(a, b) for a, b in ends]
+    asked = trial(pairs=len(pairs), **changes)
+    return throughput.measure(asked, pairs, POLICY, lambda: None)
+
+
+def one_pair(**changes: Any) -> Any:
+    a = sender(0, samples(10, tx_offered=1000, tx_polls=40), offered=10_000)
+    b = receiver(0, samples(10, rx_frames=900), unique=9000)
+    return measure((a, b), **changes)
+
+
+def test_one_pair() -> None:
+    seen = one_pair()
+    load = seen.throughput
+    # Samples from 0.4 s to 1.6 s: six, of 1000 sent and 900 received in 0.2 s each.
+    assert (load.offered_pps, load.forwarded_pps) == (5000.0, 4500.0)
+    assert load.forwarded_l2_bps == 4500 * 64 * 8
+    assert load.forwarded_l1_bps == 4500 * 84 * 8
+    assert load.loss_ratio == 0.1 and load.forwarded_stdev_pps == 0.0
+    assert load.intended_pps is None and load.pairs[0].lost_frames == 1000
+    assert seen.source_counters == {"tx_offered": 6000, "tx_polls": 240}
+    assert seen.sink_counters == {"rx_frames": 5400}
+    assert seen.kept_samples == seen.trim.samples_kept == 6 and seen.trim.samples_dropped == 4
+    assert seen.on_schedule
+
+
+def test_receivers_start_first_and_stop_last() -> None:
+    order: list[str] = []
+    a = sender(0, samples(10, tx_offered=1), offered=10)
+    b = receiver(0, samples(10, rx_frames=1), unique=10)
+    for one in (a, b):
+        one.spawned.log = order
+        write = one.spawned.write_line
+        one.spawned.write_line = lambda line, w=write, r=one.role: (
+            order.append(f"{r} {line}"),
+            w(line),
+        )
+    run_traffic([a], [b], 2.0, lambda: None)
+    assert order == ["receiver start duration=0", "sender start duration=2.0", "receiver stop"]
+
+
+def test_loss_comes_from_sequence_numbers_not_from_rates() -> None:
+    """Late counting at the receiver changes a rate; it loses nothing."""
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    b = receiver(0, samples(9, rx_frames=1000), unique=10_000, duplicates=3, reordered=7)
+    load = measure((a, b)).throughput
+    assert load.loss_ratio == 0.0
+    assert (load.pairs[0].lost_frames, load.pairs[0].duplicates, load.pairs[0].reordered) == (
+        0,
+        3,
+        7,
+    )
+
+
+def test_duplicates_do_not_make_up_for_loss() -> None:
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    b = receiver(0, samples(10, rx_frames=1000), unique=7500, duplicates=2500)
+    load = measure((a, b)).throughput
+    assert load.loss_ratio == 0.25 and load.pairs[0].lost_frames == 2500
+
+
+def test_pairs_are_summed_over_the_time_in_which_all_sent() -> None:
+    """The second pair starts 0.3 s later: both are read from 0.7 s to 1.6 s."""
+    late = [interval(k, 0.5 + 0.2 * k, tx_offered=500) for k in range(10)]
+    late_rx = [interval(k, 0.5 + 0.2 * k, rx_frames=400) for k in range(10)]
+    first = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    second = sender(1, late, offered=5000, at_s=0.3)
+    seen = measure(
+        (first, receiver(0, samples(10, rx_frames=1000), unique=10_000)),
+        (second, receiver(1, late_rx, unique=4000)),
+    )
+    load = seen.throughput
+    assert (seen.trim.kept_from_ns - T0, seen.trim.kept_to_ns - T0) == (0.7 * S, 1.6 * S)
+    assert [pair.offered_pps for pair in load.pairs] == [5000.0, 2500.0]
+    assert [pair.forwarded_pps for pair in load.pairs] == [5000.0, 2000.0]
+    assert (load.offered_pps, load.forwarded_pps) == (7500.0, 7000.0)
+    assert load.loss_ratio == 1000 / 15_000
+    # 0.8 to 1.6 on the first clock are four samples; 0.7 to 1.5 on the second are four, too.
+    assert seen.kept_samples == 4 and seen.trim.samples_kept == 8
+
+
+def test_samples_of_unequal_length_count_by_their_length() -> None:
+    ends = [(0.4, 0.4), (0.5, 0.1), (1.4, 0.9), (1.5, 0.1), (2.0, 0.5)]
+    tx = [interval(k, end, length, tx_offered=100) for k, (end, length) in enumerate(ends)]
+    rx = [interval(k, end, length, rx_frames=100) for k, (end, length) in enumerate(ends)]
+    load = measure((sender(0, tx, offered=500), receiver(0, rx, unique=500))).throughput
+    # 300 frames in 0.1 + 0.9 + 0.1 s
+    assert load.forwarded_pps == load.offered_pps == pytest.approx(300 / 1.1)
+    # rates of the samples: 1000, 111.1, 1000; mean 703.7, deviations 296.3, -592.6, 296.3
+    assert load.forwarded_stdev_pps == pytest.approx(513.2, abs=0.1)
+
+
+def test_spreads_of_pairs_add_as_variances() -> None:
+    def swinging(name: str) -> list[str]:
+        return [interval(k, 0.2 * (k + 1), **{name: 90 if k % 2 else 110}) for k in range(10)]
+
+    ends = [
+        (sender(k, swinging("tx_offered"), offered=1000), receiver(k, swinging("rx_frames"), 1000))
+        for k in range(2)
+    ]
+    load = measure(*ends).throughput
+    # six samples of 550 or 450 frames/s a pair: variance 6 * 50^2 / 5 = 3000, twice
+    assert load.forwarded_stdev_pps == pytest.approx(6000**0.5)
+
+
+def test_intended_load_is_a_pair_s_times_pairs() -> None:
+    ends = [
+        (
+            sender(k, samples(10, tx_offered=100), offered=1000),
+            receiver(k, samples(10, rx_frames=100), unique=1000, corrupt=k),
+        )
+        for k in range(3)
+    ]
+    load = measure(*ends, rate_pps=500).throughput
+    assert load.intended_pps == 1500.0
+    assert [pair.intended_pps for pair in load.pairs] == [500.0] * 3
+    assert [pair.corrupt for pair in load.pairs] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("kept", "expected"), [(True, True), (False, False)])
+def test_schedule(kept: bool, expected: bool) -> None:
+    a = sender(0, samples(10, tx_offered=1), offered=10, pacing={"on_schedule": kept})
+    b = receiver(0, samples(10, rx_frames=1), unique=10)
+    assert measure((a, b)).on_schedule is expected
+
+
+def test_more_received_than_sent_is_no_figure() -> None:
+    a = sender(0, samples(10, tx_offered=1), offered=10)
+    b = receiver(0, samples(10, rx_frames=1), unique=11)
+    with pytest.raises(TrialFailed, match=r"pair 0 contradict each other: 11 different .* 10 sent"):
+        measure((a, b))
+
+
+def test_no_sample_in_the_window_is_not_no_traffic() -> None:
+    a = sender(0, samples(10, tx_offered=1), offered=10)
+    b = receiver(0, [interval(0, 2.0, 2.0, rx_frames=10)], unique=10)
+    with pytest.raises(TrialFailed, match=r"no sample of the receiver in re0 .* measure longer"):
+        measure((a, b))
+
+
+def test_senders_that_never_sent_together() -> None:
+    ends = [
+        (
+            sender(k, samples(10, tx_offered=1), offered=10, at_s=3.0 * k),
+            receiver(k, samples(10, rx_frames=1), unique=10),
+        )
+        for k in range(2)
+    ]
+    with pytest.raises(TrialFailed, match="never sent all at the same time"):
+        measure(*ends)
+
+
+def test_a_tick_ends_the_traffic_at_once() -> None:
+    def died() -> None:
+        raise TrialFailed("the switch died")
+
+    a = engine("sender", 0)
+    b = receiver(0, [], unique=0)
+    with pytest.raises(TrialFailed, match="the switch died"):
+        run_traffic([a], [b], 3600.0, died)
+
+
+def test_a_sender_without_result_has_a_deadline() -> None:
+    a, b = engine("sender", 0), receiver(0, [], unique=0)
+    with pytest.raises(TrialFailed, match="sender in se0 gave no result"):
+        run_traffic([a], [b], 0.1, lambda: None)
+
+
+def test_an_engine_that_ends_in_mid_trial_is_named() -> None:
+    a = engine("sender", 0)
+    b = receiver(0, [], unique=0)
+
+    def kill() -> None:
+        b.spawned.exit_code = -9
+
+    with pytest.raises(TrialFailed, match="receiver in re0 ended with exit code -9"):
+        run_traffic([a], [b], 3600.0, kill)

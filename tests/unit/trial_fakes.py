@@ -1,0 +1,355 @@
+"""Stand-ins for what a trial is made of: an engine that speaks the protocol from a script, a
+switch and an environment that only keep a log. Nothing here takes time or touches the machine."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
+from switchmark.environment.base import NodeSpec
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.method.engine import EngineProcess
+from switchmark.method.trial import TrialPlan
+from switchmark.results.record import Placement
+from switchmark.scenario.registry import SCENARIOS
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    Probe,
+    SwitchCounters,
+)
+from switchmark.testbed.host import Session
+
+S = 1_000_000_000  # ns
+T0 = 1_000 * S  # when every scripted trial starts, CLOCK_MONOTONIC
+CPU = {"wall_ns": 2 * S, "cpu_ns": S, "run_delay_ns": 0}
+CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, in_kernel=True)
+SESSION = Session("abc123", None, None, Path("/nonexistent"))  # type: ignore[arg-type]
+
+
+def event(name: str, **fields: Any) -> str:
+    return json.dumps({"v": 1, "event": name, **fields})
+
+
+def interval(index: int, end_s: float, duration_s: float = 0.2, **counters: int) -> str:
+    """A sample that ends `end_s` after the start of the trial."""
+    times = {"t_ns": T0 + round(end_s * S), "duration_ns": round(duration_s * S)}
+    return event("interval", index=index, **times, **counters)
+
+
+def samples(count: int, duration_s: float = 0.2, **counters: int) -> list[str]:
+    """Samples of one length, one after the other from the start."""
+    return [interval(k, (k + 1) * duration_s, duration_s, **counters) for k in range(count)]
+
+
+def result(duration_s: float = 2.0, totals: dict[str, int] | None = None, **more: Any) -> str:
+    return event(
+        "result",
+        reason="duration",
+        duration_ns=round(duration_s * S),
+        totals=totals or {},
+        **({"cpu": CPU, "pacing": None} | more),
+    )
+
+
+def latency_of(values_ns: dict[int, int], late_ns: int = 0) -> dict[str, Any]:
+    """The `latency` part of a result: how often each round-trip time was seen."""
+    actual, intended = (HdrHistogram(1, 10 * S, 3) for _ in "AI")
+    for value, times in values_ns.items():
+        actual.record_value(value, times)
+        intended.record_value(value + late_ns, times)
+    count = sum(values_ns.values())
+    weighted = sum(value * times for value, times in values_ns.items())
+    return {
+        "kind": "rtt",
+        "count": count,
+        "min_ns": min(values_ns, default=0),
+        "max_ns": max(values_ns, default=0),
+        "mean_ns": weighted / count if count else 0,
+        "from_actual": actual.encode().decode(),
+        "from_intended": intended.encode().decode(),
+    }
+
+
+@dataclass
+class FakeEngine:
+    """A `Spawned` that answers each command by script; and delivers probes to its peer."""
+
+    answers: dict[str, Callable[[FakeEngine], list[str]]] = field(default_factory=dict)
+    on_probe: Callable[[int], None] = lambda _: None
+    stderr: str = ""
+    pid: int = 1
+    exit_code: int | None = None
+    stubborn: bool = False  # does not end, whatever is done
+    lines: deque[str] = field(default_factory=deque)
+    commands: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(
+        default_factory=lambda: {"rx_stream": 0, "rx_probe": 0, "rx_foreign": 0, "rx_other": 0}
+    )
+    log: list[str] | None = None
+    name: str = "engine"
+
+    def write_line(self, line: str) -> None:
+        if self.exit_code is not None:
+            raise SwitchmarkError("engine: takes no more commands: broken pipe")
+        self.commands.append(line)
+        word = line.split(maxsplit=1)[0]
+        if word in self.answers:
+            self.lines.extend(self.answers[word](self))
+        elif word == "probe":
+            sent = int(line.split()[1])
+            self.on_probe(sent)
+            self.lines.append(event("probe", sent=sent))
+        elif word == "counters":
+            self.lines.append(event("counters", **self.counts))
+
+    def read_line(self, timeout_s: float) -> str | None:
+        if self.lines:
+            return self.lines.popleft()
+        if self.exit_code is not None:
+            return None
+        raise TimeoutError
+
+    def close_input(self) -> None:
+        """The engine ends at the end of its input."""
+        self._end(0)
+
+    def poll(self) -> int | None:
+        return self.exit_code
+
+    def wait(self, timeout_s: float) -> int:
+        if self.exit_code is None:
+            raise TimeoutError
+        return self.exit_code
+
+    def terminate(self, grace_s: float = 2.0) -> int:
+        return self._end(-15)
+
+    def _end(self, code: int) -> int:
+        if self.stubborn:
+            raise TimeoutError(f"{self.name}: still running")
+        if self.exit_code is None:
+            self.exit_code = code
+            if self.log is not None:
+                self.log.append(f"end {self.name}")
+        return self.exit_code
+
+    def stderr_tail(self) -> str:
+        return self.stderr
+
+
+def process(fake: FakeEngine, role: str = "sender", pair: int = 0) -> EngineProcess:
+    return EngineProcess(spawned=fake, node=f"{role[:2]}{pair}", role=role, pair=pair, args=[role])
+
+
+def finished(role: str, pair: int, lines: Sequence[str], started_s: float = 0.0) -> EngineProcess:
+    """An engine that will print these lines after `start`; they are taken in already."""
+    fake = FakeEngine(
+        {"start": lambda _: [event("started", t_ns=T0 + round(started_s * S)), *lines]}
+    )
+    engine = process(fake, role, pair)
+    engine.start()
+    engine.wait_result(0.1)
+    return engine
+
+
+@dataclass
+class FakeSwitch:
+    """Keeps a log, fails where it is told to, and counts what it is given."""
+
+    name: str = "linux-bridge"
+    log: list[str] = field(default_factory=list)
+    fail_at: str = ""
+    dies_after: int | None = None  # asks of `alive`
+    pids: tuple[int, ...] = ()
+    witness: list[int] = field(default_factory=list)  # answers in turn; the last stays
+    running: bool = False
+    capabilities: Capabilities = CAN
+
+    def _do(self, what: str) -> None:
+        self.log.append(what)
+        if self.fail_at == what:
+            raise TrialFailed(f"{what} failed")
+
+    def probe(self) -> Probe:
+        return Probe(True, version="fake")
+
+    def start(self, session: Any, ports: Any, mode: Any, cores: Any) -> None:
+        self._do("start switch")
+        self.running = True
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        self._do("ports up")
+
+    def settle(self) -> None:
+        self._do("settle")
+
+    def counters(self) -> SwitchCounters:
+        self._do("counters")
+        seen = self.witness.pop(0) if len(self.witness) > 1 else (self.witness or [None])[0]
+        return SwitchCounters({0: PortCounters(5, 0), 1: PortCounters(0, 5)}, seen)
+
+    def alive(self) -> str | None:
+        if not self.running:
+            return "not started"
+        if self.dies_after is not None:
+            self.dies_after -= 1
+            return "was killed by signal 9: its last words" if self.dies_after < 0 else None
+        return None
+
+    def process_ids(self) -> Sequence[int]:
+        return self.pids
+
+    def details(self) -> dict[str, str]:
+        return {"version": "fake"}
+
+    def stop(self) -> None:
+        self.running = False
+        self._do("stop switch")
+
+
+@dataclass
+class FakeNode:
+    spec: NodeSpec
+    world: FakeEnvironment
+    netns: str = "fake"
+
+    def spawn_engine(self, args: Sequence[str]) -> FakeEngine:
+        self.world.do(f"spawn {self.spec.name}")
+        return self.world.engine(self.spec.name, args[0])
+
+    def device_frames(self) -> tuple[int, int] | None:
+        return None
+
+    def close(self) -> None:
+        self.world.do(f"close {self.spec.name}")
+
+
+@dataclass
+class FakeEnvironment:
+    """Nodes whose engines pass 1000 frames a sample of 0.2 s, 900 of which arrive."""
+
+    log: list[str] = field(default_factory=list)
+    fail_at: str = ""
+    engines: dict[str, FakeEngine] = field(default_factory=dict)
+    change: Callable[[str, FakeEngine], None] = lambda name, engine: None
+    name: str = "netns"
+
+    def do(self, what: str) -> None:
+        self.log.append(what)
+        if what == self.fail_at:
+            raise SwitchmarkError(f"{what} failed")
+
+    def probe(self) -> Probe:
+        return Probe(True, version="fake")
+
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        return (PortKind.VETH,)
+
+    def create(self, session: Session, spec: NodeSpec) -> FakeNode:
+        self.do(f"create {spec.name}")
+        device = {"device_inside": "eth0", "device_switch_side": "smabc123x"}
+        return FakeNode(replace(spec, port=replace(spec.port, **device)), self)
+
+    def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[FakeNode, FakeNode]:
+        return self.create(session, a), self.create(session, b)
+
+    def engine(self, name: str, role: str) -> FakeEngine:
+        engine = FakeEngine(SCRIPTS[role], log=self.log, name=name)
+        engine.lines.append(event("ready", role=role, pid=1))
+        peer = PEERS[name[:2]] + name[2:]
+        engine.on_probe = lambda sent: self._deliver(peer, sent)
+        self.engines[name] = engine
+        self.change(name, engine)
+        return engine
+
+    def _deliver(self, name: str, sent: int) -> None:
+        self.engines[name].counts["rx_probe"] += sent
+
+
+PEERS = {"tx": "rx", "rx": "tx", "cl": "sv", "sv": "cl"}
+STARTED = event("started", t_ns=T0)
+SCRIPTS: dict[str, dict[str, Callable[[FakeEngine], list[str]]]] = {
+    "sender": {
+        "start": lambda _: [
+            STARTED,
+            *samples(10, tx_offered=1000, tx_polls=50),
+            result(totals={"tx_offered": 10_000}),
+        ]
+    },
+    "receiver": {
+        "start": lambda _: [STARTED, *samples(10, rx_frames=900, useful_polls=90, idle_polls=10)],
+        "stop": lambda _: [
+            result(
+                totals={"rx_frames": 9000},
+                loss={"received_unique": 9000, "duplicates": 0, "reordered": 0},
+            )
+        ],
+    },
+    "client": {
+        "start": lambda _: [
+            STARTED,
+            *samples(10, tx_offered=20, rx_frames=20),
+            result(
+                totals={"tx_offered": 200},
+                loss={"received_unique": 200},
+                latency=latency_of({10_000: 150, 30_000: 50}),
+            ),
+        ]
+    },
+    "server": {
+        "start": lambda _: [STARTED, *samples(10, rx_frames=20)],
+        "stop": lambda _: [result(totals={"rx_frames": 200})],
+    },
+}
+
+
+def trial(dimension: str = "throughput", **changes: Any) -> Trial:
+    values = {"switch": "linux-bridge", "packet_size_bytes": 64, "duration_s": 2.0} | changes
+    return Trial(dimension=Dimension(dimension), **values)
+
+
+def placement(**changes: Any) -> Placement:
+    cores = {f"{kind}{k}": [1] for kind in ("tx", "rx", "cl", "sv") for k in range(4)}
+    values: dict[str, Any] = {
+        "switch_cores": [0],
+        "application_cores": cores,
+        "bench_cores": [1],
+        "oversubscribed": False,
+        "reason": "as the test wants it",
+        "idle": "poll",
+    }
+    return Placement(**(values | changes))
+
+
+def plan_for(
+    wanted: Trial | None = None,
+    switch: FakeSwitch | None = None,
+    environment: FakeEnvironment | None = None,
+    policy: TrimPolicy | None = None,
+) -> TrialPlan:
+    """A plan of fakes with one log for all of them."""
+    wanted = wanted or trial()
+    switch = switch or FakeSwitch(wanted.switch)
+    environment = environment or FakeEnvironment()
+    environment.log = switch.log
+    return TrialPlan(
+        trial=wanted,
+        topology=SCENARIOS[wanted.scenario](wanted),
+        environment=environment,
+        switch=switch,
+        mode=ConnectMode.LEARNING,
+        port_kind=PortKind.VETH,
+        placement=placement(),
+        policy=policy or TrimPolicy(warm_up_s=0.4, cool_down_s=0.4),
+        verify=VerifyPolicy(),
+    )
