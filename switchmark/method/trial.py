@@ -28,7 +28,7 @@ from switchmark.scenario.topology import Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
 
-_FIGURES = ("throughput", "latency", "method", "limit", "verdict", "trim", "cpu")
+_FIGURES = ("throughput", "latency", "method", "steady", "limit", "verdict", "trim", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,7 @@ def _measure(
         in_kernel=not pids,
         cpu_wait_share=used.run_delay_share or 0.0,
         others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
+        two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=(after.witness_rx_frames or 0) - (before.witness_rx_frames or 0),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
@@ -187,6 +188,7 @@ def _measure(
         "latency": seen.latency,
         "method": seen.method,
         "trim": seen.trim,
+        "steady": seen.steady,
         "cpu": used,
         "verification": checked,
         "limit": bound,
