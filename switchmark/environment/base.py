@@ -28,6 +28,11 @@ class NodePort:
     ip: str  # with prefix length, e.g. 10.77.0.1/24
     mtu_bytes: int = 1500  # of veth devices: at least the frame size (with FCS) less 18
 
+    # Of the veth device itself, where the application brings its own address (raw sockets):
+    # a frame that is addressed to the device would be worked on by the kernel's IP stack, too,
+    # which costs the receiver more than the frame itself and answers with ICMP.
+    device_mac: str | None = None
+
     device_inside: str | None = None
     device_switch_side: str | None = None
     socket_host: Path | None = None

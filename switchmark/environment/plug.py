@@ -89,7 +89,9 @@ def _namespace(session: Session, spec: NodeSpec) -> Plugged:
 
 
 def _end(plugged: Plugged) -> VethEnd:
-    return VethEnd(DEVICE_INSIDE, plugged.spec.port.mac, plugged.netns)
+    return VethEnd(
+        DEVICE_INSIDE, plugged.spec.port.device_mac or plugged.spec.port.mac, plugged.netns
+    )
 
 
 def _with_veth(session: Session, plugged: Plugged) -> Plugged:

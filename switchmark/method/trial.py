@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
+from switchmark.campaign.model import Dimension, Io, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
@@ -49,7 +49,11 @@ class TrialPlan:
     def pairs(self) -> list[tuple[NodeSpec, NodeSpec]]:
         """What the environment is asked to make. Made on demand: plans are many, trials run
         one at a time."""
-        return self.topology.pair_specs(self.port_kind, self.placement.application_cores)
+        return self.topology.pair_specs(
+            self.port_kind,
+            self.placement.application_cores,
+            past_ip_stack=resolve_io(self.trial.io, self.port_kind) not in (Io.UDP, Io.UDP_MMSG),
+        )
 
 
 @dataclass

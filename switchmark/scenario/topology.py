@@ -11,6 +11,7 @@ from switchmark.errors import UsageError
 from switchmark.switch.base import PortKind
 
 MOST_PAIRS = 500
+APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
 ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
 
 
@@ -76,22 +77,27 @@ class Topology:
         return tuple((path.source, path.target) for path in self.paths)
 
     def pair_specs(
-        self, kind: PortKind, cores: Mapping[str, Sequence[int]]
+        self, kind: PortKind, cores: Mapping[str, Sequence[int]], *, past_ip_stack: bool = False
     ) -> list[tuple[NodeSpec, NodeSpec]]:
-        """What an environment is asked to make, pair by pair; `cores` by node name."""
-        specs = [self._spec(node, kind, tuple(cores[node.name])) for node in self.nodes]
+        """What an environment is asked to make, pair by pair; `cores` by node name.
+
+        `past_ip_stack`: the applications read frames from the device themselves, and the
+        kernel's IP stack is to leave them alone; the devices get addresses of their own."""
+        specs = []
+        for node in self.nodes:
+            peer = self.peer(node)
+            device_mac = pair_mac(node.pair, node.end, DEVICE_PREFIX) if past_ip_stack else None
+            port = NodePort(kind, node.mac, node.ip, self._mtu_bytes(), device_mac)
+            specs.append(NodeSpec(node.name, port, tuple(cores[node.name]), peer.mac, peer.ip))
         return list(zip(specs[::2], specs[1::2], strict=True))
 
-    def _spec(self, node: TopologyNode, kind: PortKind, cores: tuple[int, ...]) -> NodeSpec:
-        peer = self.peer(node)
-        mtu_bytes = max(1500, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
-        port = NodePort(kind, node.mac, node.ip, mtu_bytes)
-        return NodeSpec(node.name, port, cores, peer.mac, peer.ip)
+    def _mtu_bytes(self) -> int:
+        return max(1500, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
 
 
-def pair_mac(pair: int, end: int) -> str:
-    """A locally administered unicast address: 02, "SM", the pair, the end counted from 1."""
-    return f"02:53:4d:{pair >> 8:02x}:{pair & 255:02x}:{end + 1:02x}"
+def pair_mac(pair: int, end: int, prefix: str = APPLICATION_PREFIX) -> str:
+    """A locally administered unicast address: prefix, "SM", the pair, the end from 1."""
+    return f"{prefix}:53:4d:{pair >> 8:02x}:{pair & 255:02x}:{end + 1:02x}"
 
 
 def pair_ip(pair: int, end: int) -> str:

@@ -129,7 +129,14 @@ def veth_ends(session: Session, count: int) -> Iterator[list[VethEnd]]:
         Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1")
         host.run(["ip", "link", "set", device, "up"])
         host.run(["ip", "-n", namespace, "link", "set", "eth0", "up"])
-        port = SwitchPort(index, PortKind.VETH, mac_of(index), device=device)
+        port = SwitchPort(
+            index,
+            PortKind.VETH,
+            mac_of(index),
+            device=device,
+            far_device="eth0",
+            far_netns=namespace,
+        )
         ends.append(VethEnd(port, packet_socket(namespace, "eth0")))
     try:
         yield ends

@@ -137,3 +137,17 @@ def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 2, "one line each, however many trials"
     assert "switch ovs-dpdk cannot run here: no ovs-dpdk here; apt install ovs-dpdk" in lines
+
+
+@pytest.mark.parametrize(
+    ("io", "own_device_mac"),
+    [("udp", False), ("udp-mmsg", False), ("raw", True), ("raw-mmsg", True), ("auto", True)],
+)
+def test_the_ip_stack_sees_only_what_is_meant_for_it(io: str, own_device_mac: bool) -> None:
+    """Frames addressed to the device go up the kernel's IP stack: only UDP sockets want that."""
+    _, (step,) = steps_of(f"switch: linux-bridge\nio: {io}\n")
+    for a, b in step.plan.pairs():
+        for end, peer in ((a, b), (b, a)):
+            assert end.peer_mac == peer.port.mac
+            assert (end.port.device_mac is not None) is own_device_mac
+            assert end.port.device_mac != end.port.mac
