@@ -12,6 +12,7 @@ from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_kernel import OvsKernel
 from switchmark.switch.ovs_netdev import OvsNetdev
+from switchmark.switch.snabb import Snabb
 from switchmark.switch.tc_redirect import TcRedirect
 
 SWITCHES: dict[str, Callable[[], Switch]] = {
@@ -22,6 +23,7 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "ovs-netdev": OvsNetdev,
     "ovs-dpdk": OvsDpdk,
     "basicfwd": BasicForwarder,
+    "snabb": Snabb,
 }
 
 
