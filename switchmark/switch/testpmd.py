@@ -124,7 +124,7 @@ class Testpmd(ProgramSwitch):
         return True
 
     def _all_ports(self) -> bool:
-        return self._ask("/ethdev/list") == [port.index for port in self.ports]
+        return bool(self._ask("/ethdev/list") == [port.index for port in self.ports])
 
     def _ask(self, question: str) -> Any:
         """What the telemetry answers. Raises `TrialFailed` when it does not."""
