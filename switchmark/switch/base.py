@@ -67,8 +67,8 @@ class SwitchPort:
     (down) on stop. `far_device` in the namespace `far_netns` is the application's end, for a
     switch that must set something there. For vhost-user, `socket` is the path where the
     application listens as vhost-user *front end in server mode* (virtio-user `server=1`); the
-    switch connects to it as client, and must cope with the socket appearing later. `mtu_bytes` is the longest
-    payload of a frame, without Ethernet header and FCS.
+    switch connects to it as client, and must cope with the socket appearing later. `mtu_bytes`
+    is the longest payload of a frame, without Ethernet header and FCS.
     """
 
     index: int
