@@ -155,7 +155,7 @@ def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.Monkey
         "ready": lambda: engine.wait_ready(0.1),
         "probe": lambda: engine.probe(1, timeout_s=0.1),
         "counters": lambda: engine.counters(timeout_s=0.1),
-        "start": lambda: engine.start(),
+        "start": engine.start,
         "result": lambda: engine.wait_result(0.1),
     }
     with pytest.raises(TrialFailed, match=f"{says}: busy"):
