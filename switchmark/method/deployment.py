@@ -145,6 +145,8 @@ class Deployment:
                 device=node.spec.port.device_switch_side,
                 socket=str(node.spec.port.socket_host) if node.spec.port.socket_host else None,
                 mtu_bytes=node.spec.port.mtu_bytes,
+                far_device=node.spec.port.device_inside,
+                far_netns=node.netns,
             )
             for index, node in enumerate(self._nodes)
         ]

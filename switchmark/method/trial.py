@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Io, Trial, TrimPolicy, VerifyPolicy
+from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
-from switchmark.method import latency, throughput
+from switchmark.method import latency, many, throughput
 from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
@@ -28,7 +28,7 @@ from switchmark.scenario.topology import Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
 
-_FIGURES = ("throughput", "latency", "limit", "verdict", "trim", "cpu")
+_FIGURES = ("throughput", "latency", "method", "limit", "verdict", "trim", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,13 @@ def _measure(
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
     clocks = CpuReading.take(pids)
-    method = throughput.measure if trial.dimension is Dimension.THROUGHPUT else latency.measure
-    seen = method(trial, deployment.ends, plan.policy, watched)
-    results = [engine.result for engine in deployment.engines if engine.result]
+    if trial.method is not Method.PLAIN:
+        seen = many.measure(trial, deployment.ends, baseline.forwarded_pps, watched)
+    elif trial.dimension is Dimension.THROUGHPUT:
+        seen = throughput.measure(trial, deployment.ends, plan.policy, watched)
+    else:
+        seen = latency.measure(trial, deployment.ends, plan.policy, watched)
+    results = seen.results or [engine.result for engine in deployment.engines if engine.result]
     used = cost(clocks, CpuReading.take(pids), results)
     watch.lap("measure")
     deployment.check_alive()
@@ -176,11 +180,12 @@ def _measure(
         others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
         witness_frames=(after.witness_rx_frames or 0) - (before.witness_rx_frames or 0),
     )
-    figures = Figures(throughput=seen.throughput, latency=seen.latency)
+    figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
     return {
         "throughput": seen.throughput,
         "latency": seen.latency,
+        "method": seen.method,
         "trim": seen.trim,
         "cpu": used,
         "verification": checked,

@@ -64,7 +64,8 @@ class SwitchPort:
     `index` counts from 0; ports 2k and 2k+1 are the two ends of pair k.
     For veth, `device` is the name of the end that lies in the root namespace and is already
     up; a switch may take it into a namespace of its own while it runs, and hands it back
-    (down) on stop. For vhost-user, `socket` is the path where the application listens as
+    (down) on stop. `far_device` in the namespace `far_netns` is the application's end, for a
+    switch that must set something there. For vhost-user, `socket` is the path where the application listens as
     vhost-user *front end in server mode* (virtio-user `server=1`); the switch connects to it
     as client, and must cope with the socket appearing later. `mtu_bytes` is the longest
     payload of a frame, without Ethernet header and FCS.
@@ -76,6 +77,8 @@ class SwitchPort:
     device: str | None = None
     socket: str | None = None
     mtu_bytes: int = 1500
+    far_device: str | None = None
+    far_netns: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,10 +160,31 @@ def disable_offloads(device: str) -> None:
     """Switch `OFFLOADS_OFF` off; what the kernel or device does not have is off already."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
         for command in OFFLOADS_OFF.values():
-            value = array.array("B", struct.pack("II", command, 0))
-            request = struct.pack("16sP", device.encode(), value.buffer_info()[0])
             with suppress(OSError):
-                fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+                _ethtool(any_socket, device, command, 0)
+
+
+def _ethtool(any_socket: socket.socket, device: str, command: int, value: int) -> None:
+    held = array.array("B", struct.pack("II", command, value))
+    request = struct.pack("16sP", device.encode(), held.buffer_info()[0])
+    fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+
+
+def set_receive_offload(end: VethEnd, on: bool) -> None:
+    """Switch generic receive offload of a veth end, by which it polls for what it receives.
+
+    Raises OSError, but not for a device that has gone when it is to be switched off."""
+    command = OFFLOADS_OFF["generic-receive-offload"]
+
+    def set_it() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
+            _ethtool(any_socket, end.device, command, int(on))
+
+    try:
+        inside(end.netns, set_it)
+    except OSError:
+        if on:
+            raise
 
 
 def delete_link(device: str) -> None:

@@ -1,0 +1,175 @@
+"""`testpmd`: DPDK's own test application as a cross-connect between vhost-user ports.
+
+What `dpdk-testpmd` does in its `io` mode is the same as our `basicfwd`, written by others:
+the two beside each other show what an implementation is worth. One process for all pairs;
+its ports are paired in the order of the trial, its forwarding threads are pinned one to a
+core. It is asked for its counters through DPDK's telemetry, which a control thread answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import TrialFailed
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.ports import socket_of
+from switchmark.switch.private import check_socket_path
+from switchmark.switch.program import ProgramSwitch, output_of
+
+BUFFERS_A_PORT = 16384
+HEADROOM_BYTES = 128 + 18  # of a buffer, and of a frame around its payload
+STANDARD_BUFFER_BYTES = 2176
+BUFFER_OVERHEAD_BYTES = 256  # of DPDK, for each
+BASE_MB = 48  # what it takes without any buffer
+BURST = 32
+ANSWER_TIMEOUT_S = 5.0
+ANSWER_BYTES = 1 << 16
+
+
+class Testpmd(ProgramSwitch):
+    """One `dpdk-testpmd` for all pairs."""
+
+    name = "testpmd"
+    setting = "SWITCHMARK_TESTPMD"
+    programs = ("dpdk-testpmd",)
+    obtain = "apt install dpdk"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER,),
+        connect_modes=(ConnectMode.CROSS_CONNECT,),
+        polling=True,
+        multi_core=True,
+        max_ports=32,  # DPDK's own limit
+        needs_hugepages=True,
+        description="DPDK's test application, io forwarding between vhost-user ports",
+    )
+
+    _telemetry: socket.socket | None = None
+
+    def version_of(self, program: Path) -> str:
+        """`DPDK 22.11.11`, which its environment layer says before it does anything."""
+        quiet = ("--no-huge", "--no-pci", "--in-memory", "--no-telemetry")
+        text = output_of([str(program), "-v", *quiet, "-h"])
+        found = re.search(r"DPDK \d+\.\d+\S*", text)
+        return found[0] if found else ""
+
+    def memory_mb(self) -> int:
+        """Hugepages for the buffers of all ports, which lie in one pool."""
+        bytes_needed = self._buffers() * (self._buffer_bytes() + BUFFER_OVERHEAD_BYTES)
+        return BASE_MB + (bytes_needed >> 20) + 1
+
+    def _buffers(self) -> int:
+        return BUFFERS_A_PORT * len(self.ports)
+
+    def _buffer_bytes(self) -> int:
+        """A frame lies in one buffer, as it does in the other switches."""
+        longest = max(port.mtu_bytes for port in self.ports) + HEADROOM_BYTES
+        return max(STANDARD_BUFFER_BYTES, longest)
+
+    def launch(self, program: Path) -> None:
+        """Start it; it forwards as soon as a pair has both its peers."""
+        folder = self.footprint.folder("testpmd")
+        prefix = f"sm{self.session.id}tp"
+        self._socket = Path(check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2"))
+        self.process = self.footprint.spawn(
+            [str(program), *self._eal_options(prefix), "--", *self._options()],
+            cores=self.cores,
+            env={"RUNTIME_DIRECTORY": str(folder)},
+        )
+        self.until(self._connect, "its telemetry answers")
+        self.until(self._all_ports, "it has all its ports")
+
+    def _eal_options(self, prefix: str) -> list[str]:
+        """Thread 0 only waits for the end; threads 1 and up forward, one a core."""
+        threads = [f"0@{self.cores[0]}"]
+        threads += [f"{number}@{core}" for number, core in enumerate(self.cores, 1)]
+        ports: list[str] = []
+        for port in self.ports:
+            ports += ["--vdev", f"net_vhost{port.index},iface={socket_of(port)},client=1"]
+        return [
+            *("--no-pci", "--in-memory", "--single-file-segments", "-m", str(self.memory_mb())),
+            *(f"--file-prefix={prefix}", "--lcores", ",".join(threads), *ports),
+        ]
+
+    def _options(self) -> list[str]:
+        numbers = ",".join(str(port.index) for port in self.ports)
+        return [
+            *("--forward-mode=io", "--port-topology=paired", f"--portlist={numbers}"),
+            *("--auto-start", f"--nb-cores={len(self.cores)}", f"--burst={BURST}"),
+            *("--disable-link-check", f"--total-num-mbufs={self._buffers()}"),
+            *(f"--mbuf-size={self._buffer_bytes()}",),
+        ]
+
+    def _connect(self) -> bool:
+        """Open the telemetry socket, once it is there; it greets who comes."""
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        link.settimeout(ANSWER_TIMEOUT_S)
+        try:
+            link.connect(str(self._socket))
+            link.recv(ANSWER_BYTES)
+        except OSError:
+            link.close()
+            return False
+        self._telemetry = link
+        return True
+
+    def _all_ports(self) -> bool:
+        return self._ask("/ethdev/list") == [port.index for port in self.ports]
+
+    def _ask(self, question: str) -> Any:
+        """What the telemetry answers. Raises `TrialFailed` when it does not."""
+        assert self._telemetry is not None
+        try:
+            self._telemetry.send(question.encode())
+            answer = json.loads(self._telemetry.recv(ANSWER_BYTES))
+        except (OSError, ValueError) as error:
+            words = self.alive() or f"telemetry does not answer {question} ({error})"
+            raise TrialFailed(f"{self.name}: {words}") from None
+        return answer[question.partition(",")[0]]
+
+    def waiting(self) -> list[SwitchPort]:
+        """The ports without a link."""
+        return [
+            port
+            for port in self.ports
+            if self._ask(f"/ethdev/link_status,{port.index}")["status"] != "UP"
+        ]
+
+    def counters(self) -> SwitchCounters:
+        """The ports' own counters; what a full ring refused is an error of transmission."""
+        ports = {}
+        for port in self.ports:
+            seen = self._ask(f"/ethdev/stats,{port.index}")
+            lost = seen["imissed"] + seen["ierrors"] + seen["rx_nombuf"]
+            ports[port.index] = PortCounters(
+                seen["ipackets"], seen["opackets"], lost, seen["oerrors"]
+            )
+        return SwitchCounters(ports)
+
+    def details(self) -> dict[str, str]:
+        """Also the whole command line."""
+        return super().details() | {
+            "datapath": "DPDK vhost-user, io forwarding, one process",
+            "burst": str(BURST),
+            "buffers": str(self._buffers()),
+            "buffer_bytes": str(self._buffer_bytes()),
+            "idle": "poll",
+            "options": " ".join(self._options()),
+        }
+
+    def stop(self) -> None:
+        """End it."""
+        if self._telemetry is not None:
+            self._telemetry.close()
+            self._telemetry = None
+        super().stop()

@@ -1,0 +1,233 @@
+"""`xdp-redirect`: a small BPF program at each port, run before the kernel makes a packet of it.
+
+Native XDP on veth. Each port has its own copy of the program, with its own number and its
+peer's built in; it counts the frame and redirects it through a map of devices. With
+`static-mac` it looks the destination up in a hash table of MAC addresses first, and drops
+what is not in there. The program is assembled here; nothing has to be compiled.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+from switchmark.errors import UnavailableError
+from switchmark.switch import bpf
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    Probe,
+    SwitchCounters,
+)
+from switchmark.switch.bpf import Instruction
+from switchmark.switch.in_kernel import InKernelSwitch
+from switchmark.switch.ports import device_of, peer_index
+from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
+from switchmark.testbed import netlink
+from switchmark.testbed.netlink import VethEnd
+
+ETHERNET_HEADER_BYTES = 14
+CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md
+R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FRAME = range(11)
+MAC_ENTRY_BYTES = 8  # of a key: 6 of address, 2 of padding
+FIRST_KERNEL = (5, 18)  # programs for frames in several buffers
+
+
+def program(index: int, counts_fd: int, devices_fd: int, table_fd: int | None) -> bytes:
+    """What runs at port `index`. Without a table every frame goes to the peer.
+
+    Slot `index` of the per-core array holds two numbers: frames seen, and frames dropped
+    because the table did not send them to another port."""
+    return bpf.assemble(_program(index, counts_fd, devices_fd, table_fd))
+
+
+def _program(
+    index: int, counts_fd: int, devices_fd: int, table_fd: int | None
+) -> Iterator[Instruction]:
+    yield bpf.move(R6, R1)  # the context
+    yield bpf.set_to(R1, index)
+    yield bpf.store(32, FRAME, -4, R1)
+    yield from bpf.load_map(R1, counts_fd)
+    yield bpf.move(R2, FRAME)
+    yield bpf.add(R2, -4)
+    yield bpf.call(bpf.HELPER_MAP_LOOKUP)
+    yield bpf.jump_if_equal(R0, 0, "drop")  # cannot be, but the verifier wants to see it
+    yield bpf.move(R7, R0)  # our two counters
+    yield from _increment(R7, 0)
+    if table_fd is None:
+        yield bpf.set_to(R2, peer_index(index))
+    else:
+        yield from _look_up_destination(table_fd)
+        yield bpf.jump_if_equal(R2, index, "drop-counted")  # never back to where it came from
+    yield from bpf.load_map(R1, devices_fd)
+    yield bpf.set_to(R3, bpf.XDP_DROP)  # for a port that is not in the map
+    yield bpf.call(bpf.HELPER_REDIRECT_MAP)
+    yield bpf.leave()
+    if table_fd is not None:
+        first, *rest = _increment(R7, 8)
+        yield first.at("drop-counted")
+        yield from rest
+    yield bpf.set_to(R0, bpf.XDP_DROP).at("drop")
+    yield bpf.leave()
+
+
+def _increment(pointer: int, offset: int) -> list[Instruction]:
+    """One more; a core's counters are touched by that core alone."""
+    return [
+        bpf.load(64, R1, pointer, offset),
+        bpf.add(R1, 1),
+        bpf.store(64, pointer, offset, R1),
+    ]
+
+
+def _look_up_destination(table_fd: int) -> Iterator[Instruction]:
+    """r2 = the port that the table has for the destination address, or `drop-counted`."""
+    yield bpf.load(32, R2, R6, CONTEXT_DATA)
+    yield bpf.load(32, R3, R6, CONTEXT_DATA_END)
+    yield bpf.move(R4, R2)
+    yield bpf.add(R4, ETHERNET_HEADER_BYTES)
+    yield bpf.jump_if_greater(R4, R3, "drop-counted")
+    yield bpf.set_to(R1, 0)
+    yield bpf.store(64, FRAME, -16, R1)
+    yield bpf.load(32, R1, R2, 0)
+    yield bpf.store(32, FRAME, -16, R1)
+    yield bpf.load(16, R1, R2, 4)
+    yield bpf.store(16, FRAME, -12, R1)
+    yield from bpf.load_map(R1, table_fd)
+    yield bpf.move(R2, FRAME)
+    yield bpf.add(R2, -16)
+    yield bpf.call(bpf.HELPER_MAP_LOOKUP)
+    yield bpf.jump_if_equal(R0, 0, "drop-counted")
+    yield bpf.load(32, R2, R0, 0)
+
+
+class XdpRedirect(InKernelSwitch):
+    """A BPF program and a map of devices in a private network namespace."""
+
+    name = "xdp-redirect"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VETH,),
+        connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=False,
+        in_kernel=True,
+        description="a small BPF program that redirects frames between devices, native XDP",
+    )
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+        self._woken: list[VethEnd] = []
+
+    def probe(self) -> Probe:
+        """Available where the kernel has XDP for frames of every size."""
+        if (answer := not_root()) is not None:
+            return answer
+        release = kernel_release()
+        if _numbers(release) < FIRST_KERNEL or not kernel_has("bpf", "bpf_prog_load"):
+            needed = ".".join(map(str, FIRST_KERNEL))
+            return Probe(
+                False,
+                reason=f"Linux {release} has no BPF system call, or is older than {needed}",
+                remedy=f"use Linux {needed} or later with CONFIG_BPF_SYSCALL",
+            )
+        if which("ip") is None:
+            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
+        return Probe(True, version=f"Linux {release}")
+
+    def connect(self) -> None:
+        """Load, attach and wake the far ends."""
+        self._session_witness()
+        for port in self.ports:
+            self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
+        netlink.inside(self.namespace.name, self._attach)
+
+    def _session_witness(self) -> None:
+        """With a table the switch has one port more, to which no entry leads."""
+        self._inner: str | None = None
+        if self.mode is ConnectMode.CROSS_CONNECT:
+            return
+        self._inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
+        lines = [f"link add {self._inner} type veth peer name {self.witness}"]
+        lines += [f"link set dev {device} up" for device in (self._inner, self.witness)]
+        self.namespace.batch("ip", lines)
+        self._wake(VethEnd(self.witness, netns=self.namespace.name))
+
+    def _wake(self, end: VethEnd) -> None:
+        """A veth end takes redirected frames only while it polls: with receive offload, or with
+        a program of its own. Without it they are lost, and counted as `tx_dropped`."""
+        if not end.device:
+            raise UnavailableError(
+                f"{self.name}: the environment does not say where a port's other end is; "
+                "use an environment whose nodes are namespaces"
+            )
+        netlink.set_receive_offload(end, True)
+        self._woken.append(end)
+
+    def _attach(self) -> None:
+        """Runs inside the namespace, where the interface numbers are valid."""
+        devices = [device_of(port) for port in self.ports]
+        devices += [self._inner] if self._inner else []
+        counts = self._keep(bpf.create_map(bpf.MAP_PERCPU_ARRAY, 4, 16, len(self.ports)))
+        out = self._keep(bpf.create_map(bpf.MAP_DEVMAP, 4, 4, len(devices)))
+        table = None
+        if self.mode is ConnectMode.STATIC_MAC:
+            table = self._keep(bpf.create_map(bpf.MAP_HASH, MAC_ENTRY_BYTES, 4, len(self.ports)))
+            for port in self.ports:
+                mac = bytes.fromhex(port.mac.replace(":", "")).ljust(MAC_ENTRY_BYTES, b"\0")
+                bpf.update(table, mac, struct.pack("=I", port.index))
+        self._counts = counts
+        for slot, device in enumerate(devices):
+            number = socket.if_nametoindex(device)
+            bpf.update(out, struct.pack("=I", slot), struct.pack("=I", number))
+        for port in self.ports:
+            code = self._keep(bpf.load_xdp(program(port.index, counts, out, table)))
+            self._keep(bpf.attach_xdp(code, socket.if_nametoindex(device_of(port))))
+
+    def _keep(self, descriptor: int) -> int:
+        self._descriptors.append(descriptor)
+        return descriptor
+
+    def counters(self) -> SwitchCounters:
+        """Received: by the program itself. Sent, and lost on sending: by the devices."""
+        devices = super().counters()
+        ports = {}
+        for index, device in devices.ports.items():
+            per_core = bpf.look_up_per_core(self._counts, index)
+            seen, refused = (sum(numbers) for numbers in zip(*per_core, strict=True))
+            lost_before_us = device.rx_dropped
+            ports[index] = PortCounters(
+                seen, device.tx_frames, lost_before_us + refused, device.tx_dropped
+            )
+        return SwitchCounters(ports, devices.witness_rx_frames)
+
+    def fault(self) -> str | None:
+        """Whether a port has lost its program."""
+        links = self.namespace.query("ip", "link", "show")
+        native = {link["ifname"] for link in links if link.get("xdp", {}).get("mode") == 1}
+        lost = [device for device in map(device_of, self.ports) if device not in native]
+        return f"{', '.join(lost)} lost its XDP program" if lost else None
+
+    def details(self) -> dict[str, str]:
+        """What stands in a record."""
+        return {
+            "version": f"Linux {kernel_release()}",
+            "datapath": "kernel, native XDP: redirect through a device map",
+            "connect_mode": self.mode.value,
+            "far_ends": "generic-receive-offload on, so that they take redirected frames",
+            "programs": "one a port, held by a BPF link of the bench",
+        }
+
+    def stop(self) -> None:
+        """Detach, put the far ends back, hand the devices back."""
+        bpf.close_all(self._descriptors)
+        self._descriptors.clear()
+        while self._woken:
+            netlink.set_receive_offload(self._woken.pop(), False)
+        super().stop()
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """`6.1.0-18-amd64` as (6, 1)."""
+    return tuple(int(part) for part in release.replace("-", ".").split(".")[:2] if part.isdigit())
