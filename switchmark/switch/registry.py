@@ -14,6 +14,7 @@ from switchmark.switch.ovs_kernel import OvsKernel
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.snabb import Snabb
 from switchmark.switch.tc_redirect import TcRedirect
+from switchmark.switch.vpp import Vpp
 
 SWITCHES: dict[str, Callable[[], Switch]] = {
     "direct": Direct,
@@ -24,6 +25,7 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "ovs-dpdk": OvsDpdk,
     "basicfwd": BasicForwarder,
     "snabb": Snabb,
+    "vpp": Vpp,
 }
 
 
