@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
@@ -224,6 +226,9 @@ def _now() -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    what = f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, ValidationError):  # its own text speaks to programmers
+        what = "; ".join(problem["msg"] for problem in error.errors())
+    else:
+        what = f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
     text = " ".join("; ".join([what, *getattr(error, "__notes__", [])]).split())
     return text or type(error).__name__
