@@ -152,6 +152,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "switchmark-traffic: %s\n", error);
         return 2;
     default:
-        return run();
+        break;
     }
+    if (!ends_check_ports(&options, error, sizeof error)) {
+        fprintf(stderr, "switchmark-traffic: %s\n", error);
+        return 2;
+    }
+    return run();
 }

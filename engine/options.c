@@ -257,6 +257,8 @@ static void set_defaults(struct options *o)
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
     o->traffic.interval_ns = NS_PER_S;
+    o->reference.limit_burst = 256;
+    o->reference.queue = 8192;
 }
 
 static bool check_whole(const struct options *o, char *error, size_t size)
@@ -273,6 +275,17 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size, "--mac-update: only a forwarder rewrites frames");
     if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
+    if (o->traffic.latency && strcmp(o->role->name, "receiver") != 0)
+        return fail(error, size,
+                    "--latency: only a receiver takes it; clients and testers time "
+                    "every frame anyway");
+    if ((o->reference.queue & (o->reference.queue - 1)) != 0)
+        return fail(error, size, "--queue: %llu is not a power of two",
+                    (unsigned long long)o->reference.queue);
+    if (o->reference.reorder_every == 1)
+        return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
+    if (strncmp(o->ports[0], "udp", 3) == 0 && strcmp(o->role->name, "reference") == 0)
+        return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
     if (o->core_count == 2 && strcmp(o->role->name, "tester") != 0)
         return fail(error, size, "--core: only a tester uses two cores");
     const bool has_headers =
@@ -323,7 +336,7 @@ static enum parse_result parse_arguments(struct options *o, int argc, char **arg
 
 enum parse_result options_parse(struct options *o, int argc, char **argv, char *error, size_t size)
 {
-    const char *names[8] = {NULL};
+    const char *names[9] = {NULL};
 
     set_defaults(o);
     if (argc < 2) {
@@ -343,7 +356,7 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         const char *near = value_nearest(argv[1], names);
         fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
              near ? "; did you mean '"
-                  : "; roles: sender, receiver, client, server, forwarder, tester",
+                  : "; roles: sender, receiver, client, server, forwarder, reference, tester",
              near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }

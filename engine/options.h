@@ -22,7 +22,16 @@ struct traffic {
     uint64_t frame_size;  /* with FCS */
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
-    uint64_t at_ns; /* CLOCK_MONOTONIC; 0: now */
+    uint64_t latency; /* receiver: 1 times every frame one way */
+    uint64_t at_ns;   /* CLOCK_MONOTONIC; 0: now */
+};
+
+/* What a `reference` does to data frames, a direction; 0: not. */
+struct reference {
+    uint64_t delay_ns;
+    uint64_t drop_every, duplicate_every, reorder_every;
+    uint64_t limit_pps, limit_burst; /* token bucket: rate and depth in frames */
+    uint64_t queue;                  /* frames that can wait, a power of two */
 };
 
 struct options {
@@ -41,6 +50,7 @@ struct options {
     const char *eal_arguments[EAL_ARGUMENTS_MAX];
     unsigned eal_argument_count;
     struct traffic traffic;
+    struct reference reference;
 };
 
 enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_BAD };

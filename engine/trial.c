@@ -139,7 +139,7 @@ static void begin_end(struct trial *trial, unsigned index)
     if (trial_end_sends(trial, index))
         transmit_begin(&end->tx);
     if (trial_end_tracks(trial, index)) {
-        end->rx.latency_wanted = o->role->latency != LATENCY_NONE;
+        end->rx.latency_wanted = o->role->latency != LATENCY_NONE || trial->traffic.latency;
         const uint32_t mark =
             load32(end->tx.template.bytes + (end->port->udp_payload_only ? 0 : HEADERS_BYTES));
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);

@@ -150,6 +150,7 @@ class Testpmd:
     """`dpdk-testpmd` with one forwarding core (its main thread sleeps on the same core)."""
 
     __test__ = False  # not a pytest class
+    first_bursts = 0
 
     def __init__(self, mode: str, vdevs: Sequence[str], options: Sequence[str], core: int) -> None:
         args = [
@@ -168,15 +169,30 @@ class Testpmd:
         self.process = Process(args, core)
         self._summary()
 
-    def _summary(self) -> None:
-        """Its prompt has no line end; a short answer shows that it listens."""
+    def _summary(self) -> list[str]:
+        """What it says of its ports (asked twice, to see where the first answer ends)."""
         self.process.write("show port summary all")
-        while "Number of available ports" not in self.process.line()[1]:
-            pass
+        self.process.write("show port summary all")
+        lines: list[str] = []
+        answers = 0
+        while answers < 2:
+            lines.append(self.process.line()[1])
+            answers += "Number of available ports" in lines[-1]
+        return lines
+
+    def _wait_for_links(self) -> None:
+        """Until every port has its peer."""
+        end_s = time.monotonic() + ANSWER_TIMEOUT_S
+        while any(re.search(r"net_\S+ +down", line) for line in self._summary()):
+            if time.monotonic() > end_s:
+                raise ProgramError("dpdk-testpmd: a port has no peer")
+            time.sleep(0.02)
 
     def start(self) -> None:
-        """Begin moving frames."""
-        self.process.write("start")
+        """Begin moving frames; in `io` mode, put some in to go round."""
+        if self.first_bursts:
+            self._wait_for_links()
+        self.process.write(f"start tx_first {self.first_bursts}" if self.first_bursts else "start")
 
     def frames(self, counter: str) -> Reading:
         """RX-packets or TX-packets of all ports."""

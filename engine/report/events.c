@@ -166,7 +166,7 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
     json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
     report_counters(&line, &delta);
     report_cpu(&line, &printed.cpu, &s->cpu);
-    if (trial->options->role == &role_forwarder)
+    if (trial->options->role->stands_between)
         put_forwarder_ports(s, trial->end_count);
     if (!json_write(&line, STDOUT_FILENO))
         atomic_store(&output_is_gone, true);

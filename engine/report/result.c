@@ -207,11 +207,11 @@ void report_result(struct json *j, const struct trial *trial)
         json_end_list(j);
     } else if (role->tracks) {
         put_loss(j, &trial->ends[0].tracker);
-        if (role->latency != LATENCY_NONE)
-            put_latency(j, role->latency, &trial->ends[0].from_actual,
-                        &trial->ends[0].from_intended);
+        if (role->latency != LATENCY_NONE || trial->traffic.latency)
+            put_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
+                        &trial->ends[0].from_actual, &trial->ends[0].from_intended);
     }
-    if (role == &role_forwarder)
+    if (role->stands_between)
         put_forwarder_ports(j, trial);
     put_pacing(j, trial, &totals);
     put_cpu(j, trial);

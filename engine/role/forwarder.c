@@ -92,5 +92,6 @@ const struct role role_forwarder = {
     .summary = "passes everything between port A and port B (2 and 3, ...)",
     .ports = 2,
     .pairs = true,
+    .stands_between = true,
     .run = run,
 };

@@ -4,5 +4,6 @@
 #include <stddef.h>
 
 const struct role *const roles[] = {
-    &role_sender, &role_receiver, &role_client, &role_server, &role_forwarder, &role_tester, NULL,
+    &role_sender,    &role_receiver,  &role_client, &role_server,
+    &role_forwarder, &role_reference, &role_tester, NULL,
 };

@@ -13,16 +13,17 @@ struct role {
     const char *name;
     const char *summary;
     unsigned ports;
-    bool pairs;  /* takes any multiple of `ports` */
-    bool sends;  /* follows a schedule (needs its peer to be there) */
-    bool tracks; /* reports loss from sequence numbers */
-    bool drains; /* waits for frames in flight after the end */
+    bool pairs;          /* takes any multiple of `ports` */
+    bool stands_between; /* reports what each port saw */
+    bool sends;          /* follows a schedule (needs its peer to be there) */
+    bool tracks;         /* reports loss from sequence numbers */
+    bool drains;         /* waits for frames in flight after the end */
     enum latency_kind latency;
     void (*run)(struct trial *trial, unsigned worker);
 };
 
 extern const struct role role_sender, role_receiver, role_client, role_server, role_forwarder,
-    role_tester;
+    role_reference, role_tester;
 
 /* All of them, ended by NULL. */
 extern const struct role *const roles[];

@@ -20,6 +20,15 @@ enum verdict {
     VERDICTS
 };
 
+/* The last frame that passed every check: one with the same length and headers passes all but
+ * the checks of the payload without being looked at again. */
+struct intact_headers {
+    uint32_t length;   /* of the frame; 0: none yet */
+    uint64_t bytes[3]; /* from OFFSET_IP to the UDP checksum, which is not part of it */
+    uint16_t last;
+    uint64_t sum; /* what they and the pseudo header contribute to the UDP checksum */
+};
+
 struct receiver {
     struct io_port *port;
     struct counters *counters;
@@ -36,6 +45,7 @@ struct receiver {
     uint32_t ports, port_mask;
     uint8_t mac[6];
     bool mac_known;
+    struct intact_headers intact;
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
 };
@@ -54,7 +64,7 @@ void receive_end(struct receiver *rx);
 enum verdict receive_judge_unusual(struct receiver *rx, const struct io_frame *frame);
 
 /* Are the headers, and as far as asked the payload, of a frame in our format right? */
-bool receive_is_intact(const struct receiver *rx, const uint8_t *frame, uint32_t length);
+bool receive_is_intact(struct receiver *rx, const uint8_t *frame, uint32_t length);
 
 /* Count a burst; trial data is tracked. Returns how many frames were our stream's data; what
  * each frame was goes to `verdicts` unless that is NULL. */

@@ -12,7 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from switchmark.campaign.model import SWEPT_FIELDS, Campaign, Dimension, Io, Sweep, Trial
+from switchmark.campaign.model import (
+    SWEPT_FIELDS,
+    Campaign,
+    Dimension,
+    Io,
+    Method,
+    Sweep,
+    Trial,
+    usual_time_s,
+)
 from switchmark.errors import UsageError
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
@@ -29,7 +38,7 @@ OVERHEAD_POLLING_S = 4.0
 class Estimate:
     """How long the trials will take, in seconds."""
 
-    measuring_s: float  # exact: the durations, and the warm-up runs of latency trials
+    measuring_s: float  # the durations (of searches, the usual), and latency trials' warm-up
     overhead_s: float  # a guess: deploying, verifying, tearing down
 
     @property
@@ -80,7 +89,7 @@ def estimate(
         for trial in trials
     )
     warm_ups = sum(trial.dimension is Dimension.LATENCY for trial in trials)
-    running_s = sum(trial.duration_s for trial in trials)
+    running_s = sum(usual_time_s(trial) for trial in trials)
     return Estimate(running_s + warm_ups * campaign.trim.warm_up_s, overhead_s)
 
 
@@ -222,6 +231,7 @@ def _refusals(
                 f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)}); "
                 f"choose one of these, or leave {switch} out"
             )
+    yield from _method_refusals(sweep, switch)
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
@@ -232,6 +242,18 @@ def _refusals(
             f"use pairs up to {can.max_ports // 2}"
         )
     yield from _port_refusals(sweep, switch, can, environment_ports)
+
+
+def _method_refusals(sweep: Sweep, switch: str) -> Iterator[str]:
+    for method in sweep.method:
+        if method is Method.PLAIN:
+            continue
+        if sweep.dimension is not Dimension.THROUGHPUT:
+            yield f"method {method} finds a throughput; use dimension: throughput"
+        if method is Method.SOAK and None in sweep.rate_pps:
+            yield "method soak tests one load; give its rate"
+        if method is Method.CALIBRATE and switch != WIRE:
+            yield f"method calibrate is of the bare wire; use switch: {WIRE}, not {switch}"
 
 
 def _port_refusals(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.campaign import model, values
-from switchmark.campaign.model import Dimension, Idle, Io, Trial
+from switchmark.campaign.model import Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.values import BadValueError, Limits
 from switchmark.switch.base import ConnectMode, PortKind
 
@@ -234,6 +234,33 @@ KEYS: tuple[Key, ...] = (
         lambda text, _known: values.boolean(text),
         lambda value: "true" if value else "false",
         "true",
+    ),
+    Key(
+        "method",
+        "method",
+        "how a throughput is found: `plain` (one run at the set rate), `ndr-pdr`, `r-plus`, "
+        "`plateau`, `loss-vs-load`, `back-to-back`, `soak` or `calibrate` "
+        "(docs/methods.md); `rate` then bounds the load, and `duration` is one trial's",
+        lambda text, _known: Method(values.choice(text, tuple(Method), "method")),
+        str,
+        "ndr-pdr",
+    ),
+    Key(
+        "goals",
+        "goals",
+        "what an `ndr-pdr` search looks for: `csit`, `rfc2544`, `tst009` or `quick`",
+        lambda text, _known: values.choice(text, model.GOALS, "preset of goals"),
+        str,
+        "rfc2544",
+    ),
+    Key(
+        "budget",
+        "budget_s",
+        "the time a method may take, its own overhead included; `auto`: the method's default",
+        lambda text, known: None if text == "auto" else _time(text, known),
+        lambda value: "auto" if value is None else values.format_seconds(value),
+        "5m",
+        unit="time",
     ),
     Key(
         "duration",

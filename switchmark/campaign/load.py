@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.campaign import keys, settings, source, sweeps, values
+from switchmark.campaign.expand import trials_of
 from switchmark.campaign.keys import Known
-from switchmark.campaign.model import Campaign, Dimension, TrimPolicy, VerifyPolicy
+from switchmark.campaign.model import (
+    Campaign,
+    Dimension,
+    Method,
+    TrimPolicy,
+    VerifyPolicy,
+    usual_time_s,
+)
 from switchmark.campaign.published import read_published
 from switchmark.campaign.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
 from switchmark.campaign.sweeps import Block, Entry, joined
@@ -232,6 +240,8 @@ class _Loader:
         for grid in grids:
             if grid["dimension"].values != (Dimension.THROUGHPUT,):
                 continue  # a latency trial warms up before its duration, and keeps every sample
+            if Method.PLAIN not in grid["method"].values:
+                continue  # methods of many trials warm up once and trim nothing
             entry, interval_s = grid["duration"], max(grid["interval"].values)
             needed_s = trimmed_s + MIN_SAMPLES * interval_s
             shortest_s = min(entry.values)
@@ -265,6 +275,8 @@ def _inside(name: str) -> str:
 def _measuring_s(grid: Mapping[str, Entry], trim: TrimPolicy) -> float:
     durations = grid["duration"].values
     trials = sweeps.count(grid)
+    if grid["method"].values != (Method.PLAIN,):
+        return sum(usual_time_s(trial) for trial in trials_of(sweeps.to_sweep(grid)))
     extra_s = trim.warm_up_s if grid["dimension"].values == (Dimension.LATENCY,) else 0.0
     return float(trials / len(durations) * sum(durations) + trials * extra_s)
 

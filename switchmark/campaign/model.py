@@ -35,6 +35,24 @@ class Dimension(StrEnum):
     LATENCY = "latency"  # client <-> server, round-trip time
 
 
+class Method(StrEnum):
+    """How the figure is found. `plain` is one run; the others make many trials on one
+    deployment (docs/methods.md)."""
+
+    PLAIN = "plain"
+    NDR_PDR = "ndr-pdr"
+    R_PLUS = "r-plus"
+    PLATEAU = "plateau"
+    LOSS_VS_LOAD = "loss-vs-load"
+    BACK_TO_BACK = "back-to-back"
+    SOAK = "soak"
+    CALIBRATE = "calibrate"
+
+
+# Presets of what a search looks for; switchmark/method/goal.py holds them.
+GOALS = ("csit", "rfc2544", "tst009", "quick")
+
+
 class Io(StrEnum):
     """How the traffic application talks to its port. `auto` takes the fastest for the port."""
 
@@ -77,6 +95,9 @@ class Trial(_Frozen):
     io: Io = Io.AUTO
     idle: Idle = Idle.AUTO
     touch: bool = False
+    method: Method = Method.PLAIN
+    goals: Literal["csit", "rfc2544", "tst009", "quick"] = "csit"  # of a search
+    budget_s: float | None = Field(default=None, ge=MIN_TIME_S, le=MAX_TIME_S)  # of a method
     duration_s: float = Field(default=10.0, ge=MIN_TIME_S, le=MAX_TIME_S)
     interval_s: float = Field(default=0.2, ge=MIN_TIME_S, le=MAX_TIME_S)
     switch_cores: int = Field(default=1, ge=1, le=MAX_CORES)
@@ -89,6 +110,29 @@ class Trial(_Frozen):
         """16 hex digits of the whole description: the key under which its record is kept."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# Trials of full length that each method usually takes, and seconds of a search by its goals.
+_USUAL_TRIALS = {
+    Method.R_PLUS: 9,
+    Method.PLATEAU: 12,
+    Method.LOSS_VS_LOAD: 10,
+    Method.CALIBRATE: 10,
+}
+_SEARCH_TIME_S = {"csit": 60.0, "rfc2544": 160.0, "tst009": 300.0, "quick": 25.0}
+_BURSTS_TIME_S = 120.0
+
+
+def usual_time_s(trial: Trial) -> float:
+    """Seconds of traffic: exact for a plain trial, the usual time for a method of many."""
+    match trial.method:
+        case Method.NDR_PDR:
+            usual_s = _SEARCH_TIME_S[trial.goals]
+        case Method.BACK_TO_BACK:
+            usual_s = _BURSTS_TIME_S
+        case _:
+            usual_s = _USUAL_TRIALS.get(trial.method, 1) * trial.duration_s
+    return usual_s if trial.budget_s is None else min(usual_s, trial.budget_s)
 
 
 def default_rate_pps(dimension: Dimension) -> int | None:
@@ -118,6 +162,9 @@ class Sweep(_Frozen):
     io: tuple[Io, ...]
     idle: tuple[Idle, ...]
     touch: tuple[bool, ...]
+    method: tuple[Method, ...]
+    goals: tuple[Literal["csit", "rfc2544", "tst009", "quick"], ...]
+    budget_s: tuple[float | None, ...]
     duration_s: tuple[float, ...]
     interval_s: tuple[float, ...]
     switch_cores: tuple[int, ...]

@@ -9,11 +9,13 @@ from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import Method, Trial
 from switchmark.campaign.values import format_rate
 from switchmark.cli.output import console, format_duration
 from switchmark.method.trial import TrialPlan
+from switchmark.results import words
 from switchmark.results.record import Record
+from switchmark.results.statistics import estimate
 
 
 class CampaignProgress:
@@ -76,6 +78,12 @@ def describe(record: Record) -> str:
     if record.throughput is not None:
         seen = record.throughput
         figure = f"{seen.forwarded_pps / 1e6:8.3f} Mpps {seen.forwarded_l2_bps / 1e9:7.2f} Gbit/s"
+    elif record.method is not None:
+        figure = "; ".join(
+            f"{one.name} {words.figure(estimate([one.value]), one.unit)}"
+            for one in record.method.figures
+        )
+        figure = f"{figure or 'no figure'} ({record.method.trial_count} trials)"
     else:
         assert record.latency is not None, "a finished record has a figure"
         percentiles = record.latency.percentiles_ns
@@ -88,4 +96,5 @@ def describe(record: Record) -> str:
 def _name(trial: Trial) -> str:
     rate = "max" if trial.rate_pps is None else format_rate(trial.rate_pps)
     pairs = "" if trial.pairs == 1 else f" {trial.pairs}vs{trial.pairs}"
-    return f"{trial.switch}{pairs} {trial.packet_size_bytes} B {rate} {trial.dimension.value}"
+    what = trial.dimension.value if trial.method is Method.PLAIN else trial.method.value
+    return f"{trial.switch}{pairs} {trial.packet_size_bytes} B {rate} {what}"

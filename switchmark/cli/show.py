@@ -140,6 +140,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
             _print_throughput(members, everything)
         elif members:
             _print_latency(members, everything)
+    print_methods(words.of_methods(rows))
     _print_published(found, rows)
     _print_differences(rows)
     _print_marks(rows)
@@ -200,6 +201,45 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
     columns = ["switch", "frame B", *varying, "mode", *numbers, *_TRUST]
     title = "Round-trip time in µs (percentiles over all repetitions; intended: from the send "
     print_table(columns, lines, title=title + "time that was due)", right=["frame B", *numbers])
+    print_line()
+
+
+def print_methods(rows: list[SummaryRow]) -> None:
+    """Searches and series: their figures, who decided, in how many trials."""
+    if not rows:
+        return
+    varying = [name for name in words.varying_fields(rows) if name != "method"]
+    lines = []
+    for row in rows:
+        found = row.method
+        assert found is not None
+        figures = "; ".join(
+            f"{one.name} {words.figure(one.value, one.unit)}" for one in found.figures
+        )
+        decided = found.decided_by or ", ".join(found.stopped)
+        lines.append(
+            [*_who(row, varying), row.trial.method, figures or "none", decided, found.trials,
+             f"{found.spent_s:.0f}", *_trust(row)]
+        )  # fmt: skip
+    columns = [
+        "switch",
+        "frame B",
+        *varying,
+        "mode",
+        "method",
+        "found",
+        "decided by",
+        "trials",
+        "s",
+    ]
+    print_table([*columns, *_TRUST], lines, title="Methods of many trials (loads are totals; "
+                "brackets: bounds of a search, else 95 % interval)",
+                right=["frame B", "trials", "s"])  # fmt: skip
+    for row in rows:
+        assert row.method is not None
+        notes = [*row.method.notes, *(n for one in row.method.bounds for n in one.notes)]
+        for note_text in notes:
+            print_line(f"  {row.contender}, {row.trial.method}: {note_text}")
     print_line()
 
 

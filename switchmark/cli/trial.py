@@ -18,6 +18,10 @@ Examples:
   switchmark trial ovs-dpdk --packet-size 1500 --duration 5s
   switchmark trial basicfwd --dimension latency --rate 10k --environment lxc
   switchmark trial linux-bridge --pairs 4 --io udp-mmsg --json
+  switchmark trial linux-bridge --method ndr-pdr     bounds of capacity by MLRsearch
+  switchmark trial linux-bridge --method r-plus      R+, and latency at fractions of it
+  switchmark trial linux-bridge --method soak --rate 100k --duration 10m
+  switchmark trial direct --method calibrate         the engine's own ceiling and floor
   switchmark trial direct --set port_kind=veth       the wire itself, no switch
 
 Every flag takes what the key of the same name takes in a campaign file (docs/campaigns.md);
@@ -32,6 +36,10 @@ def command(
     ] = "throughput",
     packet_size: Annotated[
         str | None, typer.Option("--packet-size", "-p", help="Frame in bytes, with FCS.")
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option("--method", "-m", help="plain, ndr-pdr, r-plus, plateau, soak, ..."),
     ] = None,
     rate: Annotated[
         str | None, typer.Option("--rate", "-r", help="Packets/s a pair, or max.")
@@ -64,6 +72,7 @@ def command(
         "switch": switch,
         "dimension": dimension,
         "packet_size": packet_size,
+        "method": method,
         "rate": rate,
         "burst": burst,
         "pairs": pairs,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from switchmark.campaign.model import Dimension, Trial
+from switchmark.campaign.model import Dimension, Trial, usual_time_s
 from switchmark.method.judge import Baseline
 from switchmark.method.trial import TrialPlan, run_trial
 from switchmark.results.record import Record
@@ -69,7 +69,7 @@ class TimeLeft:
 def measuring_time_s(plan: TrialPlan) -> float:
     """Seconds of traffic that a trial needs (latency adds its separate warm-up run)."""
     extra = plan.policy.warm_up_s if plan.trial.dimension is Dimension.LATENCY else 0.0
-    return plan.trial.duration_s + extra
+    return usual_time_s(plan.trial) + extra
 
 
 def run_campaign(

@@ -19,6 +19,7 @@ from switchmark.testbed.host import Spawned
 
 PROTOCOL_VERSION = 1
 EXIT_GRACE_S = 1.0
+STARTED_TIMEOUT_S = 2.0
 _LAST_WORDS_S = 1.0
 _NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "duration_ns"})
 
@@ -52,13 +53,13 @@ class EngineProcess:
         event = self._wait_event("counters", timeout_s)
         return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
 
-    def start(self, timeout_s: float = 2.0, **overrides: str | float) -> None:
+    def start(self, **overrides: str | float) -> None:
         """Begin a trial with these overrides of the command line; returns once it runs."""
         self.intervals.clear()
         self.result = None
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
         self._command(" ".join(["start", *words]))
-        self.started_ns = self._number(self._wait_event("started", timeout_s), "t_ns")
+        self.started_ns = self._number(self._wait_event("started", STARTED_TIMEOUT_S), "t_ns")
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""

@@ -14,7 +14,15 @@ from typing import Literal
 
 from switchmark.campaign.model import Trial
 from switchmark.results.marks import explain, marks_are_valid
-from switchmark.results.record import Latency, Limit, Placement, Throughput, Verdict, Verification
+from switchmark.results.record import (
+    Latency,
+    Limit,
+    MethodResult,
+    Placement,
+    Throughput,
+    Verdict,
+    Verification,
+)
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
 
@@ -40,10 +48,11 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the trial found; one of the two."""
+    """What the trial found; one of the three."""
 
     throughput: Throughput | None = None
     latency: Latency | None = None
+    method: MethodResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,8 @@ class Evidence:
 
 def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
     """Name what held the figure where it is."""
+    if figures.method is not None:
+        return method_limit(trial, figures.method, evidence)
     if figures.latency is not None:
         return _latency_limit(trial, figures.latency, evidence)
     seen = figures.throughput
@@ -105,6 +116,53 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
         met = f"forwarded {share:.2%} of the intended load: more could have been asked"
         return Limit(what="rate", evidence=[met, *notes])
     return Limit(what=_what(trial, seen, evidence), evidence=notes)
+
+
+def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
+    """Who decided the headline of a search or series; see docs/methods.md."""
+    headline = found.figure(found.headline) if found.headline else None
+    notes = [f"{len(found.trials)} trials, ended by: {found.stopped}"]
+    wire = evidence.baseline.forwarded_pps
+    pps = headline.value if headline and headline.unit == "pps" else None
+    if wire and pps:
+        notes.append(f"{pps / wire:.0%} of what the bare wire carries here")
+    if _lost_to_receiver(found):
+        notes.append("the receivers' own sockets dropped half or more of what was lost")
+        return Limit(what="receiver", evidence=notes)
+    if trial.switch == "direct":
+        return Limit(what="generator", evidence=notes)
+    if wire and pps and CEILING_SHARE * wire <= pps <= BEATEN_SHARE * wire:
+        return Limit(what="generator", evidence=notes)
+    if found.bounds:
+        decided = found.bounds[0].decided_by
+        notes.append(f"{found.bounds[0].goal} was decided by: {decided}")
+        # An in-kernel switch works inside the sender's system call: what the sender could not
+        # offer well below the bare wire's ceiling, the switch did not take.
+        switch = decided == "switch" or (decided == "sender" and evidence.in_kernel and wire)
+        generator = decided == "sender" and not switch
+        return Limit(
+            what="switch" if switch else "generator" if generator else "unknown", evidence=notes
+        )
+    if pps is None or found.headline == "lossless to":
+        return Limit(what="rate" if found.method == "soak" else "unknown", evidence=notes)
+    return Limit(what="switch" if wire or not evidence.in_kernel else "unknown", evidence=notes)
+
+
+def _lost_to_receiver(found: MethodResult) -> bool:
+    lost = sum(trial.lost_frames for trial in found.trials)
+    dropped = sum(trial.socket_drops for trial in found.trials)
+    return dropped > 0 and 2 * dropped >= lost
+
+
+def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
+    """The marks that only a search or series can have."""
+    return {
+        "noise-decided": any(one.decided_by == "noise" for one in found.bounds),
+        "out-of-budget": found.stopped == "budget",
+        "two-bands": any(note.startswith("two bands:") for note in found.notes),
+        "nothing-arrived": sent > 0 and all(trial.forwarded_pps <= 0 for trial in found.trials),
+        "corrupt-frames": any(trial.corrupt for trial in found.trials),
+    }
 
 
 def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
@@ -187,6 +245,8 @@ def verdict(
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
     }
+    if figures.method is not None:
+        checks |= method_checks(figures.method, evidence.sender.get("tx_offered", 0))
     marks = [mark for mark, holds in checks.items() if holds]
     return Verdict(
         valid=marks_are_valid(marks),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from switchmark.results.record import Latency, Throughput, Trim
+from switchmark.results.record import Latency, MethodResult, Throughput, Trim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """One trial as measured. Exactly one of `throughput` and `latency` is there."""
+    """One trial as measured. Exactly one of the three figures is there."""
 
     throughput: Throughput | None = None
     latency: Latency | None = None
-    trim: Trim
+    method: MethodResult | None = None
+    trim: Trim | None
     kept_samples: int  # of the receiver (or client) that has fewest
     source_counters: dict[str, int]  # summed over senders (or clients), kept window
     sink_counters: dict[str, int]  # summed over receivers, kept window; empty for latency
     on_schedule: bool  # every paced source kept its schedule
+    results: list[dict[str, Any]] = field(default_factory=list)  # of every run of a method

@@ -8,7 +8,7 @@ at the receiver over the kept window, each sample divided by its true length.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
@@ -30,12 +30,18 @@ def run_traffic(
     sinks: Sequence[EngineProcess],
     duration_s: float,
     tick: Tick,
+    *,
+    source_options: Sequence[Mapping[str, str | float]] = (),
+    sink_options: Mapping[str, str | float] | None = None,
 ) -> None:
-    """Start every sink, then every source; wait for the sources to end, then stop the sinks."""
+    """Start every sink, then every source; wait for the sources to end, then stop the sinks.
+
+    The options override the command line for this trial, `source_options` source by source."""
     for sink in sinks:
-        sink.start(duration=0)
-    for source in sources:
-        source.start(duration=duration_s)
+        sink.start(**{"duration": 0, **(sink_options or {})})
+    for number, source in enumerate(sources):
+        options = source_options[number] if source_options else {}
+        source.start(**{"duration": _exact(duration_s), **options})
     waiting = list(sources)
     polls_left = math.ceil((duration_s + RESULT_GRACE_S) / _PUMP_S)
     while waiting and polls_left > 0:
@@ -51,6 +57,11 @@ def run_traffic(
         sink.request_stop()
     for sink in sinks:
         sink.wait_result(RESULT_GRACE_S)
+
+
+def _exact(duration_s: float) -> str | float:
+    """Short bursts last microseconds: no exponent, which the engine does not read."""
+    return duration_s if duration_s >= 1e-3 else f"{duration_s:.9f}"
 
 
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Io, Trial, TrimPolicy, VerifyPolicy
+from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
-from switchmark.method import latency, throughput
+from switchmark.method import latency, many, throughput
 from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
@@ -31,7 +31,7 @@ from switchmark.testbed.host import Session
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
-_FIGURES = ("throughput", "latency", "limit", "verdict", "trim", "cpu")
+_FIGURES = ("throughput", "latency", "method", "limit", "verdict", "trim", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,13 @@ def _measure(
         latency.warm_up(deployment.ends, plan.policy, watched)
     before = deployment.read()
     clocks = CpuReading.take(pids)
-    method = throughput.measure if trial.dimension is Dimension.THROUGHPUT else latency.measure
-    seen = method(trial, deployment.ends, plan.policy, watched)
-    results = [engine.result for engine in deployment.engines if engine.result]
+    if trial.method is not Method.PLAIN:
+        seen = many.measure(trial, deployment.ends, baseline.forwarded_pps, watched)
+    elif trial.dimension is Dimension.THROUGHPUT:
+        seen = throughput.measure(trial, deployment.ends, plan.policy, watched)
+    else:
+        seen = latency.measure(trial, deployment.ends, plan.policy, watched)
+    results = seen.results or [engine.result for engine in deployment.engines if engine.result]
     used = cost(clocks, CpuReading.take(pids), results)
     watch.lap("measure")
     deployment.check_alive()
@@ -181,11 +185,12 @@ def _measure(
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,
     )
-    figures = Figures(throughput=seen.throughput, latency=seen.latency)
+    figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
     return {
         "throughput": seen.throughput,
         "latency": seen.latency,
+        "method": seen.method,
         "trim": seen.trim,
         "cpu": used,
         "verification": checked,

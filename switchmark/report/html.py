@@ -84,10 +84,12 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "mega": lambda value: words.number(value / 1e6),
         "giga": lambda value: words.number(value / 1e9),
         "micro": lambda value: words.number(value / 1e3),
-        "plus_minus": words.plus_minus, "field": words.field, "zip": zip, "items_dict": dict,
+        "plus_minus": words.plus_minus, "method_figure": words.figure,
+        "field": words.field, "zip": zip, "items_dict": dict,
     }  # fmt: skip
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
     latency = words.of_dimension(rows, Dimension.LATENCY)
+    methods = words.of_methods(rows)
     figures = _Figures()
     context = {
         "run": run.info,
@@ -95,6 +97,8 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "version": __version__,
         "throughput": throughput,
         "latency": latency,
+        "methods": methods,
+        "methods_varying": [n for n in words.varying_fields(methods) if n != "method"],
         "throughput_varying": words.varying_fields(throughput),
         "latency_varying": words.varying_fields(latency),
         "of_baseline": {id(row): of_baseline(row, rows) for row in rows},

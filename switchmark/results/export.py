@@ -14,6 +14,7 @@ from rapidfuzz import process
 from switchmark.campaign.model import Published, Trial
 from switchmark.errors import UsageError
 from switchmark.results.histogram import PERCENTILES
+from switchmark.results.method_summary import MethodSummary
 from switchmark.results.statistics import Estimate
 from switchmark.results.summary import SummaryRow, baseline_of, headline
 
@@ -58,7 +59,8 @@ def columns() -> list[str]:
         "marks", "limited_by", "intended_pps", *estimates, "of_baseline_ratio", *merged,
         "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
         "applications_cores_used", "softirq_cores_used", "run_delay_share", "total_cores_used",
-        "overhead_s",
+        "method_headline", "method_value", "method_low", "method_high", "method_unit",
+        "method_decided_by", "method_trials", "method_spent_s", "overhead_s",
         "trial_ids", "failures",
     ]  # fmt: skip
 
@@ -137,6 +139,8 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
         values["intended_pps"] = row.throughput.intended_pps
     if row.latency is not None:
         values |= _flat_latency(row)
+    if row.method is not None:
+        values |= _flat_method(row.method)
     if row.cpu is not None:
         values |= {
             "switch_cores_used": row.cpu.switch_cores,
@@ -149,9 +153,29 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
     return values
 
 
+def _flat_method(found: MethodSummary) -> dict[str, Any]:
+    """The headline; the other figures, the bounds and every trial stand in the records."""
+    values: dict[str, Any] = {
+        "method_headline": found.headline,
+        "method_decided_by": found.decided_by,
+        "method_trials": found.trials,
+        "method_spent_s": found.spent_s,
+    }
+    for figure in found.figures:
+        if figure.name == found.headline:
+            values |= {
+                "method_value": figure.value.mean,
+                "method_low": figure.value.low,
+                "method_high": figure.value.high,
+                "method_unit": figure.unit,
+            }
+    return values
+
+
 def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
     """The row's headline figure over that of the bare wire; None where that is not known."""
-    wire = None if row.is_baseline or not row.finished else baseline_of(row, rows)
+    plain = row.finished and row.method is None
+    wire = None if row.is_baseline or not plain else baseline_of(row, rows)
     if wire is None or headline(wire).mean <= 0:
         return None
     return headline(row).mean / headline(wire).mean

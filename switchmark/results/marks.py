@@ -117,6 +117,29 @@ _TABLE = (
         "Enlarge the socket buffer (net.core.rmem_max), use a faster I/O, or lower the rate.",
     ),
     Mark(
+        "noise-decided",
+        "Noise, not the switch, decided",
+        "At the loads around the limit, trials of the same load went both ways over a range wider "
+        "than the width asked for, so the bounds fall where chance put them.",
+        "Use the range the record gives instead of the bounds; quieten the machine, lengthen the "
+        "trials or widen the goal.",
+    ),
+    Mark(
+        "out-of-budget",
+        "Time ended before the method did",
+        "The method's budget of time ended first: what is given is true, but less narrow than was "
+        "asked.",
+        "Raise the budget, or ask for wider bounds or fewer repetitions.",
+    ),
+    Mark(
+        "two-bands",
+        "The values fall into two groups",
+        "The values fall into two groups with nothing between them, so their mean describes "
+        "neither.",
+        "Look at the single values; find what changes (placement, offloads, a neighbour) and "
+        "measure each state by itself.",
+    ),
+    Mark(
         "short-window",
         "Too little time was measured",
         "Too few samples were left after warm-up and cool-down were trimmed for the mean to be "

@@ -144,7 +144,9 @@ def _split_unsound(
     frame: pl.DataFrame, paths: Sequence[Path]
 ) -> tuple[pl.DataFrame, dict[Path, str]]:
     """Check that every file gave one row with what every record must have."""
-    has_figure = pl.col("forwarded_pps").is_not_null() | pl.col("rtt_mean_ns").is_not_null()
+    has_figure = pl.any_horizontal(
+        pl.col("forwarded_pps", "rtt_mean_ns", "method_figures").is_not_null()
+    )
     concluded = pl.all_horizontal(
         pl.col("valid", "marks", "limited_by", "oversubscribed").is_not_null()
     )
@@ -186,6 +188,13 @@ def _record_columns() -> list[_Column]:
         _Column("limited_by", "/limit/what"),
         _Column("valid", "/verdict/valid", "BOOLEAN"),
         _Column("marks", "/verdict/marks", "VARCHAR[]"),
+        _Column("method_headline", "/method/headline"),
+        _Column("method_figures", "/method/figures"),
+        _Column("method_bounds", "/method/bounds"),
+        _Column("method_notes", "/method/notes", "VARCHAR[]"),
+        _Column("method_stopped", "/method/stopped"),
+        _Column("method_trials", "/method/trial_count", "BIGINT"),
+        _Column("method_spent_s", "/method/spent_s", "DOUBLE"),
         _Column("rtt_count", "/latency/count", "BIGINT"),
         _Column("rtt_lost", "/latency/lost", "BIGINT"),
     ]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from switchmark.campaign.model import Dimension, Trial
+from switchmark.campaign.model import Dimension, Method, Trial
 from switchmark.results.histogram import decode_histogram
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -82,12 +82,22 @@ class Placement(_Value):
 
 
 class Interval(_Value):
-    """One sample of one engine process; counters are deltas over `duration_ns`."""
+    """One sample of one engine process; counters are deltas over `duration_ns`.
+
+    Frames that turn out to be an earlier trial's are taken back (docs/engine-protocol.md,
+    `rx_stale`), so the deltas of what arrived may be negative; no others may."""
 
     index: Count
     t_ns: int
     duration_ns: Count
-    counters: dict[str, Count]
+    counters: dict[str, int]
+
+    @model_validator(mode="after")
+    def _only_arrivals_are_taken_back(self) -> Interval:
+        for name, value in self.counters.items():
+            if value < 0 and name not in ("rx_frames", "rx_bytes"):
+                raise ValueError(f"interval {self.index}: {name} is {value}, below 0")
+        return self
 
 
 class EngineRun(_Value):
@@ -182,6 +192,104 @@ class Latency(_Value):
             if held != self.count:
                 raise ValueError(f"latency.{name} holds {held} samples, count says {self.count}")
         return self
+
+
+class MethodTrial(_Value):
+    """One trial that a search or series made. Frames and rates are totals over all pairs."""
+
+    intended_pps: Amount | None  # None: saturating
+    offered_pps: Amount
+    forwarded_pps: Amount
+    offered_frames: Count
+    lost_frames: Count  # offered and never arrived
+    unoffered_frames: Count  # intended and never offered
+    duration_s: Amount
+    elapsed_s: Amount  # with the bench's overhead
+    ring_full_share: Ratio | None  # transmit calls that met a full ring
+    socket_drops: Count  # dropped at the receivers' own sockets
+    duplicates: Count
+    reordered: Count
+    corrupt: Count
+    late_max_ns: Count | None  # of the senders' pacing; None: saturating
+    drained: bool  # the receivers fell silent before they were stopped
+
+    @model_validator(mode="after")
+    def _no_more_lost_than_sent(self) -> MethodTrial:
+        if self.lost_frames > self.offered_frames:
+            raise ValueError(f"{self.lost_frames} of {self.offered_frames} frames lost")
+        return self
+
+
+class MethodFigure(_Value):
+    """One figure of a method, with its 95 % interval where it has one."""
+
+    name: str
+    value: float
+    unit: Literal["pps", "frames", "s", "ns", "ratio", "count"]
+    low: float | None = None
+    high: float | None = None
+    count: Count = 1  # repetitions it is the mean of
+
+
+class MethodBounds(_Value):
+    """What a search found for one goal. Loads are totals over all pairs."""
+
+    goal: str
+    loss_ratio: Ratio
+    width: Ratio  # (upper - lower) / upper that was asked for
+    lower_pps: Amount | None  # highest load found to be carried
+    upper_pps: Amount | None  # lowest load found to be too much
+    conditional_throughput_pps: Amount | None  # forwarded at the lower bound (RFC 9971)
+    decided_by: Literal["switch", "noise", "sender", "range", "budget"]
+    mixed_from_pps: Amount | None  # the range over which trials went both ways
+    mixed_to_pps: Amount | None
+    notes: list[str]
+
+    @model_validator(mode="after")
+    def _lower_is_below_upper(self) -> MethodBounds:
+        if None not in (self.lower_pps, self.upper_pps) and self.lower_pps >= self.upper_pps:  # type: ignore[operator]
+            raise ValueError(f"bounds of {self.goal}: {self.lower_pps} is not below the upper")
+        return self
+
+
+class LatencyAtLoad(_Value):
+    """One-way time of every frame at a load."""
+
+    fraction: Ratio  # of R+
+    load_pps: Amount  # intended, total over all pairs
+    burst: Count  # frames that were due together
+    load_met: bool  # the load was really offered
+    loss_ratio: Ratio
+    latency: Latency
+
+
+class MethodResult(_Value):
+    """What a method of many trials found (docs/methods.md)."""
+
+    method: str
+    headline: str | None  # name of the figure that stands for all; None: there is none
+    figures: list[MethodFigure]
+    bounds: list[MethodBounds] = Field(default_factory=list)
+    latency: list[LatencyAtLoad] = Field(default_factory=list)
+    stopped: str  # why it ended
+    spent_s: Amount
+    budget_s: Amount | None
+    warm_up_trials: Count
+    notes: list[str]
+    trial_count: Count
+    trials: list[MethodTrial]
+
+    @model_validator(mode="after")
+    def _headline_is_a_figure(self) -> MethodResult:
+        if self.headline is not None and self.headline not in {f.name for f in self.figures}:
+            raise ValueError(f"method.headline {self.headline!r} is none of its figures")
+        if self.trial_count != len(self.trials):
+            raise ValueError(f"method: {self.trial_count} trials said, {len(self.trials)} held")
+        return self
+
+    def figure(self, name: str) -> MethodFigure | None:
+        """The figure of this name, if the method has it."""
+        return next((figure for figure in self.figures if figure.name == name), None)
 
 
 class Verification(_Value):
@@ -325,6 +433,7 @@ class Record(_Value):
     verification: Verification | None = None
     throughput: Throughput | None = None
     latency: Latency | None = None
+    method: MethodResult | None = None
     limit: Limit | None = None
     verdict: Verdict | None = None
     cpu: CpuCost | None = None
@@ -346,7 +455,11 @@ class Record(_Value):
             raise ValueError("ended_at lies before started_at")
         if self.status == "finished":
             needed = ["placement", "limit", "verdict"]
-            needed.append("latency" if self.trial.dimension is Dimension.LATENCY else "throughput")
+            if self.trial.method is not Method.PLAIN:
+                needed.append("method")
+            else:
+                latency = self.trial.dimension is Dimension.LATENCY
+                needed.append("latency" if latency else "throughput")
             missing = [name for name in needed if getattr(self, name) is None]
             if missing:
                 raise ValueError(f"a finished record lacks {', '.join(missing)}")

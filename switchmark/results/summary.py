@@ -17,6 +17,7 @@ import polars as pl
 
 from switchmark.campaign.model import Dimension, Trial
 from switchmark.results.histogram import PERCENTILES, merge_histograms, percentiles_ns
+from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.query import TRIAL_COLUMNS, Table, read_histograms, read_table
 from switchmark.results.statistics import Difference, Estimate, compare_with_best, estimate
 
@@ -88,6 +89,7 @@ class SummaryRow:
     failed: int
     throughput: ThroughputSummary | None
     latency: LatencySummary | None
+    method: MethodSummary | None
     cpu: CpuSummary | None
     valid: bool  # every repetition is
     marks: tuple[str, ...]  # of all repetitions
@@ -136,7 +138,7 @@ def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
     """Rank the valid contenders of every point and test each against the best."""
     points: dict[tuple[tuple[str, Any], ...], list[SummaryRow]] = defaultdict(list)
     for row in rows:
-        if row.finished:
+        if row.finished and row.method is None:  # figures of methods are no means of runs
             points[row.point].append(row)
     comparisons = []
     for point, members in points.items():
@@ -169,6 +171,8 @@ def headline(row: SummaryRow) -> Estimate:
 def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | None:
     """The bare wire at the same point, port kind and I/O; None where it was not measured."""
     for other in rows:
+        if other.method is not None:
+            continue
         same_port = (other.port_kind, other.io) == (row.port_kind, row.io)
         if other.is_baseline and other.finished and same_port and _load(other) == _load(row):
             return other
@@ -181,6 +185,8 @@ def _load(row: SummaryRow) -> dict[str, Any]:
 
 
 def _rank(row: SummaryRow) -> float:
+    if row.method is not None:
+        return 0.0
     value = headline(row).mean
     return value if row.latency is not None else -value
 
@@ -245,6 +251,7 @@ def _row(group: _Group) -> SummaryRow:
         finished=len(finished),
         failed=len(failed),
         throughput=_throughput(finished) if _has(finished, "forwarded_pps") else None,
+        method=summarise_method(finished) if _has(finished, "method_figures") else None,
         latency=_latency(finished) if _has(finished, "rtt_mean_ns") else None,
         cpu=_cpu(finished) if _has(finished, "applications_cores_used") else None,
         valid=bool(finished) and all(record["valid"] for record in finished),

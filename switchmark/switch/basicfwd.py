@@ -35,7 +35,7 @@ POLL_S = 0.005
 ETHERNET_AND_FCS_BYTES = 18
 
 
-class _Pair:
+class Pair:
     """One forwarder process; a thread adds up what it reports."""
 
     def __init__(self, process: Spawned, sockets: tuple[str, str]) -> None:
@@ -100,10 +100,23 @@ class BasicForwarder:
 
     def __init__(self) -> None:
         self._footprint: Footprint | None = None
-        self._pairs: list[_Pair] = []
+        self._pairs: list[Pair] = []
 
     def probe(self) -> Probe:
         """Available where the engine is built, with hugepages reserved."""
+        found = self._engine_probe()
+        if not found.available:
+            return found
+        if hugepage_bytes_total() == 0:
+            return Probe(
+                False,
+                reason="no hugepages are reserved",
+                remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+            )
+        return found
+
+    @staticmethod
+    def _engine_probe() -> Probe:
         try:
             engine = find_engine()
         except UnavailableError as error:
@@ -112,12 +125,6 @@ class BasicForwarder:
         version = engine_version(engine)
         if version is None:
             return Probe(False, reason=f"{engine} does not run", remedy="build the engine again")
-        if hugepage_bytes_total() == 0:
-            return Probe(
-                False,
-                reason="no hugepages are reserved",
-                remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
-            )
         return Probe(True, version=version)
 
     def start(
@@ -140,7 +147,7 @@ class BasicForwarder:
                     cores=[core],
                     env={"RUNTIME_DIRECTORY": str(folder)},
                 )
-                self._pairs.append(_Pair(process, (socket_of(pair[0]), socket_of(pair[1]))))
+                self._pairs.append(Pair(process, (socket_of(pair[0]), socket_of(pair[1]))))
         except BaseException:
             self.stop()
             raise

@@ -12,6 +12,8 @@ from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_kernel import OvsKernel
 from switchmark.switch.ovs_netdev import OvsNetdev
+from switchmark.switch.reference import Reference
+from switchmark.switch.snabb import Snabb
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.testpmd import Testpmd
 from switchmark.switch.xdp_redirect import XdpRedirect
@@ -26,6 +28,8 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "ovs-dpdk": OvsDpdk,
     "basicfwd": BasicForwarder,
     "testpmd": Testpmd,
+    "reference": Reference,
+    "snabb": Snabb,
 }
 
 

@@ -34,6 +34,8 @@ from switchmark.testbed.things import Directory, Link, NetworkNamespace
 ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 FRAME_BYTES = 60
+QUIET_S = 0.1
+LATE_S = 5.0  # a machine that is busy with something else
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -97,11 +99,12 @@ class VethEnd:
             if gap_s:
                 time.sleep(gap_s)
 
-    def received(self, quiet_s: float = 0.1) -> list[bytes]:
-        """Frames that came in, until none has come for `quiet_s` (our own are left out)."""
-        frames = []
-        self.socket.settimeout(quiet_s)
+    def received(self, expected: int = 0) -> list[bytes]:
+        """Frames that came in (our own are left out): at least as many as expected unless they
+        do not come in time, and all that come within a moment after them."""
+        frames: list[bytes] = []
         while True:
+            self.socket.settimeout(LATE_S if len(frames) < expected else QUIET_S)
             try:
                 frame, address = self.socket.recvfrom(2048)
             except TimeoutError:
@@ -189,6 +192,11 @@ class VhostEnd:
         while (now := self.counted()) != before:
             before = now
         return now
+
+
+def arrivals(ends: list[VethEnd], expected: list[int]) -> list[int]:
+    """How many frames came in at each end."""
+    return [len(end.received(count)) for end, count in zip(ends, expected, strict=True)]
 
 
 def traces(session_id: str) -> set[str]:

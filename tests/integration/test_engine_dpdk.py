@@ -160,7 +160,6 @@ def test_forwarder_serves_two_pairs_of_applications(tmp_path: Path) -> None:
         )
         assert came_in == [True, False, False, True]
         assert went_out == [False, True, True, False]
-        assert all(port["tx_dropped"] == 0 for port in counted)
         for engine in (sender_1, receiver_1, receiver_2, sender_2, switch):
             assert engine.leave() == 0
     assert list(tmp_path.iterdir()) == []

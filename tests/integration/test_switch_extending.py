@@ -13,7 +13,7 @@ import pytest
 from switchmark.switch import tc_redirect
 from switchmark.switch.base import ConnectMode, Switch
 from switchmark.testbed.session import open_session
-from tests.integration.switch_rig import mac_of, own_state_dir, veth_ends
+from tests.integration.switch_rig import arrivals, mac_of, own_state_dir, veth_ends
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 FRAMES = 50
@@ -52,7 +52,7 @@ def test_example_builds_and_forwards(tmp_path: Path, monkeypatch: pytest.MonkeyP
             switch.wait_ports_up(5)
             for end in ends:
                 end.send(mac_of(end.port.index ^ 1), FRAMES)
-            assert [len(end.received()) for end in ends] == [FRAMES, FRAMES]
+            assert arrivals(ends, [FRAMES, FRAMES]) == [FRAMES, FRAMES]
             assert [each.tx_frames for each in switch.counters().ports.values()] == [FRAMES] * 2
         finally:
             switch.stop()

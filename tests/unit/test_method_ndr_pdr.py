@@ -219,7 +219,7 @@ def test_bad_goals_are_refused_by_name(field, value):
 def test_bad_ranges_and_presets_are_refused():
     with pytest.raises(UsageError, match="minimum"):
         run(max_pps=5000.0)
-    with pytest.raises(UsageError, match="csit, rfc2544, tst009"):
+    with pytest.raises(UsageError, match="csit, quick, rfc2544, tst009"):
         preset("cist")
 
 

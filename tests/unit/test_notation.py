@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switchmark.campaign.model import Dimension, Idle, Io, Trial
+from switchmark.campaign.model import GOALS, Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.switch.base import ConnectMode, PortKind
@@ -27,6 +27,9 @@ TRIALS = st.builds(
     io=st.sampled_from(Io),
     idle=st.sampled_from(Idle),
     touch=st.booleans(),
+    method=st.sampled_from(Method),
+    goals=st.sampled_from(GOALS),
+    budget_s=st.none() | TIMES,
     duration_s=TIMES,
     interval_s=TIMES,
     switch_cores=st.integers(1, 1024),
@@ -46,8 +49,8 @@ def test_the_strategy_knows_every_field() -> None:
     # A new field of Trial must take part in the round trip below.
     assert set(Trial.model_fields) - {"location"} == {
         "dimension", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst", "scenario",
-        "environment", "connect_mode", "port_kind", "io", "idle", "touch", "duration_s",
-        "interval_s", "switch_cores", "spare_cores", "repetition",
+        "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method", "goals",
+        "budget_s", "duration_s", "interval_s", "switch_cores", "spare_cores", "repetition",
     }  # fmt: skip
 
 
@@ -130,8 +133,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                           "(64 with FCS); use 64 or more"),
         ("(V=ovs, Q=1)", "notation: unknown key 'Q'; known: D, L, S, V, P, R, B, dimension, "
                          "location, pairs, switch, packet_size, rate, burst, environment, "
-                         "scenario, connect_mode, port_kind, io, idle, touch, duration, interval, "
-                         "switch_cores, spare_cores, repetition"),
+                         "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
+                         "budget, duration, interval, switch_cores, spare_cores, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),

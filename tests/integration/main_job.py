@@ -1,0 +1,250 @@
+"""What the tests of the main job share: the bench as a user starts it, in a state directory of
+its own; a look at the phase it is in; and a search for what it left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.engine_binary import find_engine
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import UnavailableError
+from switchmark.method.cpu import process_cpu_s
+from switchmark.results.record import Record
+from switchmark.results.store import find_latest, open_run
+from switchmark.switch.registry import SWITCHES
+from switchmark.testbed import procfs
+from tests.integration.machine import remains
+
+ROOT = Path(__file__).parents[2]
+# Short trials that still have samples enough; measured figures are not the point here.
+SHORT = ("trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "repetitions=1")
+
+
+def need(switches: Sequence[str] = (), environments: Sequence[str] = ()) -> None:
+    """Skip, with the reason, where this machine cannot run one of these."""
+    try:
+        find_engine()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    probes = {name: SWITCHES[name]().probe() for name in switches}
+    probes |= {name: ENVIRONMENTS[name]().probe() for name in environments}
+    for name, probe in probes.items():
+        if not probe.available:
+            pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
+
+
+def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.005)
+
+
+@dataclass
+class Job:
+    """A bench that runs in the background."""
+
+    bench: Bench
+    process: subprocess.Popen[str]
+    session: str = ""
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for it as long as the bench runs (and not for ever: a starved machine is slow)."""
+
+        def so() -> bool:
+            if condition():
+                return True
+            assert self.process.poll() is None, f"ended before {what}: {self.process.communicate()}"
+            return False
+
+        until(so, 120, what)
+
+    def wait_session(self) -> str:
+        """The id of its session, once it has opened one."""
+
+        def opened() -> bool:
+            for path in self.bench.state.glob("*.ledger"):
+                first = path.read_text().partition("\n")[0]
+                if first and json.loads(first)["pid"] == self.process.pid:
+                    self.session = path.stem
+            return bool(self.session)
+
+        self.until(opened, "a session")
+        return self.session
+
+    def ledger_lines(self) -> int:
+        path = self.bench.state / f"{self.session}.ledger"
+        return len(path.read_text().splitlines())
+
+    def pids_of(self, *words: str) -> list[int]:
+        """Processes of its session with all these words in their command line, by the program
+        itself (not by a launcher that carries the command as its arguments)."""
+        found = []
+        for pid in _pids_of_session(self.session):
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            named = Path(command[0]).name == words[0]
+            if named and all(any(word in part for part in command) for word in words):
+                found.append(pid)
+        return found
+
+    def wait_measuring(self) -> None:
+        """Until its sender has used more CPU time than it does to start and to wait: traffic."""
+
+        def busy() -> bool:
+            pids = self.pids_of("switchmark-traffic", "sender")
+            return any(process_cpu_s(pid) > 0.12 for pid in pids)
+
+        self.until(busy, "traffic")
+
+    def wait_stored(self, count: int) -> None:
+        self.until(lambda: len(self.bench.stored()) >= count, f"{count} stored records")
+
+    def end(self, timeout_s: float = 240.0) -> tuple[int, str, str]:
+        """(exit code, standard output, standard error) when it has ended."""
+        out, err = self.process.communicate(timeout=timeout_s)
+        return self.process.returncode, out, err
+
+
+@dataclass
+class Bench:
+    """`switchmark`, as a user starts it, with everything it keeps in places of our own."""
+
+    state: Path
+    results: Path
+    cache: Path
+    sessions: list[str] = field(default_factory=list)
+
+    def start(self, *args: str) -> Job:
+        where = ["--results", str(self.results)] if args[0] in ("run", "trial", "show") else []
+        process = subprocess.Popen(
+            [sys.executable, "-m", "switchmark.cli.main", *args, *where],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "SWITCHMARK_STATE_DIR": str(self.state),
+                "SWITCHMARK_CACHE_DIR": str(self.cache),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return Job(self, process)
+
+    def run(self, *args: str, timeout_s: float = 400.0) -> tuple[int, str, str]:
+        """To the end; returns exit code and both outputs. Not left running if it hangs."""
+        job = self.start(*args)
+        try:
+            return job.end(timeout_s)
+        finally:
+            if job.process.poll() is None:
+                job.process.send_signal(signal.SIGTERM)
+                job.process.communicate(timeout=60)
+
+    def stored(self) -> dict[str, tuple[int, int]]:
+        """Stored records by trial id: (inode, modification time)."""
+        found = {}
+        for path in self.results.glob("*/trials/*.json"):
+            if not path.name.startswith("."):
+                stat = path.stat()
+                found[path.name.removesuffix(".json")] = (stat.st_ino, stat.st_mtime_ns)
+        return found
+
+    def records(self) -> list[Record]:
+        """All records of the latest run, each validated as it is read."""
+        latest = find_latest(self.results)
+        assert latest is not None, f"no run in {self.results}"
+        return list(open_run(latest).records())
+
+    def left(self, session: str) -> list[str]:
+        """What a session left on the machine, once the kernel has done its part."""
+        deadline = time.monotonic() + 5
+        while (found := self._left(session)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
+
+    def _left(self, session: str) -> list[str]:
+        assert session
+        found = remains(self.state, session)
+        for folder in ("/var/run/dpdk", "/dev/hugepages", "/run/lxc", "/tmp"):
+            if Path(folder).is_dir():
+                found += [str(path) for path in Path(folder).glob(f"*sm{session}*")]
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    yield from new_bench(tmp_path)
+
+
+def new_bench(tmp_path: Path) -> Iterator[Bench]:
+    """A bench whose state directory must be empty of ledgers at the end, but for the lock."""
+    state = Path(f"/tmp/smmj{os.getpid()}")
+    assert not state.exists(), f"{state} is left from another run"
+    made = Bench(state, tmp_path / "results", tmp_path / "cache")
+    try:
+        yield made
+        left = sorted(path.name for path in state.iterdir()) if state.exists() else []
+        assert [name for name in left if name != "measuring.lock"] == []
+    finally:
+        if list(state.glob("*.ledger")):  # a test has failed: leave nothing all the same
+            made.run("clean")
+        shutil.rmtree(state, ignore_errors=True)
+
+
+def settings(*pairs: str) -> list[str]:
+    """`--set` for each."""
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+def campaign_file(tmp_path: Path, text: str, name: str = "job") -> str:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def totals(record: Record, role: str) -> dict[str, int]:
+    """The sums that the engine of this role reported."""
+    (result,) = (one.result for one in record.engines if one.role == role)
+    return dict(result["totals"])
+
+
+def moved(record: Record, port: int, counter: str) -> int:
+    """How far the switch's own counter went during the measurement."""
+    before, after = record.switch_counters_before, record.switch_counters_after
+    return int(after["ports"][str(port)][counter] - before["ports"][str(port)][counter])
+
+
+def describe(record: Record) -> str:
+    """Which trial it is, and why it failed if it did."""
+    asked = record.trial
+    return (
+        f"{asked.switch} {asked.packet_size_bytes} B {asked.dimension.value} {asked.environment}: "
+        f"{record.message or record.status}"
+    )
+
+
+def _pids_of_session(session: str) -> set[int]:
+    """What it has started: by its mark, and what runs in its containers by their group."""
+    found = {identity.pid for identity in procfs.marked(session)}
+    for pid in procfs.pids():
+        with suppress(OSError):
+            if f"sm{session}" in Path(f"/proc/{pid}/cgroup").read_text():
+                found.add(pid)
+    return found

@@ -1,0 +1,99 @@
+"""Programs that die in the middle of a trial: it fails at once and says why; the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from switchmark.results.record import Record
+from tests.integration.machine import needs_root
+from tests.integration.main_job import (
+    SHORT,
+    Bench,
+    Job,
+    bench,
+    campaign_file,
+    need,
+    settings,
+)
+
+__all__ = ["bench"]
+pytestmark = [pytest.mark.integration, needs_root]
+
+DURATION_S = 5.0  # of each trial; one that fails at once does not see its end
+# Two sizes: the first trial is disturbed, the second shows that the campaign goes on.
+JOB = """
+name: job
+switch: {switch}
+environment: {environment}
+packet_size: 64, 1500
+throughput: {{rate: 10k, duration: 5s}}
+"""
+
+
+def start(bench: Bench, folder: Path, switch: str, environment: str) -> Job:
+    need((switch,), (environment,))
+    path = campaign_file(folder, JOB.format(switch=switch, environment=environment))
+    job = bench.start("run", path, "--no-baseline", *settings(*SHORT))
+    job.wait_session()
+    job.wait_measuring()
+    return job
+
+
+def kill(bench: Bench, job: Job, pid: int) -> Record:
+    """Kill a program of the first trial; its record, when the campaign has gone on and left
+    nothing."""
+    os.kill(pid, signal.SIGKILL)
+    killed_at = datetime.now(UTC)
+    code, _, err = job.end()
+    assert code == 1, err
+    assert "1 trials finished, 1 failed" in err, err
+    failed, finished = bench.records()
+    assert (failed.status, finished.status) == ("failed", "finished")
+    noticed_s = (datetime.fromisoformat(failed.ended_at) - killed_at).total_seconds()
+    assert noticed_s < DURATION_S - 1.5, "it failed at once, teardown included"
+    assert finished.timing is not None and finished.timing.measure_s >= DURATION_S
+    assert any(one.intervals for one in failed.engines), "what was seen until then is kept"
+    assert f"FAILED: {failed.message}" in err
+    assert bench.left(job.session) == []
+    return failed
+
+
+def test_a_switch_is_killed(bench: Bench, tmp_path: Path) -> None:
+    job = start(bench, tmp_path, "ovs-dpdk", "lxc")
+    (pid,) = job.pids_of("ovs-vswitchd-dpdk") or job.pids_of("ovs-vswitchd")
+    failed = kill(bench, job, pid)
+    assert failed.message.startswith("ovs-dpdk: ovs-vswitchd "), failed.message
+    assert f"(pid {pid}) was ended by SIGKILL" in failed.message
+    assert failed.switch_log and failed.switch_log in failed.message
+
+
+def test_a_forwarder_is_killed(bench: Bench, tmp_path: Path) -> None:
+    job = start(bench, tmp_path, "basicfwd", "netns")
+    (pid,) = job.pids_of("switchmark-traffic", "forwarder")
+    failed = kill(bench, job, pid)
+    assert f"basicfwd: forwarder (pid {pid}) was ended by SIGKILL" in failed.message
+
+
+@pytest.mark.parametrize(("environment", "role"), [("netns", "sender"), ("lxc", "receiver")])
+def test_an_engine_is_killed(bench: Bench, tmp_path: Path, environment: str, role: str) -> None:
+    job = start(bench, tmp_path, "linux-bridge", environment)
+    failed = kill(bench, job, job.pids_of("switchmark-traffic", role)[0])
+    assert f"{role} in {role[0].replace('s', 't')}x0 ended with exit code" in failed.message
+    assert failed.switch_log == "", "the switch was well"
+
+
+def test_an_engine_hangs(bench: Bench, tmp_path: Path) -> None:
+    """It neither answers nor ends: deadlines do."""
+    job = start(bench, tmp_path, "linux-bridge", "netns")
+    os.kill(job.pids_of("switchmark-traffic", "receiver")[0], signal.SIGSTOP)
+    code, _, err = job.end()
+    assert code == 1, err
+    failed, finished = bench.records()
+    assert (failed.status, finished.status) == ("failed", "finished")
+    assert "receiver in rx0 gave no result within" in failed.message
+    assert bench.left(job.session) == []

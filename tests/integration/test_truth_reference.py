@@ -1,0 +1,161 @@
+"""Every method finds what was set: the reference switch drops, delays and limits by plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from switchmark.method import latency
+from switchmark.method.goal import Goal
+from switchmark.method.measurer import SATURATING, LoadPoint
+from switchmark.method.ndr_pdr import search
+from switchmark.method.r_plus import measure_r_plus
+from tests.integration.switch_rig import own_state_dir
+from tests.integration.truth_rig import Rig, deployed, find, reference
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+]
+
+LIMIT_PPS = 40_000
+# 10 ms: a sender that shares its core pauses so long. Over two seconds it adds 0.5 %.
+LIMIT_BURST = 400
+PAUSE_US = 9000
+TOLERANCE = 0.01
+
+
+@pytest.fixture(autouse=True)
+def state_dir() -> Iterator[None]:
+    with own_state_dir():
+        yield
+
+
+def quiet_run(rig: Rig, load_pps: float, duration_s: float = 1.0) -> tuple[LoadPoint, Rig]:
+    """A run in which every frame was offered and drained; the counts are exact in any."""
+    measurer = rig.measurer
+    point = measurer.measure(duration_s, load_pps)
+    assert point.offered_frames > 0
+    assert measurer.asides[-1].drained
+    assert measurer.asides[-1].socket_drops == 0
+    return point, rig
+
+
+@pytest.mark.parametrize("every", [7, 100])
+def test_every_nth_frame_lost_is_counted_exactly(every: int) -> None:
+    with deployed(reference(drop_every=every)) as rig:
+        seen = 0
+        for load in (700, 2_100, 7_000):
+            before = seen
+            point, _ = quiet_run(rig, load)
+            seen += point.offered_frames
+            # The n-th is counted over all trials, half-way through each n.
+            due = hits(seen, every) - hits(before, every)
+            assert point.lost_frames == due > 0
+
+
+def hits(frames: int, every: int) -> int:
+    """How many of the first `frames` are chosen: those at n/2, n/2 + n, ..."""
+    return (frames - 1 - every // 2) // every + 1 if frames > every // 2 else 0
+
+
+def test_duplicates_are_counted_exactly_and_are_no_gain() -> None:
+    with deployed(reference(duplicate_every=50)) as rig:
+        measurer = rig.measurer
+        point = measurer.measure(1.0, 5_000)
+        assert measurer.asides[-1].duplicates == hits(point.offered_frames, 50) > 0
+        assert point.lost_frames == 0
+        assert measurer.asides[-1].reordered == 0
+
+
+def test_reordering_is_counted_exactly_and_is_no_loss() -> None:
+    with deployed(reference(reorder_every=50), burst="2") as rig:
+
+        def off_by() -> float:
+            measurer = rig.measurer
+            point = measurer.measure(1.0, 5_000)
+            assert point.lost_frames == 0
+            seen, due = measurer.asides[-1].reordered, point.offered_frames / 50
+            assert 0 < seen <= due + 1
+            return due - seen
+
+        # A held frame leaves after 2 ms without a follower: a stalled sender undoes some.
+        find(0, 1, off_by)
+
+
+def test_saturated_throughput_and_r_plus_find_the_set_rate() -> None:
+    with deployed(reference(limit_pps=LIMIT_PPS, limit_burst=LIMIT_BURST)) as rig:
+        find(
+            LIMIT_PPS,
+            TOLERANCE * LIMIT_PPS,
+            lambda: (
+                measure_r_plus(
+                    rig.measurer, trial_s=2.0, min_repetitions=3, max_repetitions=3, warm_up_s=0.5
+                ).pps
+            ),
+        )
+
+
+def test_no_more_ever_passes_than_the_set_rate() -> None:
+    """Holds on any machine: noise takes frames, it makes none."""
+    with deployed(reference(limit_pps=LIMIT_PPS, limit_burst=LIMIT_BURST)) as rig:
+        point = rig.measurer.measure(2.0, SATURATING)
+        passed = point.offered_frames - point.lost_frames
+        assert 0 < passed <= LIMIT_PPS * (point.cost_s) + LIMIT_BURST
+
+
+@pytest.mark.parametrize("name", ["NDR", "PDR"])
+def test_a_search_finds_the_set_rate(name: str) -> None:
+    ratio = {"NDR": 0.0, "PDR": 0.005}[name]
+    goal = Goal(name=name, loss_ratio=ratio, final_trial_s=2.0, duration_sum_s=4.0,
+                exceed_ratio=0.5, width=0.005)  # fmt: skip
+    truth = LIMIT_PPS / (1 - ratio)
+    switch = reference(limit_pps=LIMIT_PPS, limit_burst=LIMIT_BURST)
+    with deployed(switch, catch_up_us=PAUSE_US, burst="8") as rig:
+
+        def attempt() -> float:
+            found = search(rig.measurer, [goal], max_pps=4 * LIMIT_PPS, budget_s=60)
+            return found[name].lower_pps or 0.0
+
+        find(truth, TOLERANCE * truth, attempt, attempts=2)
+
+
+@pytest.mark.parametrize("delay_us", [100, 1000])
+def test_round_trips_are_the_floor_and_twice_the_set_delay(delay_us: int) -> None:
+    """Both ways are delayed: 2 us each, at the median."""
+    find(
+        2 * delay_us * 1000,
+        2 * 2000,
+        lambda: round_trip_median_ns(delay_us) - round_trip_median_ns(0),
+    )
+
+
+def round_trip_median_ns(delay_us: int) -> float:
+    """The least of three runs: what noise has touched least."""
+    with deployed(reference(delay_us=delay_us), dimension="latency", rate="2000") as rig:
+        trial = rig.plan.trial.model_copy(update={"duration_s": 0.5})
+        runs = [
+            latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None).latency
+            for _ in range(3)
+        ]
+    return min(seen.percentiles_ns["50"] for seen in runs if seen is not None)
+
+
+def test_one_way_times_are_the_floor_and_the_set_delay() -> None:
+    find(500_000, 2_000, lambda: one_way_median_ns(500) - one_way_median_ns(0))
+
+
+def one_way_median_ns(delay_us: int) -> float:
+    with deployed(reference(delay_us=delay_us)) as rig:
+        found = [rig.measurer.measure_latency(0.5, 2_000, 1)[1] for _ in range(3)]
+    assert all(one.kind == "one_way" and one.count > 0 for one in found)
+    return min(one.percentiles_ns["50"] for one in found)
+
+
+def test_a_switch_without_faults_loses_nothing() -> None:
+    with deployed(reference()) as rig:
+        point, _ = quiet_run(rig, 5_000)
+        assert point.lost_frames == 0
+        assert rig.measurer.measure(0.3, SATURATING).offered_frames > 0

@@ -1,0 +1,153 @@
+"""A deployment between two namespaces with a switch whose truth is known, and its methods.
+
+The machine may be busy with other things. So every process of the trial is put before them,
+and runs are repeated (`find`): one figure within the tolerance is enough, since noise only
+ever leads away from a set value; a machine that was disturbed in every run
+is named as the reason of a skip. It never passes without a figure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_settings
+from switchmark.method.cpu import MachineTime, process_cpu_s
+from switchmark.method.deployed import DeployedMeasurer
+from switchmark.method.deployment import Deployment, engine_args
+from switchmark.method.judge import DISTURBED_CORES
+from switchmark.method.plan import plan_steps
+from switchmark.method.trial import TrialPlan
+from switchmark.method.verification import verify, wait_reachable
+from switchmark.switch.base import Switch
+from switchmark.switch.reference import Reference
+from switchmark.testbed import procfs
+from switchmark.testbed.session import open_session
+
+ATTEMPTS = 4
+AUTOGROUP_NICE = "-20"
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A running, verified deployment."""
+
+    deployment: Deployment
+    plan: TrialPlan
+
+    @property
+    def measurer(self) -> DeployedMeasurer:
+        """A fresh one, without trials."""
+        return DeployedMeasurer(self.plan.trial, self.deployment.ends, lambda: None)
+
+
+@contextmanager
+def deployed(switch: Switch, *, catch_up_us: int = 1000, **settings: str) -> Iterator[Rig]:
+    """The switch between two namespaces, as the bench would plan and verify it. On a machine
+    with few cores a sender may need leave to make up for longer pauses."""
+    plan = planned(switch, **settings)
+
+    def patient_args(*given: Any) -> list[str]:
+        return [*engine_args(*given), "--catch-up-us", str(catch_up_us)]
+
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        open_session(measuring=False) as session,
+    ):
+        monkeypatch.setattr("switchmark.method.deployment.engine_args", patient_args)
+        made = Deployment(
+            session, plan.trial, plan.pairs(), plan.environment, switch, plan.mode, plan.placement
+        )
+        with made:
+            raise_priority(session.id)
+            wait_reachable(made.ends, plan.verify.timeout_s)
+            switch.settle()
+            checked = verify(made.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
+            assert checked.passed, checked.message
+            yield Rig(made, plan)
+
+
+def planned(switch: Switch, **settings: str) -> TrialPlan:
+    """A trial of this very switch."""
+    there = installed()
+    given = {"switch": switch.name, "duration": "2s", **settings}
+    campaign = load_settings(given, there.known, name="truth")
+    (step,) = plan_steps(campaign, there, baselines=False)
+    return replace(step.plan, switch=switch)
+
+
+def raise_priority(session_id: str) -> None:
+    """Put every process of a session before those of others (mildly: never real-time, which
+    would starve the kernel's own threads that carry the frames)."""
+    for pid in [one.pid for one in procfs.marked(session_id)]:
+        with contextlib.suppress(OSError):  # no sched_autogroup in this kernel
+            Path(f"/proc/{pid}/autogroup").write_text(AUTOGROUP_NICE)
+
+
+def reference(**faults: int) -> Reference:
+    """The reference switch with these faults: `limit_pps=100_000`."""
+    return Reference({name.replace("_", "-"): value for name, value in faults.items()})
+
+
+def find(
+    truth: float, within: float, attempt: Callable[[], float], attempts: int = ATTEMPTS
+) -> None:
+    """Try until the figure lies within the tolerance of the truth.
+
+    Fails when it never did, unless every single attempt was disturbed by other programs (as
+    the bench's own mark has it): then the machine cannot tell, and the test is skipped with
+    the figures."""
+    seen: list[tuple[float, float]] = []
+    for _ in range(attempts):
+        clocks = Clocks.read()
+        value = attempt()
+        seen.append((value, clocks.others_cores()))
+        if abs(value - truth) <= within:
+            return
+    story = "; ".join(f"{value:.6g} while others used {cores:.1f} cores" for value, cores in seen)
+    if all(cores > DISTURBED_CORES for _, cores in seen):
+        pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
+    pytest.fail(f"never within {within:g} of {truth:g}: {story}")
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """CPU time of the machine and of this test with all its processes, dead or alive."""
+
+    wall_s: float
+    machine_s: float
+    own_s: float
+
+    @classmethod
+    def read(cls) -> Clocks:
+        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+        alive = sum(process_cpu_s(pid) for pid in descendants(os.getpid()))
+        own = time.process_time() + reaped.ru_utime + reaped.ru_stime + alive
+        machine = MachineTime.read()
+        return cls(time.monotonic(), machine.busy_s + machine.stolen_s, own)
+
+    def others_cores(self) -> float:
+        """Cores that other programs and guests have used since."""
+        now = Clocks.read()
+        used_s = (now.machine_s - self.machine_s) - (now.own_s - self.own_s)
+        return max(0.0, used_s) / max(now.wall_s - self.wall_s, 1e-9)
+
+
+def descendants(pid: int) -> list[int]:
+    """All living children of a process, theirs included."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            for child in (task / "children").read_text().split():
+                found += [int(child), *descendants(int(child))]
+    return found
