@@ -16,6 +16,7 @@ from switchmark.switch.reference import Reference
 from switchmark.switch.snabb import Snabb
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.testpmd import Testpmd
+from switchmark.switch.vpp import Vpp
 from switchmark.switch.xdp_redirect import XdpRedirect
 
 SWITCHES: dict[str, Callable[[], Switch]] = {
@@ -30,6 +31,7 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "testpmd": Testpmd,
     "reference": Reference,
     "snabb": Snabb,
+    "vpp": Vpp,
 }
 
 

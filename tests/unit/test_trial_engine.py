@@ -148,14 +148,15 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
         ("result", "no result within 0.1 s"),
     ],
 )
-def test_silence_has_a_deadline(call: str, says: str) -> None:
+def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switchmark.method.engine.STARTED_TIMEOUT_S", 0.1)
     nothing = dict.fromkeys(("probe", "counters", "start"), lambda _: [])
     engine = process(FakeEngine(nothing, stderr="busy"))
     calls = {
         "ready": lambda: engine.wait_ready(0.1),
         "probe": lambda: engine.probe(1, timeout_s=0.1),
         "counters": lambda: engine.counters(timeout_s=0.1),
-        "start": lambda: engine.start(timeout_s=0.1),
+        "start": engine.start,
         "result": lambda: engine.wait_result(0.1),
     }
     with pytest.raises(TrialFailed, match=f"{says}: busy"):
