@@ -7,7 +7,9 @@ from collections.abc import Callable
 from switchmark.errors import UsageError
 from switchmark.switch.base import Switch
 from switchmark.switch.basicfwd import BasicForwarder
+from switchmark.switch.bess import Bess
 from switchmark.switch.direct import Direct
+from switchmark.switch.fastclick import FastClick
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_kernel import OvsKernel
@@ -32,6 +34,8 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "reference": Reference,
     "snabb": Snabb,
     "vpp": Vpp,
+    "fastclick": FastClick,
+    "bess": Bess,
 }
 
 
