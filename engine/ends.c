@@ -57,20 +57,40 @@ static struct io_config make_config(const struct options *o, unsigned index,
     return config;
 }
 
+static const struct io_ops *find_backend(const char *spec, const char **arguments)
+{
+    const char *colon = strchr(spec, ':');
+
+    *arguments = colon != NULL ? colon + 1 : "";
+    return io_find(spec, colon != NULL ? (size_t)(colon - spec) : strlen(spec));
+}
+
+bool ends_check_ports(const struct options *o, char *error, size_t size)
+{
+    for (unsigned i = 0; i < o->port_count; i++) {
+        const char *arguments;
+        const struct io_ops *ops = find_backend(o->ports[i], &arguments);
+        char reason[256] = "";
+
+        if (ops->check == NULL || ops->check(arguments, reason, sizeof reason))
+            continue;
+        snprintf(error, size, "--port %s: %s", o->ports[i], reason);
+        return false;
+    }
+    return true;
+}
+
 static bool open_end(struct trial *trial, unsigned index, char *error, size_t size)
 {
     const struct options *o = trial->options;
     struct end *end = &trial->ends[index];
     const char *spec = o->ports[index];
-    const char *colon = strchr(spec, ':');
     const bool src_mac_given = index % 2 == 0 ? o->src_mac_given : o->dst_mac_given;
     char reason[256] = "";
 
     end->address = index % 2 == 0 ? o->address : frame_address_swapped(&o->address);
     struct io_config config = make_config(o, index, &end->address, src_mac_given);
-    if (colon != NULL)
-        config.arguments = colon + 1;
-    const struct io_ops *ops = io_find(spec, colon != NULL ? (size_t)(colon - spec) : strlen(spec));
+    const struct io_ops *ops = find_backend(spec, &config.arguments);
     end->port = ops->open(&config, reason, sizeof reason);
     if (end->port == NULL) {
         snprintf(error, size, "port %u (%s): %s", index, spec, reason);

@@ -4,6 +4,9 @@
 
 #include "trial.h"
 
+/* Whether every port specification is well-formed: a mistake there is one of the command line. */
+bool ends_check_ports(const struct options *o, char *error, size_t size);
+
 /* Do the cores of --core exist, and may we use them? */
 bool ends_check_cores(const struct options *options, char *error, size_t error_size);
 

@@ -66,6 +66,7 @@ static int obey(void)
             break;
         case COMMAND_COUNTERS:
             receive_while_idle();
+            trial_read_drops(&trial);
             event_counters(&trial);
             break;
         case COMMAND_START:
@@ -151,6 +152,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "switchmark-traffic: %s\n", error);
         return 2;
     default:
-        return run();
+        break;
     }
+    if (!ends_check_ports(&options, error, sizeof error)) {
+        fprintf(stderr, "switchmark-traffic: %s\n", error);
+        return 2;
+    }
+    return run();
 }

@@ -87,11 +87,11 @@ static bool parse_kind(struct dpdk_port *port, const char *key)
     return false;
 }
 
-static bool parse(struct dpdk_port *port, const struct io_config *config, char *error, size_t size)
+static bool parse(struct dpdk_port *port, const char *arguments, char *error, size_t size)
 {
     char key[16], value[DPDK_PATH_MAX];
     bool bad = false;
-    const char *rest = config->arguments;
+    const char *rest = arguments;
 
     if (strncmp(rest, "vdev=", 5) == 0) { /* an EAL string has commas of its own */
         parse_kind(port, "vdev");
@@ -121,7 +121,20 @@ static bool parse(struct dpdk_port *port, const struct io_config *config, char *
     return !bad;
 }
 
-/* --- opening --- */
+static bool check(const char *arguments, char *error, size_t size)
+{
+    struct dpdk_port *parsed = aligned_alloc(64, sizeof *parsed); /* large: not on the stack */
+    bool fits;
+
+    if (parsed == NULL) {
+        snprintf(error, size, "out of memory");
+        return false;
+    }
+    memset(parsed, 0, sizeof *parsed);
+    fits = parse(parsed, arguments, error, size);
+    free(parsed);
+    return fits;
+}
 
 /* Receive buffers: the device's ring full, another port's ring full of what was forwarded, and
  * what the worker and the pool's caches hold. Transmit: one ring and the same. */
@@ -244,7 +257,7 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
     port->room_bytes =
         RTE_MAX(RTE_ALIGN_CEIL(config->frame_length_max, 64U), (uint32_t)ROOM_BYTES_MIN);
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
-    opened = parse(port, config, error, size) &&
+    opened = parse(port, config->arguments, error, size) &&
              dpdk_eal_start(config, port->room_bytes, error, size) &&
              make_buffers(port, error, size);
     if (opened && port->kind <= DPDK_MEMIF)
@@ -303,6 +316,7 @@ const struct io_ops io_dpdk = {
     .name = "dpdk",
     .summary = "virtio-user=PATH[,server] | vhost=PATH[,client] | memif=PATH,role=server|client,"
                "id=N | af-packet=DEV | pci=ADDRESS | vdev=EAL-STRING; queue-size=N",
+    .check = check,
     .open = open_port,
     .thread_enter = thread_enter,
     .tx_prepare = dpdk_tx_prepare,

@@ -49,6 +49,10 @@ struct io_ops {
     const char *name;
     const char *summary; /* one line of --help */
 
+    /* Whether the arguments (what follows "BACKEND:") are well-formed; if not, one line into
+     * `error`. Asked for every port before any is opened. */
+    bool (*check)(const char *arguments, char *error, size_t error_size);
+
     /* Parse arguments and open. On failure writes one line into `error` and returns NULL.
      * Called by the thread that will use the port, or by one that calls thread_enter later. */
     struct io_port *(*open)(const struct io_config *config, char *error, size_t error_size);

@@ -38,6 +38,12 @@ static bool parse(struct null_port *port, const char *arguments, char *error, si
     return !bad;
 }
 
+static bool null_check(const char *arguments, char *error, size_t error_size)
+{
+    struct null_port parsed;
+    return parse(&parsed, arguments, error, error_size);
+}
+
 static void null_close(struct io_port *base)
 {
     struct null_port *port = (struct null_port *)base;
@@ -155,6 +161,7 @@ static void null_rx_release(struct io_port *base, struct io_frame *frames, unsig
 const struct io_ops io_null = {
     .name = "null",
     .summary = "no I/O: measures the engine itself (rx-rate=max|0)",
+    .check = null_check,
     .open = null_open,
     .tx_prepare = null_tx_prepare,
     .tx_acquire = null_tx_acquire,

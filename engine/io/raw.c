@@ -49,6 +49,12 @@ static int open_socket(int index, char *error, size_t size)
     return fd;
 }
 
+static bool raw_check(const char *text, char *error, size_t size)
+{
+    struct socket_arguments arguments;
+    return socket_parse("raw", text, &arguments, error, size);
+}
+
 static struct io_port *raw_open(const struct io_config *config, char *error, size_t size)
 {
     struct socket_arguments arguments;
@@ -103,6 +109,7 @@ static uint64_t raw_rx_drops(struct io_port *base)
 const struct io_ops io_raw = {
     .name = "raw",
     .summary = "AF_PACKET: dev=NAME, mmsg (sendmmsg/recvmmsg), block",
+    .check = raw_check,
     .open = raw_open,
     .tx_prepare = socket_tx_prepare,
     .tx_acquire = socket_tx_acquire,

@@ -93,6 +93,12 @@ static struct socket_port *make_port(const struct io_config *config,
     return port;
 }
 
+static bool udp_check(const char *text, char *error, size_t size)
+{
+    struct socket_arguments arguments;
+    return socket_parse("udp", text, &arguments, error, size);
+}
+
 static struct io_port *udp_open(const struct io_config *config, char *error, size_t size)
 {
     struct socket_arguments arguments;
@@ -157,6 +163,7 @@ static uint64_t udp_rx_drops(struct io_port *base)
 const struct io_ops io_udp = {
     .name = "udp",
     .summary = "UDP sockets: dev=NAME, mmsg (sendmmsg/recvmmsg), block",
+    .check = udp_check,
     .open = udp_open,
     .tx_prepare = socket_tx_prepare,
     .tx_acquire = socket_tx_acquire,

@@ -70,6 +70,7 @@ class Evidence:
     others_cores: float  # used by other programs or guests meanwhile
     two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
+    counters_agree: bool = True  # of the switch, with those of the applications
 
     @property
     def idle_share(self) -> float:
@@ -240,6 +241,7 @@ def verdict(
         "lossy-receiver-socket": evidence.socket_drops > 0,
         "flooding": flooded or flooded_later,
         "unverified": not verification.passed and not flooded,
+        "counters-disagree": not evidence.counters_agree,
         "no-baseline": switched
         and baseline.forwarded_pps is None
         and baseline.rtt_median_ns is None,

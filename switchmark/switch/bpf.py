@@ -123,7 +123,10 @@ def create_map(kind: int, key_bytes: int, value_bytes: int, entries: int) -> int
 
 def update(map_fd: int, key: bytes, value: bytes) -> None:
     """Write one element of a map."""
-    held = ctypes.create_string_buffer(key, len(key)), ctypes.create_string_buffer(value, len(value))
+    held = (
+        ctypes.create_string_buffer(key, len(key)),
+        ctypes.create_string_buffer(value, len(value)),
+    )
     _bpf(MAP_UPDATE, _element(map_fd, *held), "write to a map")
 
 
@@ -192,7 +195,9 @@ def _element(
 def _bpf(command: int, attributes: bytes, what: str) -> int:
     number = SYSCALL_NUMBER.get(platform.machine())
     if number is None:
-        raise UnavailableError(f"BPF: the system call's number on {platform.machine()} is not known")
+        raise UnavailableError(
+            f"BPF: the system call's number on {platform.machine()} is not known"
+        )
     held = ctypes.create_string_buffer(attributes, len(attributes))
     result = int(libc().syscall(number, command, ctypes.byref(held), len(attributes)))
     if result < 0:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from switchmark.errors import UnavailableError
+from switchmark.testbed import procfs
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.things import Directory, NetworkNamespace
+from switchmark.testbed.things import Directory, NetworkNamespace, Thing
 
 SOCKET_PATH_MAX = 107  # sun_path holds 108 bytes with the closing NUL
 
@@ -138,6 +139,11 @@ class Footprint:
         namespace.make()
         return namespace
 
+    def note(self, thing: Thing) -> None:
+        """Enter something that a program is about to make by itself."""
+        entry = self.session.ledger.record(thing)
+        self._undo.callback(self.session.ledger.undo, entry)
+
     def folder(self, name: str) -> Path:
         """Make an empty folder under the session's run directory."""
         path = self.session.run_dir / name
@@ -154,11 +160,23 @@ class Footprint:
         env: Mapping[str, str] | None = None,
         netns: str | None = None,
     ) -> Spawned:
-        """Start a process that `undo` ends by its id. The host marks every process it starts
-        with the session, so that it is found again even when we are killed right here."""
+        """Start a process that `undo` ends by its id, with what is left of its process group.
+        The host marks every process it starts with the session, so that it is found again even
+        when we are killed right here."""
         process = self.session.host.spawn(args, cores=cores, env=env, netns=netns)
+        self._undo.callback(self._end_group, process.pid)
         self._undo.callback(process.terminate)
         return process
+
+    def _end_group(self, leader: int) -> None:
+        """End the children that outlive their parent (it led a process group of its own)."""
+        left = []
+        for identity in procfs.marked(self.session.id):
+            with suppress(ProcessLookupError):
+                if os.getpgid(identity.pid) == leader:
+                    left.append(identity)
+        if left:
+            procfs.end_processes(left)
 
     def undo(self) -> None:
         """Undo all of it. Idempotent; what fails stays in the ledger."""

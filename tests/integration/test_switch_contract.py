@@ -180,24 +180,26 @@ def vhost_traffic(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> No
             switch.settle()
         for end in ends:
             end.listen()  # what lies in the rings is taken out first
+        until(partial(drained, switch, ends), 10, "what lay in the rings is taken out")
         begun = [end.settled() for end in ends]
         before = switch.counters().ports
         ends[sender].send_for(0.1)
         sent = ends[sender].settled()[1] - begun[sender][1]
         assert sent > 100
         until(partial(counted_all, switch, before, sender, sent), 2, f"all {sent} counted")
-        rx_frames, tx_frames = moved_since(switch, before, receiver)
-        assert rx_frames == 0
-        assert tx_frames > 100
-        until(partial(has_received, ends[receiver], begun[receiver][0] + tx_frames), 5, "all in")
-        assert ends[receiver].settled()[0] == begun[receiver][0] + tx_frames
+        until(partial(drained, switch, ends), 10, "all in")
+        received = ends[receiver].settled()[0] - begun[receiver][0]
+        assert received > 100
+        assert moved_since(switch, before, receiver) == (0, received)
         for other in {0, 1, 2, 3} - {sender, receiver}:
             assert moved_since(switch, before, other) == (0, 0), "another pair's port moved"
             assert ends[other].settled()[0] == begun[other][0]
 
 
-def has_received(end: VhostEnd, frames: int) -> bool:
-    return end.counted()[0] >= frames
+def drained(switch: Switch, ends: list[VhostEnd]) -> bool:
+    """A busy application may leave flooded frames in its ring for long."""
+    counted = switch.counters().ports
+    return all(end.counted()[0] == counted[end.port.index].tx_frames for end in ends)
 
 
 def counted_all(
@@ -297,12 +299,12 @@ def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
 @pytest.mark.parametrize("name", REAL)
 def test_stop_leaves_nothing_and_can_be_repeated(name: str, session: Session) -> None:
     switch = available(name)
-    with port_ends(session, switch, 2) as ends:
-        if isinstance(ends[0], VhostEnd):
-            for end in ends:
-                until(Path(str(end.port.socket)).exists, 10, "testpmd's socket")
-        before, entries = traces(session.id), len(session.ledger.outstanding())
-        for _ in "ab":  # and can be started again on the same ports
+    for _ in "ab":  # and can be started again
+        with port_ends(session, switch, 2) as ends:
+            if isinstance(ends[0], VhostEnd):
+                for end in ends:
+                    until(Path(str(end.port.socket)).exists, 10, "testpmd's socket")
+            before, entries = traces(session.id), len(session.ledger.outstanding())
             bring_up(switch, session, ends, natural_mode(switch))
             assert traces(session.id) != before
             switch.stop()
@@ -381,8 +383,8 @@ def test_missing_port_is_one_clear_line(name: str, session: Session) -> None:
     switch = available(name)
     kind = switch.capabilities.port_kinds[0]
     before = traces(session.id)
-    nowhere = str(session.run_dir / "nobody.sock")
-    ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}", socket=nowhere) for k in (0, 1)]
+    nowhere = [str(session.run_dir / f"nobody{k}.sock") for k in (0, 1)]
+    ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}", socket=nowhere[k]) for k in (0, 1)]
     try:
         if kind is PortKind.VETH:
             with pytest.raises(UnavailableError, match="smnone0"):

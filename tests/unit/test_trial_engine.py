@@ -8,6 +8,7 @@ import pytest
 
 from switchmark.errors import TrialFailed
 from tests.unit.trial_fakes import (
+    COUNTS,
     T0,
     FakeEngine,
     S,
@@ -52,7 +53,7 @@ def test_a_second_trial_forgets_the_first() -> None:
 def test_probes_and_counters() -> None:
     engine = process(FakeEngine())
     assert engine.probe(16) == 16
-    assert engine.counters() == {"rx_stream": 0, "rx_probe": 0, "rx_foreign": 0, "rx_other": 0}
+    assert engine.counters() == dict.fromkeys(COUNTS, 0)
 
 
 def test_only_numbers_are_counters() -> None:

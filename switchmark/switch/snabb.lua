@@ -1,0 +1,98 @@
+-- Our program for Snabb: vhost-user ports joined in pairs, or by Snabb's learning bridge.
+--
+--    snabb snsh snabb.lua cross-connect|learning AGEING_SECONDS SOCKET SOCKET ...
+--
+-- Port N is the app `pN`, a vhost-user client of the N-th socket. The bridge gets one port
+-- more, `witness`: what comes out of it was flooded. Whether a port has its peer stands in
+-- the counter switchmark/pN.counter (1 or 0), beside the counters of Snabb's own links.
+
+local ffi = require("ffi")
+local S = require("syscall")
+local counter = require("core.counter")
+local memory = require("core.memory")
+local timer = require("core.timer")
+local VhostUser = require("apps.vhost.vhost_user").VhostUser
+
+local HANDSHAKE_NS = 1e7 -- Snabb's own 500 ms make a start slow
+local VERSION_1 = 2^32   -- without it virtio-user peers send no SET_FEATURES, and Snabb dies
+
+local parameters = main.parameters
+local mode = table.remove(parameters, 1)
+local ageing_s = tonumber(table.remove(parameters, 1))
+
+-- Nothing here does DMA, so packets may lie in anonymous hugepages. Snabb's own way mounts a
+-- file system that stays behind, shares it with every other instance, and raises the
+-- machine's number of hugepages when there are too few.
+function memory.allocate_next_chunk ()
+   local size = memory.huge_page_size
+   local base, err = S.mmap(nil, size, "read, write", "private, anonymous, hugetlb", -1, 0)
+   if not base then error("no hugepage is left for packets: "..tostring(err)) end
+   local chunk = {pointer = ffi.cast("char *", base), physical = 0ULL, size = size, used = 0}
+   table.insert(memory.chunks, chunk)
+end
+
+-- Snabb remembers features per socket in a file in /tmp, for the sake of a peer that
+-- reconnects with the wrong ones. Ours do not.
+function VhostUser:update_features (features)
+   return features
+end
+
+-- A queue is kicked when its own addresses are known, but Snabb then polls both.
+for _, name in ipairs{"set_vring_kick", "set_vring_enable"} do
+   local handler = VhostUser[name]
+   VhostUser[name] = function (self, ...)
+      handler(self, ...)
+      self.vhost_ready = self.vhost_ready and self.dev:ready() ~= nil
+   end
+end
+
+local graph = config.new()
+local ports = {}
+for i, socket in ipairs(parameters) do
+   ports[i] = "p"..(i - 1)
+   config.app(graph, ports[i], VhostUser, {socket_path = socket})
+end
+
+if mode == "cross-connect" then
+   for i = 1, #ports, 2 do
+      config.link(graph, ports[i]..".tx -> "..ports[i + 1]..".rx")
+      config.link(graph, ports[i + 1]..".tx -> "..ports[i]..".rx")
+   end
+else
+   local bridge = require("apps.bridge.learning").bridge
+   local names = {"witness", unpack(ports)}
+   config.app(graph, "bridge", bridge,
+              {ports = names, config = {mac_table = {timeout = ageing_s}}})
+   config.app(graph, "sink", require("apps.basic.basic_apps").Sink)
+   config.app(graph, "silent", {new = function () return {} end})
+   config.link(graph, "bridge.witness -> sink.input")
+   config.link(graph, "silent.output -> bridge.witness")
+   for _, port in ipairs(ports) do
+      config.link(graph, port..".tx -> bridge."..port)
+      config.link(graph, "bridge."..port.." -> "..port..".rx")
+   end
+end
+
+engine.configure(graph)
+
+local up = {}
+for i, port in ipairs(ports) do
+   local app = engine.app_table[port]
+   -- No checksum offload: Snabb would verify the checksum of every frame it delivers.
+   app.dev.supported_features = app.dev.supported_features + VERSION_1 - ffi.C.VIRTIO_NET_F_CSUM
+   -- A peer that met another switch before asks how far its queues had come.
+   app.dev.get_vring_base = function (self, index) return self.virtq[index].avail or 0 end
+   app.process_qemu_timer = timer.new("vhost-user handshake of "..port,
+                                      function () app:process_qemu_requests() end,
+                                      HANDSHAKE_NS, "non-repeating")
+   up[i] = counter.create("switchmark/"..port..".counter")
+end
+
+timer.activate(timer.new("which ports are up", function ()
+   for i, port in ipairs(ports) do
+      counter.set(up[i], engine.app_table[port].vhost_ready and 1 or 0)
+   end
+end, HANDSHAKE_NS, "repeating"))
+
+engine.busywait = true
+engine.main({no_report = true})

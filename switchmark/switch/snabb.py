@@ -1,0 +1,142 @@
+"""`snabb`: the Lua switch of vhost-user ports, run by our own program `snabb.lua`.
+
+One process, one core: `snabb snsh` needs no recompiling. Its counters are files of eight
+bytes each, which Snabb brings up to date every hundred rounds of its loop.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+import time
+from pathlib import Path
+
+from switchmark.errors import TrialFailed
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.ports import peer_index, socket_of
+from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
+
+PROGRAM = Path(__file__).with_name("snabb.lua")
+LINK_FRAMES = 1024  # what a link between two apps holds
+PACKET_BYTES = 11 * 1024  # a packet buffer with its headroom
+COMMIT_ROUNDS = 100  # Snabb publishes its counters this often
+COUNTERS_TIMEOUT_S = 2.0
+POLL_S = 0.001
+
+
+def memory_mb(links: int) -> int:
+    """Hugepages for the packets in full links: Snabb allocates 1000, 2000, 4000, ... of them."""
+    packets, step = 0, 1000
+    while packets < (links + 1) * LINK_FRAMES:
+        packets, step = packets + step, 2 * step
+    return -(-packets * PACKET_BYTES // (2 << 20)) * 2
+
+
+def links_of(index: int, mode: ConnectMode) -> tuple[str, str]:
+    """The links that leave and enter a port's app, named as Snabb names their folders."""
+    if mode is ConnectMode.CROSS_CONNECT:
+        peer = peer_index(index)
+        return f"p{index}.tx -> p{peer}.rx", f"p{peer}.tx -> p{index}.rx"
+    return f"p{index}.tx -> bridge.p{index}", f"bridge.p{index} -> p{index}.rx"
+
+
+class Snabb(ProgramSwitch):
+    """Snabb with the apps `VhostUser` and `bridge.learning`."""
+
+    name = "snabb"
+    setting = "SWITCHMARK_SNABB"
+    programs = ("snabb",)
+    obtain = "build Snabb (github.com/snabbco/snabb, `make`)"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER,),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
+        polling=True,
+        needs_hugepages=True,
+        description="Snabb, Lua apps in one polling process, vhost-user",
+    )
+
+    def version_of(self, program: Path) -> str:
+        """`snabb --version`, away from the folder where a user's Snabb keeps its state."""
+        with tempfile.TemporaryDirectory(prefix="sm", ignore_cleanup_errors=True) as folder:
+            text = output_of([str(program), "--version"], {**os.environ, "SNABB_SHM_ROOT": folder})
+        first = text.strip().partition("\n")[0]
+        return first if first.startswith("snabb") else ""
+
+    def memory_mb(self) -> int:
+        """For the packets that may be under way."""
+        learning = self.mode is ConnectMode.LEARNING
+        return memory_mb(2 * len(self.ports) + 2 if learning else len(self.ports))
+
+    def launch(self, program: Path) -> None:
+        """Start it and wait for its first round."""
+        self._shm = self.footprint.folder("snabb")
+        self.process = self.footprint.spawn(
+            [
+                *(str(program), "snsh", str(PROGRAM), self.mode.value, str(MAC_AGING_S)),
+                *map(socket_of, self.ports),
+            ],
+            cores=self.cores[:1],
+            env={"SNABB_SHM_ROOT": str(self._shm)},
+        )
+        self.until(lambda: self._read("engine/breaths") > 0, "first round of its loop")
+
+    def _read(self, counter: str) -> int:
+        """A counter as last published; 0 before it exists."""
+        assert self.process is not None
+        path = self._shm / str(self.process.pid) / f"{counter}.counter"
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return 0
+        return int(struct.unpack("=Q", content[:8])[0]) if len(content) >= 8 else 0
+
+    def waiting(self) -> list[SwitchPort]:
+        """The ports that our Lua program does not report as up."""
+        return [port for port in self.ports if not self._read(f"switchmark/p{port.index}")]
+
+    def counters(self) -> SwitchCounters:
+        """Frames up to the moment of the call: waits until all have been published anew."""
+        published = self._read("engine/breaths") + 2 * COMMIT_ROUNDS
+        deadline = time.monotonic() + COUNTERS_TIMEOUT_S
+        while self._read("engine/breaths") < published:
+            if (words := self.alive()) is not None or time.monotonic() > deadline:
+                raise TrialFailed(f"{self.name}: {words or 'it no longer publishes its counters'}")
+            time.sleep(POLL_S)
+        ports = {port.index: self._port(port.index) for port in self.ports}
+        if self.mode is ConnectMode.CROSS_CONNECT:
+            return SwitchCounters(ports)
+        return SwitchCounters(ports, self._read("links/bridge.witness -> sink.input/txpackets"))
+
+    def _port(self, index: int) -> PortCounters:
+        """What a port's app put on the link behind it, and took off the link before it. A full
+        link drops: before the port it is an output drop, behind it an input drop."""
+        leaving, entering = (f"links/{link}" for link in links_of(index, self.mode))
+        dropped = self._read(f"{leaving}/txdrop")
+        bridged = self.mode is ConnectMode.LEARNING
+        return PortCounters(
+            rx_frames=self._read(f"{leaving}/txpackets") + dropped,
+            tx_frames=self._read(f"{entering}/rxpackets"),
+            rx_dropped=dropped if bridged else 0,
+            tx_dropped=self._read(f"{entering}/txdrop"),
+        )
+
+    def details(self) -> dict[str, str]:
+        """Also what our Lua program sets, and what Snabb leaves no choice about."""
+        return super().details() | {
+            "datapath": "apps VhostUser and bridge.learning, one process, engine.busywait",
+            "cores": str(self.cores[0]),
+            "link_frames": str(LINK_FRAMES),
+            "burst": "all that lies in the ring",
+            "ring": "as the application has it",
+            "checksum_offload": "off (VIRTIO_NET_F_CSUM not offered)",
+            "mac_aging_s": str(MAC_AGING_S),
+            "memory": "anonymous hugepages",
+        }

@@ -1,0 +1,147 @@
+"""Our counts against independent observers: the kernel's device counters, a packet socket of our
+own, and `ping` through the same bridge."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.integration.machine import needs_root
+from tests.integration.main_job import SHORT, Bench, Job, bench, moved, need, settings, totals
+from tests.integration.switch_rig import packet_socket
+
+__all__ = ["bench"]
+pytestmark = [pytest.mark.integration, needs_root]
+
+STAMP = 42  # where the engine's stamp begins: Ethernet 14, IPv4 20, UDP 8
+SOL_PACKET, PACKET_STATISTICS = 263, 6  # linux/if_packet.h
+DATA, PROBE = 1, 2  # kinds in the high half of the stamp's second byte (engine/traffic/frame.h)
+
+
+class Observer(threading.Thread):
+    """Counts what comes in at `eth0` of a namespace, apart from the engine that lives there."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(daemon=True)
+        self.socket = packet_socket(namespace, "eth0")
+        self.kinds: Counter[int] = Counter()
+        self.sequences: set[int] = set()
+        self.lengths: Counter[int] = Counter()
+        self.missed = 0
+        self.other = 0
+        self.start()
+
+    def run(self) -> None:
+        """Until the device goes down with the end of the trial."""
+        self.socket.settimeout(60)
+        while True:
+            try:
+                frame, address = self.socket.recvfrom(4096)
+            except OSError:
+                break
+            if address[2] == socket.PACKET_OUTGOING:
+                continue
+            if len(frame) < STAMP + 18 or frame[STAMP] != 0x53 or frame[12:14] != b"\x08\x00":
+                self.other += 1
+                continue
+            kind = frame[STAMP + 1] >> 4 & 3
+            self.kinds[kind] += 1
+            if kind == DATA:
+                self.sequences.add(struct.unpack_from("!I", frame, STAMP + 4)[0])
+                self.lengths[len(frame)] += 1
+        statistics = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+        self.missed = struct.unpack("II", statistics)[1]
+        self.socket.close()
+
+
+def namespace_of(job: Job, node: str) -> str:
+    """The node's namespace, as soon as its port is in it."""
+    found: list[str] = []
+
+    def there() -> bool:
+        for path in Path("/run/netns").glob(f"sm{job.session}*{node}"):
+            links = subprocess.run(
+                ["ip", "-n", path.name, "-br", "link", "show", "eth0"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if " UP " in links.stdout:
+                found.append(path.name)
+        return bool(found)
+
+    job.until(there, f"eth0 in the namespace of {node}")
+    return found[0]
+
+
+@pytest.mark.parametrize(("size", "io"), [(64, "raw-mmsg"), (1500, "udp")])
+def test_counts_agree_with_a_packet_socket(bench: Bench, size: int, io: str) -> None:
+    need(("linux-bridge",), ("netns",))
+    job = bench.start(
+        *("trial", "linux-bridge", "--packet-size", str(size), "--rate", "2k", "--io", io),
+        *("--duration", "2s", "--burst", "4", "--no-baseline", *settings(*SHORT)),
+    )
+    job.wait_session()
+    observer = Observer(namespace_of(job, "rx0"))
+    code, _, err = job.end()
+    assert code == 0, err
+    observer.join(timeout=10)
+    assert not observer.is_alive()
+    (record,) = bench.records()
+    sent, received = totals(record, "sender"), totals(record, "receiver")
+
+    assert observer.missed == 0, "the observer itself was too slow"
+    assert sent["tx_offered"] > 50, "paced, as far as the machine lets it"
+    assert observer.kinds[DATA] == received["rx_frames"]
+    assert len(observer.sequences) == received["rx_frames"], "each of them once"
+    assert observer.lengths == {size - 4: received["rx_frames"]}, "all but the FCS"
+    assert record.throughput is not None and record.verification is not None
+    lost = record.throughput.pairs[0].lost_frames
+    assert sent["tx_offered"] - len(observer.sequences) == lost
+    assert observer.kinds[PROBE] >= record.verification.probes_arrived // 2
+
+    # The kernel's own counters of the switch's two devices.
+    assert moved(record, 0, "rx_frames") == sent["tx_offered"]
+    assert moved(record, 1, "tx_frames") == observer.kinds[DATA] + observer.other
+
+
+def test_round_trips_are_of_the_order_that_ping_sees(bench: Bench) -> None:
+    """Through the same bridge, between the same namespaces, at the same time."""
+    need(("linux-bridge",), ("netns",))
+    if shutil.which("ping") is None:
+        pytest.skip("ping is needed (apt install iputils-ping)")
+    job = bench.start(
+        *("trial", "linux-bridge", "--dimension", "latency", "--rate", "200", "--io", "udp"),
+        *("--duration", "3s", "--no-baseline", *settings(*SHORT)),
+    )
+    job.wait_session()
+    client = namespace_of(job, "cl0")
+    namespace_of(job, "sv0")
+    time.sleep(0.5)  # the path is verified meanwhile
+    ping = subprocess.run(
+        ["ip", "netns", "exec", client, "ping", "-q", "-c", "100", "-i", "0.01", "10.64.0.2"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    code, _, err = job.end()
+    assert code == 0, err
+    assert ping.returncode == 0, ping.stdout + ping.stderr
+    match = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", ping.stdout)
+    assert match is not None, ping.stdout
+    fastest_us = float(match[1]) * 1e3
+    (record,) = bench.records()
+    assert record.latency is not None
+    assert record.latency.lost == 0
+    # Least times are least disturbed. ICMP is answered in the kernel; our server is woken up.
+    assert fastest_us / 20 < record.latency.min_ns / 1e3 < fastest_us * 200
+    assert record.latency.percentiles_ns["50"] >= record.latency.min_ns
