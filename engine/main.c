@@ -66,6 +66,7 @@ static int obey(void)
             break;
         case COMMAND_COUNTERS:
             receive_while_idle();
+            trial_read_drops(&trial);
             event_counters(&trial);
             break;
         case COMMAND_START:

@@ -28,7 +28,7 @@ bool trial_end_tracks(const struct trial *trial, unsigned end)
     return trial->end_count == 1 || end == 1 || trial->options->bidirectional;
 }
 
-static void read_port_drops(struct trial *trial)
+void trial_read_drops(struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct io_port *port = trial->ends[i].port;
@@ -48,7 +48,7 @@ void trial_totals(const struct trial *trial, struct counters *totals)
 
 static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
 {
-    read_port_drops(trial);
+    trial_read_drops(trial);
     snapshot->index = trial->snapshot_index++;
     snapshot->t_ns = clock_monotonic_ns();
     trial_totals(trial, &snapshot->totals);
@@ -211,7 +211,7 @@ static void begin(struct trial *trial)
     trial->snapshot_index = 0;
     trial->reason = REASON_NONE;
     empty_ports(trial);
-    read_port_drops(trial);
+    trial_read_drops(trial);
     for (unsigned i = 0; i < trial->end_count; i++)
         begin_end(trial, i);
     trial->run_delay_before_ns = cpu_run_delay_ns();

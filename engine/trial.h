@@ -154,6 +154,9 @@ static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 /* Run one trial from its start to its result; false when a port failed (message in `error`). */
 bool trial_run(struct trial *trial, char *error, size_t error_size);
 
+/* Ask the ports what they have dropped, and put it into the counters. */
+void trial_read_drops(struct trial *trial);
+
 /* Sum of all ends' counters since the trial began. */
 void trial_totals(const struct trial *trial, struct counters *totals);
 

@@ -101,6 +101,11 @@ void event_counters(const struct trial *trial)
     json_unsigned(&line, "rx_probe", sum.rx_probe);
     json_unsigned(&line, "rx_foreign", sum.rx_foreign);
     json_unsigned(&line, "rx_other", sum.rx_other);
+    json_unsigned(&line, "rx_corrupt", sum.rx_corrupt);
+    json_unsigned(&line, "rx_stale", sum.rx_stale);
+    json_unsigned(&line, "rx_socket_drops", sum.rx_socket_drops);
+    json_unsigned(&line, "tx_offered", sum.tx_offered);
+    json_unsigned(&line, "tx_dropped", sum.tx_dropped);
     end_event();
 }
 

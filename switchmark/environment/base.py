@@ -67,6 +67,10 @@ class Node(Protocol):
         """(rx, tx) frames the kernel counted on the node's device; None without a device."""
         ...
 
+    def device_drops(self) -> tuple[int, int] | None:
+        """(rx, tx) frames the kernel dropped at the node's device; None without a device."""
+        ...
+
     def close(self) -> None:
         """End what still runs in the node and remove it. Idempotent."""
         ...

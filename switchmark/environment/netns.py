@@ -41,6 +41,12 @@ class NetnsNode:
             return None
         return netlink.device_frames(self.netns, self.spec.port.device_inside)
 
+    def device_drops(self) -> tuple[int, int] | None:
+        """(rx, tx) frames the kernel dropped at the node's device; None without a device."""
+        if self.spec.port.device_inside is None:
+            return None
+        return netlink.device_drops(self.netns, self.spec.port.device_inside)
+
     def close(self) -> None:
         """End what still runs in the node and remove it. Idempotent."""
         self._end_engines()

@@ -17,6 +17,7 @@ from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.engine import EngineProcess, close_engines
+from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Placement
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchPort
@@ -81,6 +82,18 @@ class Deployment:
     def engines(self) -> list[EngineProcess]:
         """All applications, pair by pair."""
         return [engine for pair in self.ends for engine in (pair.a, pair.b)]
+
+    def read(self) -> Reading:
+        """All counters now; meaningful while no traffic runs."""
+        return Reading(
+            applications={engine.node: engine.counters() for engine in self.engines},
+            devices={
+                node.spec.name: DeviceDrops(*drops)
+                for node in self._nodes
+                if (drops := node.device_drops()) is not None
+            },
+            switch=self.switch.counters(),
+        )
 
     def check_alive(self) -> None:
         """Raise `TrialFailed` when the switch has died."""

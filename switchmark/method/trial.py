@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
@@ -21,14 +23,17 @@ from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.method.reconcile import Reading, reconcile
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
-from switchmark.results.record import Placement, Record, Timing
+from switchmark.results.record import Placement, Reconciliation, Record, Timing
 from switchmark.scenario.topology import Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
 
-_FIGURES = ("throughput", "latency", "method", "limit", "verdict", "trim", "cpu")
+COUNTERS_SETTLE_S = 0.5
+_COUNTERS_POLL_S = 0.05
+_FIGURES = ("throughput", "latency", "method", "steady", "limit", "verdict", "trim", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ def _measure(
     wait_reachable(deployment.ends, plan.verify.timeout_s)
     switch.settle()
     checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
-    before, pids = switch.counters(), switch.process_ids()
+    pids = switch.process_ids()
     watch.lap("verify")
 
     def watched() -> None:
@@ -156,6 +161,7 @@ def _measure(
 
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
+    before = deployment.read()
     clocks = CpuReading.take(pids)
     if trial.method is not Method.PLAIN:
         seen = many.measure(trial, deployment.ends, baseline.forwarded_pps, watched)
@@ -167,7 +173,7 @@ def _measure(
     used = cost(clocks, CpuReading.take(pids), results)
     watch.lap("measure")
     deployment.check_alive()
-    after = switch.counters()
+    after, reconciled = _reconciled(deployment, before)
 
     evidence = Evidence(
         sender=seen.source_counters,
@@ -178,7 +184,9 @@ def _measure(
         in_kernel=not pids,
         cpu_wait_share=used.run_delay_share or 0.0,
         others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
-        witness_frames=(after.witness_rx_frames or 0) - (before.witness_rx_frames or 0),
+        two_bands=seen.steady is not None and seen.steady.two_bands is not None,
+        witness_frames=_witness(after) - _witness(before),
+        counters_agree=reconciled.agrees,
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
@@ -187,6 +195,7 @@ def _measure(
         "latency": seen.latency,
         "method": seen.method,
         "trim": seen.trim,
+        "steady": seen.steady,
         "cpu": used,
         "verification": checked,
         "limit": bound,
@@ -195,9 +204,26 @@ def _measure(
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
         "switch_details": switch.details(),
-        "switch_counters_before": _plain(before),
-        "switch_counters_after": _plain(after),
+        "switch_counters_before": _plain(before.switch),
+        "switch_counters_after": _plain(after.switch),
+        "reconciliation": reconciled,
     }  # fmt: skip
+
+
+def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:
+    """The counters after the traffic. While they do not agree with each other they are read
+    again for a moment: some are late, and a frame may still be on its way."""
+    deadline = time.monotonic() + COUNTERS_SETTLE_S
+    while True:
+        after = deployment.read()
+        found = reconcile(deployment.ends, before, after)
+        if found.agrees or time.monotonic() > deadline:
+            return after, found
+        time.sleep(_COUNTERS_POLL_S)
+
+
+def _witness(reading: Reading) -> int:
+    return reading.switch.witness_rx_frames or 0
 
 
 def _live_pps(ends: Sequence[PairEnds]) -> float | None:
@@ -224,6 +250,9 @@ def _now() -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    what = f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
+    if isinstance(error, ValidationError):  # its own text speaks to programmers
+        what = "; ".join(problem["msg"] for problem in error.errors())
+    else:
+        what = f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
     text = " ".join("; ".join([what, *getattr(error, "__notes__", [])]).split())
     return text or type(error).__name__

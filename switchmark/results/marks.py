@@ -102,6 +102,14 @@ _TABLE = (
         invalidates=True,
     ),
     Mark(
+        "counters-disagree",
+        "Counters do not agree",
+        "More than 0.01 % of the frames sent are missing, or appeared, at a place where nothing "
+        "has counted them, by the counters of the switch and of the applications.",
+        "Read which place it is in the record's reconciliation (the report shows it with the "
+        "trial); loss there may not be the switch's, and an excess means copies.",
+    ),
+    Mark(
         "lossy-receiver-socket",
         "The receiver's socket dropped frames",
         "The kernel dropped frames at the receiver's socket after the switch had delivered them, "

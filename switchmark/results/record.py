@@ -128,6 +128,29 @@ class Trim(_Value):
         return self
 
 
+class OutlierSample(_Value):
+    """A sample that does not belong to the rest; reported, never dropped."""
+
+    index: Count
+    value: float
+    score: float  # modified z-score; beyond +-3.5
+
+
+class SteadyRun(_Value):
+    """Where the run became steady and whether it stayed so, by stated tests over *all* samples
+    (docs/methods.md); the fixed trim policy beside it says which samples the figures are of."""
+
+    policy: str  # e.g. "MSER-5: first 3 of 50 samples left out"
+    steady: bool
+    reason: str
+    warm_up_samples: Count
+    change_p: Ratio | None  # of the CUSUM test; None: not testable
+    mean_pps: Amount | None  # over the samples after the warm-up
+    mean_without_outliers_pps: Amount | None
+    outliers: list[OutlierSample]
+    two_bands: str | None  # in words, where the samples fall into two groups
+
+
 class PairLoads(_Value):
     """Intended, offered and forwarded load of one pair over the kept window, frames per second."""
 
@@ -303,6 +326,71 @@ class Verification(_Value):
     message: str
 
 
+Place = Literal["into the switch", "in the switch", "out of the switch", "on the wire"]
+
+
+class Stage(_Value):
+    """One part of a path: what went in less what came out, and who owns up to the difference."""
+
+    place: Place
+    lost: int  # below 0: more came out than went in
+    counted: Count  # frames that something there says it has dropped
+    unexplained: int  # of `lost`, what nothing has counted
+
+    @model_validator(mode="after")
+    def _only_the_rest_is_unexplained(self) -> Stage:
+        if self.unexplained != min(self.lost, max(0, self.lost - self.counted)):
+            raise ValueError(
+                f"{self.place}: of {self.lost} lost and {self.counted} counted frames, "
+                f"{self.unexplained} cannot be unexplained"
+            )
+        return self
+
+
+class Path(_Value):
+    """The frames that went one way through one pair, as each station counted them."""
+
+    pair: Count
+    sender: str  # node
+    receiver: str
+    not_sent: Count  # wanted by the schedule, and never accepted by the sender's port
+    sent: Count
+    switch_received: Count | None  # None: the switch counts nothing
+    switch_sent: Count | None
+    arrived: Count  # whatever it was, and whether or not it was ours
+    stages: list[Stage]
+
+    @model_validator(mode="after")
+    def _stages_add_up(self) -> Path:
+        lost = sum(stage.lost for stage in self.stages)
+        if lost != self.sent - self.arrived:
+            raise ValueError(
+                f"pair {self.pair}: its stages lose {lost} frames of {self.sent} sent, and "
+                f"{self.arrived} arrived"
+            )
+        return self
+
+
+class Reconciliation(_Value):
+    """The switch's counters against the applications': what was lost, and where."""
+
+    paths: list[Path]
+    sent: Count
+    unexplained_frames: Count  # over all stages, too few and too many alike
+    unexplained_ratio: Amount  # of the frames sent
+    agrees: bool  # at most 0.01 % is unexplained
+    findings: list[str]  # one sentence for each place where frames were lost, or appeared
+
+    @model_validator(mode="after")
+    def _sums_are_sums(self) -> Reconciliation:
+        stages = [stage for path in self.paths for stage in path.stages]
+        if self.unexplained_frames != sum(abs(stage.unexplained) for stage in stages):
+            raise ValueError("reconciliation.unexplained_frames is not the sum of its stages")
+        if self.sent != sum(path.sent for path in self.paths):
+            raise ValueError("reconciliation.sent is not the sum of its paths")
+        return self
+
+
 class Limit(_Value):
     """What limited the number, from measured evidence."""
 
@@ -373,7 +461,9 @@ class Record(_Value):
     verdict: Verdict | None = None
     cpu: CpuCost | None = None
     trim: Trim | None = None
+    steady: SteadyRun | None = None
     timing: Timing | None = None
+    reconciliation: Reconciliation | None = None
     engines: list[EngineRun] = Field(default_factory=list)
     switch_details: dict[str, str] = Field(default_factory=dict)
     switch_counters_before: FreeForm = Field(default_factory=dict)

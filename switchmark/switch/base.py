@@ -65,10 +65,10 @@ class SwitchPort:
     For veth, `device` is the name of the end that lies in the root namespace and is already
     up; a switch may take it into a namespace of its own while it runs, and hands it back
     (down) on stop. `far_device` in the namespace `far_netns` is the application's end, for a
-    switch that must set something there. For vhost-user, `socket` is the path where the application listens as
-    vhost-user *front end in server mode* (virtio-user `server=1`); the switch connects to it
-    as client, and must cope with the socket appearing later. `mtu_bytes` is the longest
-    payload of a frame, without Ethernet header and FCS.
+    switch that must set something there. For vhost-user, `socket` is the path where the
+    application listens as vhost-user *front end in server mode* (virtio-user `server=1`); the
+    switch connects to it as client, and must cope with the socket appearing later. `mtu_bytes`
+    is the longest payload of a frame, without Ethernet header and FCS.
     """
 
     index: int

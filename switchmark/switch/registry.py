@@ -7,7 +7,9 @@ from collections.abc import Callable
 from switchmark.errors import UsageError
 from switchmark.switch.base import Switch
 from switchmark.switch.basicfwd import BasicForwarder
+from switchmark.switch.bess import Bess
 from switchmark.switch.direct import Direct
+from switchmark.switch.fastclick import FastClick
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_kernel import OvsKernel
@@ -16,6 +18,7 @@ from switchmark.switch.reference import Reference
 from switchmark.switch.snabb import Snabb
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.testpmd import Testpmd
+from switchmark.switch.vpp import Vpp
 from switchmark.switch.xdp_redirect import XdpRedirect
 
 SWITCHES: dict[str, Callable[[], Switch]] = {
@@ -30,6 +33,9 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "testpmd": Testpmd,
     "reference": Reference,
     "snabb": Snabb,
+    "vpp": Vpp,
+    "fastclick": FastClick,
+    "bess": Bess,
 }
 
 

@@ -3,7 +3,8 @@
 What `dpdk-testpmd` does in its `io` mode is the same as our `basicfwd`, written by others:
 the two beside each other show what an implementation is worth. One process for all pairs;
 its ports are paired in the order of the trial, its forwarding threads are pinned one to a
-core. It is asked for its counters through DPDK's telemetry, which a control thread answers.
+core. DPDK's telemetry, which a control thread answers, has the ports' counters; what a full
+ring made it drop only its own command line knows.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
@@ -35,6 +37,8 @@ BASE_MB = 48  # what it takes without any buffer
 BURST = 32
 ANSWER_TIMEOUT_S = 5.0
 ANSWER_BYTES = 1 << 16
+_PORT_HEADING = re.compile(r"Forward statistics for port (\d+)")
+_TX_DROPPED = re.compile(r"TX-dropped:\s*(\d+)")
 
 
 class Testpmd(ProgramSwitch):
@@ -82,7 +86,7 @@ class Testpmd(ProgramSwitch):
         prefix = f"sm{self.session.id}tp"
         self._socket = Path(check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2"))
         self.process = self.footprint.spawn(
-            [str(program), *self._eal_options(prefix), "--", *self._options()],
+            ["stdbuf", "-oL", str(program), *self._eal_options(prefix), "--", *self._options()],
             cores=self.cores,
             env={"RUNTIME_DIRECTORY": str(folder)},
         )
@@ -104,7 +108,7 @@ class Testpmd(ProgramSwitch):
     def _options(self) -> list[str]:
         numbers = ",".join(str(port.index) for port in self.ports)
         return [
-            *("--forward-mode=io", "--port-topology=paired", f"--portlist={numbers}"),
+            *("-i", "--forward-mode=io", "--port-topology=paired", f"--portlist={numbers}"),
             *("--auto-start", f"--nb-cores={len(self.cores)}", f"--burst={BURST}"),
             *("--disable-link-check", f"--total-num-mbufs={self._buffers()}"),
             *(f"--mbuf-size={self._buffer_bytes()}",),
@@ -124,7 +128,7 @@ class Testpmd(ProgramSwitch):
         return True
 
     def _all_ports(self) -> bool:
-        return self._ask("/ethdev/list") == [port.index for port in self.ports]
+        return bool(self._ask("/ethdev/list") == [port.index for port in self.ports])
 
     def _ask(self, question: str) -> Any:
         """What the telemetry answers. Raises `TrialFailed` when it does not."""
@@ -146,15 +150,41 @@ class Testpmd(ProgramSwitch):
         ]
 
     def counters(self) -> SwitchCounters:
-        """The ports' own counters; what a full ring refused is an error of transmission."""
+        """The ports' own counters, and what testpmd dropped because a port took no more."""
+        dropped = self._dropped()
         ports = {}
         for port in self.ports:
             seen = self._ask(f"/ethdev/stats,{port.index}")
             lost = seen["imissed"] + seen["ierrors"] + seen["rx_nombuf"]
             ports[port.index] = PortCounters(
-                seen["ipackets"], seen["opackets"], lost, seen["oerrors"]
+                seen["ipackets"], seen["opackets"], lost, dropped[port.index]
             )
         return SwitchCounters(ports)
+
+    def _dropped(self) -> dict[int, int]:
+        """Frames given up on sending, by port; ends with the sum over all ports."""
+        assert self.process is not None
+        dropped: dict[int, int] = {}
+        port: int | None = None
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        try:
+            self.process.write_line("show fwd stats all")
+            while True:
+                line = self.process.read_line(max(0.01, deadline - time.monotonic()))
+                if line is None:
+                    raise TrialFailed(f"{self.name}: {self.alive()}")
+                if found := _PORT_HEADING.search(line):
+                    port = int(found[1])
+                elif "Accumulated forward statistics" in line:
+                    port = None
+                elif found := _TX_DROPPED.search(line):
+                    if port is None and dropped:
+                        return dropped
+                    if port is not None:
+                        dropped[port] = int(found[1])
+        except (TimeoutError, SwitchmarkError) as error:
+            words = self.alive() or f"does not tell its forwarding statistics ({error})"
+            raise TrialFailed(f"{self.name}: {words}") from None
 
     def details(self) -> dict[str, str]:
         """Also the whole command line."""

@@ -156,7 +156,7 @@ class XdpRedirect(InKernelSwitch):
 
     def _wake(self, end: VethEnd) -> None:
         """A veth end takes redirected frames only while it polls: with receive offload, or with
-        a program of its own. Without it they are lost, and counted as `tx_dropped`."""
+        a program of its own. Without it they are lost, and nothing counts them."""
         if not end.device:
             raise UnavailableError(
                 f"{self.name}: the environment does not say where a port's other end is; "

@@ -199,6 +199,18 @@ def delete_link(device: str) -> None:
 
 def device_frames(netns: str | None, device: str) -> tuple[int, int]:
     """Frames (received, transmitted) that the kernel counted on a device."""
+    fields = _device_counters(netns, device)
+    return fields[0 + 1], fields[8 + 1]
+
+
+def device_drops(netns: str | None, device: str) -> tuple[int, int]:
+    """Frames (on receiving, on transmitting) that the kernel dropped at a device."""
+    fields = _device_counters(netns, device)
+    return fields[0 + 3], fields[8 + 3]
+
+
+def _device_counters(netns: str | None, device: str) -> list[int]:
+    """The 16 columns of /proc/net/dev: bytes, packets, errors, drops, ... each way."""
 
     def read() -> str:
         return Path(f"/proc/self/task/{threading.get_native_id()}/net/dev").read_text()
@@ -206,8 +218,7 @@ def device_frames(netns: str | None, device: str) -> tuple[int, int]:
     for line in inside(netns, read).splitlines():
         name, _, counters = line.partition(":")
         if name.strip() == device:
-            fields = counters.split()
-            return int(fields[1]), int(fields[9])
+            return [int(field) for field in counters.split()]
     raise OSError(f"network device {device} is not in namespace {netns or 'root'}")
 
 

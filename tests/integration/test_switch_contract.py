@@ -299,12 +299,12 @@ def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
 @pytest.mark.parametrize("name", REAL)
 def test_stop_leaves_nothing_and_can_be_repeated(name: str, session: Session) -> None:
     switch = available(name)
-    with port_ends(session, switch, 2) as ends:
-        if isinstance(ends[0], VhostEnd):
-            for end in ends:
-                until(Path(str(end.port.socket)).exists, 10, "testpmd's socket")
-        before, entries = traces(session.id), len(session.ledger.outstanding())
-        for _ in "ab":  # and can be started again on the same ports
+    for _ in "ab":  # and can be started again
+        with port_ends(session, switch, 2) as ends:
+            if isinstance(ends[0], VhostEnd):
+                for end in ends:
+                    until(Path(str(end.port.socket)).exists, 10, "testpmd's socket")
+            before, entries = traces(session.id), len(session.ledger.outstanding())
             bring_up(switch, session, ends, natural_mode(switch))
             assert traces(session.id) != before
             switch.stop()
@@ -383,8 +383,8 @@ def test_missing_port_is_one_clear_line(name: str, session: Session) -> None:
     switch = available(name)
     kind = switch.capabilities.port_kinds[0]
     before = traces(session.id)
-    nowhere = str(session.run_dir / "nobody.sock")
-    ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}", socket=nowhere) for k in (0, 1)]
+    nowhere = [str(session.run_dir / f"nobody{k}.sock") for k in (0, 1)]
+    ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}", socket=nowhere[k]) for k in (0, 1)]
     try:
         if kind is PortKind.VETH:
             with pytest.raises(UnavailableError, match="smnone0"):

@@ -8,6 +8,7 @@ import pytest
 
 from switchmark.errors import TrialFailed
 from tests.unit.trial_fakes import (
+    COUNTS,
     T0,
     FakeEngine,
     S,
@@ -52,7 +53,7 @@ def test_a_second_trial_forgets_the_first() -> None:
 def test_probes_and_counters() -> None:
     engine = process(FakeEngine())
     assert engine.probe(16) == 16
-    assert engine.counters() == {"rx_stream": 0, "rx_probe": 0, "rx_foreign": 0, "rx_other": 0}
+    assert engine.counters() == dict.fromkeys(COUNTS, 0)
 
 
 def test_only_numbers_are_counters() -> None:
@@ -147,14 +148,15 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
         ("result", "no result within 0.1 s"),
     ],
 )
-def test_silence_has_a_deadline(call: str, says: str) -> None:
+def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switchmark.method.engine.STARTED_TIMEOUT_S", 0.1)
     nothing = dict.fromkeys(("probe", "counters", "start"), lambda _: [])
     engine = process(FakeEngine(nothing, stderr="busy"))
     calls = {
         "ready": lambda: engine.wait_ready(0.1),
         "probe": lambda: engine.probe(1, timeout_s=0.1),
         "counters": lambda: engine.counters(timeout_s=0.1),
-        "start": lambda: engine.start(timeout_s=0.1),
+        "start": engine.start,
         "result": lambda: engine.wait_result(0.1),
     }
     with pytest.raises(TrialFailed, match=f"{says}: busy"):

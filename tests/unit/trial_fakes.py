@@ -80,6 +80,12 @@ def latency_of(values_ns: dict[int, int], late_ns: int = 0) -> dict[str, Any]:
     }
 
 
+COUNTS = (
+    *("rx_stream", "rx_probe", "rx_foreign", "rx_other", "rx_corrupt", "rx_stale"),
+    *("rx_socket_drops", "tx_offered", "tx_dropped"),
+)
+
+
 @dataclass
 class FakeEngine:
     """A `Spawned` that answers each command by script; and delivers probes to its peer."""
@@ -92,9 +98,7 @@ class FakeEngine:
     stubborn: bool = False  # does not end, whatever is done
     lines: deque[str] = field(default_factory=deque)
     commands: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(
-        default_factory=lambda: {"rx_stream": 0, "rx_probe": 0, "rx_foreign": 0, "rx_other": 0}
-    )
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     log: list[str] | None = None
     name: str = "engine"
 
@@ -228,6 +232,9 @@ class FakeNode:
         return self.world.engine(self.spec.name, args[0])
 
     def device_frames(self) -> tuple[int, int] | None:
+        return None
+
+    def device_drops(self) -> tuple[int, int] | None:
         return None
 
     def close(self) -> None:

@@ -1,0 +1,164 @@
+"""Where frames were lost: the counters of the switch against those of the applications.
+
+Both are read twice, when nothing moves: before the traffic and after it. Frames that one
+station passed on and the next did not get were lost in between. Some loss is owned up to by
+a counter of dropped frames; the rest is unexplained, and above a ten-thousandth of what was
+sent it is told with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.method.engine import EngineProcess
+from switchmark.method.verification import PairEnds
+from switchmark.results.record import Path, Place, Reconciliation, Stage
+from switchmark.switch.base import PortCounters, SwitchCounters
+from switchmark.switch.ports import peer_index
+
+UNEXPLAINED_SHARE = 1e-4  # of the frames sent
+
+# Everything that reached an application's port. `rx_socket_drops` reached it, too, but not the
+# application: it is a loss on the way out, which has been counted.
+ARRIVED = ("rx_stream", "rx_probe", "rx_foreign", "rx_other", "rx_corrupt", "rx_stale")
+NONE = PortCounters(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDrops:
+    """Frames that the kernel dropped at a node's own device; all 0 where there is none."""
+
+    rx: int = 0
+    tx: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All counters at one moment: by node, and the switch's."""
+
+    applications: dict[str, dict[str, int]]
+    devices: dict[str, DeviceDrops]
+    switch: SwitchCounters
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What has been counted between two readings."""
+
+    before: Reading
+    after: Reading
+
+    def application(self, node: str, counter: str) -> int:
+        return self.after.applications[node][counter] - self.before.applications[node][counter]
+
+    def device(self, node: str) -> DeviceDrops:
+        before, after = (
+            each.devices.get(node, DeviceDrops()) for each in (self.before, self.after)
+        )
+        return DeviceDrops(after.rx - before.rx, after.tx - before.tx)
+
+    def port(self, index: int) -> PortCounters | None:
+        before, after = (each.switch.ports.get(index) for each in (self.before, self.after))
+        if after is None:
+            return None
+        before = before or NONE
+        return PortCounters(
+            after.rx_frames - before.rx_frames,
+            after.tx_frames - before.tx_frames,
+            after.rx_dropped - before.rx_dropped,
+            after.tx_dropped - before.tx_dropped,
+        )
+
+
+def reconcile(pairs: Sequence[PairEnds], before: Reading, after: Reading) -> Reconciliation:
+    """Follow the frames of every pair both ways; a way that nobody used is left out."""
+    changes = _Changes(before, after)
+    ways = [
+        _path(changes, sender, receiver, 2 * pair.a.pair + end)
+        for pair in pairs
+        for end, (sender, receiver) in enumerate(((pair.a, pair.b), (pair.b, pair.a)))
+    ]
+    paths = [way for way in ways if way.sent or way.arrived or way.not_sent]
+    sent = sum(path.sent for path in paths)
+    stages = [stage for path in paths for stage in path.stages]
+    unexplained = sum(abs(stage.unexplained) for stage in stages)
+    return Reconciliation(
+        paths=paths,
+        sent=sent,
+        unexplained_frames=unexplained,
+        unexplained_ratio=unexplained / max(1, sent),
+        agrees=unexplained <= UNEXPLAINED_SHARE * sent,
+        findings=[finding for path in paths for finding in _findings(path)],
+    )
+
+
+def _path(changes: _Changes, sender: EngineProcess, receiver: EngineProcess, port: int) -> Path:
+    """One way, whose sender is at this port of the switch."""
+    sent = changes.application(sender.node, "tx_offered")
+    arrived = sum(changes.application(receiver.node, counter) for counter in ARRIVED)
+    entry, leaving = changes.port(port), changes.port(peer_index(port))
+    on_entry = changes.device(sender.node).tx
+    on_leaving = changes.device(receiver.node).rx
+    on_leaving += changes.application(receiver.node, "rx_socket_drops")
+    if entry is None or leaving is None:
+        stages = [_stage("on the wire", sent - arrived, on_entry + on_leaving)]
+    else:
+        stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving)
+    return Path(
+        pair=sender.pair,
+        sender=sender.node,
+        receiver=receiver.node,
+        not_sent=changes.application(sender.node, "tx_dropped"),
+        sent=sent,
+        switch_received=None if entry is None else entry.rx_frames,
+        switch_sent=None if leaving is None else leaving.tx_frames,
+        arrived=arrived,
+        stages=stages,
+    )
+
+
+def _stages(
+    sent: int,
+    entry: PortCounters,
+    leaving: PortCounters,
+    arrived: int,
+    on_entry: int,
+    on_leaving: int,
+) -> list[Stage]:
+    """Some switches count a frame that they drop on arrival as received, others do not: what a
+    port's receive drops do not explain before it, they may explain behind it."""
+    into = sent - entry.rx_frames
+    before_the_port = min(max(0, into - on_entry), entry.rx_dropped)
+    return [
+        _stage("into the switch", into, on_entry + before_the_port),
+        _stage(
+            "in the switch",
+            entry.rx_frames - leaving.tx_frames,
+            leaving.tx_dropped + entry.rx_dropped - before_the_port,
+        ),
+        _stage("out of the switch", leaving.tx_frames - arrived, on_leaving),
+    ]
+
+
+def _stage(place: Place, lost: int, counted: int) -> Stage:
+    return Stage(
+        place=place,
+        lost=lost,
+        counted=max(0, counted),
+        unexplained=min(lost, max(0, lost - max(0, counted))),
+    )
+
+
+def _findings(path: Path) -> list[str]:
+    way = f"pair {path.pair}, {path.sender} to {path.receiver}"
+    found = []
+    if path.not_sent:
+        found.append(f"{way}: {path.not_sent} frames not sent, the sender's port took no more")
+    for stage in path.stages:
+        if stage.lost > 0:
+            rest = f", {stage.unexplained} of them counted nowhere" if stage.unexplained else ""
+            found.append(f"{way}: {stage.lost} frames lost {stage.place}{rest}")
+        elif stage.lost < 0:
+            found.append(f"{way}: {-stage.lost} frames too many {stage.place}")
+    return found

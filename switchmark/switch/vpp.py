@@ -1,0 +1,288 @@
+"""`vpp`: the vector packet processor, cross-connect or bridge domain, vhost-user or veth.
+
+A private instance with everything in one folder, told what to do by a file of CLI commands.
+One core: its main thread forwards. More: one worker on each core it is given, the main
+thread on another. Counters come from the statistics segment, which is always up to date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import TrialFailed
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    Probe,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.ports import device_of, peer_index, socket_of
+from switchmark.switch.private import check_socket_path
+from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.switch.tools import memory_nodes, online_cores, which
+from switchmark.testbed.things import FilesNamed
+
+BUFFERS = 16384  # per NUMA node; VPP's own default
+BUFFERS_MB = 40
+BRIDGE_DOMAIN = 1
+STANDARD_MTU_BYTES = 1500
+PLUGINS = ("vhost_plugin.so", "af_packet_plugin.so")  # in older releases part of VPP itself
+WITNESS = "pipe0.0"  # what goes into one end of a pipe comes out of the other, and ends there
+STATISTIC = re.compile(r"^\[(\d+)(?: @ \d+)?\]: (?:(\d+) packets(?:, \d+ bytes)?|(\S+)) /(.+)$")
+
+
+def thread_cores(cores: Sequence[int], online: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """The main thread's core and the workers' (none: the main thread forwards)."""
+    if len(cores) == 1:
+        return cores[0], ()
+    others = [core for core in online if core not in cores]
+    return (others[0], tuple(cores)) if others else (cores[0], tuple(cores[1:]))
+
+
+def startup_config(folder: Path, prefix: str, main_core: int, workers: Sequence[int]) -> str:
+    """What VPP reads first: every path in our folder, no plugin but those the ports need."""
+    listed = ",".join(map(str, workers))
+    plugins = " ".join(f"plugin {name} {{ enable }}" for name in PLUGINS)
+    return f"""\
+unix {{ nodaemon nobanner cli-no-pager runtime-dir {folder}/run
+  cli-listen {folder}/cli.sock pidfile {folder}/run/vpp.pid }}
+api-segment {{ prefix {prefix} }}
+socksvr {{ socket-name {folder}/api.sock }}
+statseg {{ socket-name {folder}/stats.sock size 16M }}
+cpu {{ main-core {main_core}{f" corelist-workers {listed}" if workers else ""} }}
+memory {{ main-heap-size 512M main-heap-page-size 4K }}
+buffers {{ buffers-per-numa {BUFFERS} default data-size 2048 page-size default-hugepage }}
+plugins {{ plugin default {{ disable }} {plugins} }}
+"""
+
+
+def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
+    """VPP's name of each port: vhost-user interfaces are numbered in the order of making."""
+    names, vhosts = {}, 0
+    for port in ports:
+        if port.kind is PortKind.VETH:
+            names[port.index] = f"host-{device_of(port)}"
+        else:
+            names[port.index] = f"VirtualEthernet0/0/{vhosts}"
+            vhosts += 1
+    return names
+
+
+def commands(ports: Sequence[SwitchPort], mode: ConnectMode) -> list[str]:
+    """The CLI commands that are the ports and the connect mode; last of all the ports go up."""
+    names = interfaces_of(ports)
+    lines = []
+    for port in ports:
+        if port.kind is PortKind.VETH:
+            lines.append(f"create host-interface name {device_of(port)}")
+        else:
+            lines.append(f"create vhost-user socket {socket_of(port)}")
+        name = names[port.index]
+        lines += [f"set interface promiscuous on {name}", f"set interface rx-mode {name} polling"]
+        if port.mtu_bytes > STANDARD_MTU_BYTES:
+            lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
+    if mode is ConnectMode.CROSS_CONNECT:
+        lines += [
+            f"set interface l2 xconnect {names[port.index]} {names[peer_index(port.index)]}"
+            for port in ports
+        ]
+    else:
+        lines += _bridge(ports, names, learning=mode is ConnectMode.LEARNING)
+    return lines + [f"set interface state {name} up" for name in names.values()]
+
+
+def _bridge(ports: Sequence[SwitchPort], names: dict[int, str], *, learning: bool) -> list[str]:
+    on = int(learning)
+    lines = [
+        f"create bridge-domain {BRIDGE_DOMAIN} learn {on} forward 1 uu-flood {on} flood {on} "
+        f"arp-term 0 mac-age {MAC_AGING_S // 60 if learning else 0}",
+        "pipe create",
+        f"set interface l2 bridge {WITNESS} {BRIDGE_DOMAIN}",
+        *(f"set interface state {end} up" for end in ("pipe0", WITNESS, "pipe0.1")),
+    ]
+    lines += [f"set interface l2 bridge {name} {BRIDGE_DOMAIN}" for name in names.values()]
+    if not learning:
+        lines += [
+            f"l2fib add {port.mac} {BRIDGE_DOMAIN} {names[port.index]} static" for port in ports
+        ]
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Frames by interface, all threads together; `lost` is what a full ring did not take."""
+
+    rx: dict[str, int]
+    tx: dict[str, int]
+    drops: dict[str, int]
+    lost: dict[str, int]
+
+
+def parse_statistics(text: str) -> Statistics:
+    """Read `vpp_get_stats dump`: `[index @ thread]: N packets, N bytes /if/rx` and the like.
+
+    `/if/tx` counts what was handed to an interface's output, `/err/NAME-tx/...` what of it
+    was not put on the ring, `/if/drops` that and what was dropped of the frames it received."""
+    numbers: dict[str, dict[int, int]] = {"if/rx": {}, "if/tx": {}, "if/drops": {}}
+    names, lost = {}, dict[str, int]()
+    for index, packets, name, path in _statistics(text):
+        if path == "if/names":
+            names[index] = name
+        elif path in numbers:
+            numbers[path][index] = numbers[path].get(index, 0) + packets
+        elif (error := re.fullmatch(r"err/(.+)-tx/(.+)", path)) and error[2] != "no error":
+            lost[error[1]] = lost.get(error[1], 0) + packets
+    rx, tx, drops = (
+        {name: numbers[path].get(index, 0) for index, name in names.items()} for path in numbers
+    )
+    return Statistics(rx, tx, drops, lost)
+
+
+def _statistics(text: str) -> Iterator[tuple[int, int, str, str]]:
+    for line in text.splitlines():
+        if (found := STATISTIC.match(line.strip())) is not None:
+            yield int(found[1]), int(found[2] or 0), found[3] or "", found[4]
+
+
+def links_up(text: str) -> set[str]:
+    """The interfaces that `show hardware-interfaces` tells a link of."""
+    lines = (line.split() for line in text.splitlines() if line and not line[0].isspace())
+    return {words[0] for words in lines if len(words) >= 4 and words[2] == "up"}
+
+
+class Vpp(ProgramSwitch):
+    """VPP with `l2 xconnect` or a bridge domain."""
+
+    name = "vpp"
+    setting = "SWITCHMARK_VPP"
+    programs = ("vpp",)
+    obtain = "install VPP (packagecloud.io/fdio, packages vpp and vpp-plugin-core) or build it"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER, PortKind.VETH),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=True,
+        multi_core=True,
+        needs_hugepages=True,
+        description="VPP, bridge domain or l2 xconnect, vhost-user or AF_PACKET",
+    )
+
+    def version_of(self, program: Path) -> str:
+        """`vpp --version`, without where and when it was built."""
+        found = re.search(r"vpp v\S+", output_of([str(program), "--version"]))
+        return found[0] if found else ""
+
+    def probe_more(self, program: Path, version: str) -> Probe:
+        """Its two tools come with it."""
+        for tool in ("vppctl", "vpp_get_stats"):
+            if self._tool(program, tool) is None:
+                return Probe(
+                    False,
+                    reason=f"program `{tool}` is neither beside {program} nor in PATH",
+                    remedy="install the whole of package vpp",
+                )
+        return Probe(True, version=version)
+
+    @staticmethod
+    def _tool(program: Path, name: str) -> str | None:
+        beside = program.resolve().with_name(name)
+        found = beside if beside.exists() else which(name)
+        return str(found) if found else None
+
+    def memory_mb(self) -> int:
+        """The buffer pools."""
+        return BUFFERS_MB * memory_nodes()
+
+    def launch(self, program: Path) -> None:
+        """Start it, wait for its CLI, and give it the file of commands."""
+        self._control = str(self._tool(program, "vppctl"))
+        self._statistics = str(self._tool(program, "vpp_get_stats"))
+        self._names = interfaces_of(self.ports)
+        self._main_core, self._workers = thread_cores(self.cores, online_cores())
+        devices = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
+        namespace = self.footprint.namespace("sw") if devices else None
+        self._folder = self.footprint.folder("vpp")
+        check_socket_path(self._folder / "stats.sock")
+        prefix = f"sm{self.session.id}vpp"
+        self.footprint.note(FilesNamed("/dev/shm", prefix))
+        config, script = self._folder / "startup.conf", self._folder / "commands"
+        config.write_text(startup_config(self._folder, prefix, self._main_core, self._workers))
+        script.write_text("\n".join(commands(self.ports, self.mode)) + "\n")
+        if namespace:
+            namespace.adopt(devices)
+        self.process = self.footprint.spawn(
+            [str(program), "-c", str(config)],
+            cores=sorted({self._main_core, *self._workers}),
+            netns=namespace.name if namespace else None,
+        )
+        self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
+        self._apply(script)
+
+    def _apply(self, script: Path) -> None:
+        """The answer to `exec` tells of the first line that was refused, and may come before
+        the last one is through."""
+        answer = self._cli("exec", str(script))
+        if "error" in answer:
+            raise TrialFailed(f"{self.name}: {' '.join(answer.split())}: {self.said()}")
+        if "falling back" in self.said():
+            raise TrialFailed(f"{self.name}: its buffers are not in hugepages: {self.said()}")
+        last = self._names[self.ports[-1].index]
+        up = re.compile(rf"^{re.escape(last)}\s+\d+\s+up\s", re.MULTILINE)
+        self.until(lambda: bool(up.search(self._cli("show", "interface"))), f"{last} up")
+
+    def _cli(self, *words: str) -> str:
+        """What a CLI command prints; empty when nobody answers."""
+        socket = str(self._folder / "cli.sock")
+        return self.session.host.run([self._control, "-s", socket, *words], check=False).stdout
+
+    def waiting(self) -> list[SwitchPort]:
+        """The ports whose interface has no link."""
+        up = links_up(self._cli("show", "hardware-interfaces"))
+        return [port for port in self.ports if self._names[port.index] not in up]
+
+    def counters(self) -> SwitchCounters:
+        """Frames since start, from the statistics segment."""
+        patterns = ("^/if/names$", "^/if/rx$", "^/if/tx$", "^/if/drops$", "^/err/.*-tx/")
+        answer = self.session.host.run(
+            [
+                *(self._statistics, "socket-name", str(self._folder / "stats.sock")),
+                *("dump", *patterns),
+            ],
+            check=False,
+        )
+        told = parse_statistics(answer.stdout)
+        missing = [name for name in self._names.values() if name not in told.rx]
+        if missing:
+            words = self.alive() or answer.stderr.strip() or "no statistics"
+            raise TrialFailed(f"{self.name}: no counters of {missing[0]}: {words}")
+        ports = {}
+        for index, name in self._names.items():
+            lost = told.lost.get(name, 0)
+            ports[index] = PortCounters(
+                rx_frames=told.rx[name],
+                tx_frames=told.tx[name] - lost,
+                rx_dropped=max(0, told.drops[name] - lost),
+                tx_dropped=lost,
+            )
+        if self.mode is ConnectMode.CROSS_CONNECT:
+            return SwitchCounters(ports)
+        return SwitchCounters(ports, told.tx[WITNESS])
+
+    def details(self) -> dict[str, str]:
+        """Also where its threads are, and the commands it was given."""
+        kinds = {"vhost-user": "vhost-user client", "veth": "AF_PACKET"}
+        return super().details() | {
+            "datapath": ", ".join(sorted({kinds[port.kind.value] for port in self.ports})),
+            "main_core": str(self._main_core),
+            "worker_cores": ",".join(map(str, self._workers)) or "none: the main thread forwards",
+            "rx_mode": "polling",
+            "buffers_per_numa": str(BUFFERS),
+            "ring": "as the application has it",
+            "burst": "up to 256 (vector)",
+            "commands": "; ".join(commands(self.ports, self.mode)),
+        }

@@ -1,0 +1,81 @@
+"""What is peculiar to `xdp-redirect`: its trap, its long frames, and what its table refuses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from switchmark.switch import bpf
+from switchmark.switch.base import ConnectMode
+from switchmark.switch.xdp_redirect import XdpRedirect, program
+from switchmark.testbed import netlink
+from switchmark.testbed.host import Session
+from switchmark.testbed.netlink import VethEnd as Device
+from switchmark.testbed.session import open_session
+from tests.integration.switch_rig import BROADCAST, mac_of, own_state_dir, veth_ends
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to load BPF programs"),
+]
+
+FRAMES = 50
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with own_state_dir(), open_session(measuring=False) as opened:
+        probe = XdpRedirect().probe()
+        if not probe.available:
+            pytest.skip(f"xdp-redirect: {probe.reason}; {probe.remedy}")
+        yield opened
+
+
+def test_a_far_end_that_does_not_poll_loses_every_frame_and_nothing_counts_it(
+    session: Session,
+) -> None:
+    """Why the switch turns the receive offload on; the reconciliation would show it."""
+    switch = XdpRedirect()
+    with veth_ends(session, 2) as ends:
+        try:
+            switch.start(session, [end.port for end in ends], ConnectMode.CROSS_CONNECT, [0])
+            ends[0].send(mac_of(1), FRAMES)
+            assert len(ends[1].received()) == FRAMES
+            netlink.set_receive_offload(Device("eth0", netns=ends[1].port.far_netns), False)
+            ends[0].send(mac_of(1), FRAMES)
+            assert ends[1].received() == []
+            port = switch.counters().ports[1]
+            assert (port.tx_frames, port.tx_dropped) == (FRAMES, 0)
+        finally:
+            switch.stop()
+
+
+def test_frames_that_the_table_does_not_send_elsewhere_are_counted_as_dropped(
+    session: Session,
+) -> None:
+    switch = XdpRedirect()
+    with veth_ends(session, 4) as ends:
+        try:
+            switch.start(session, [end.port for end in ends], ConnectMode.STATIC_MAC, [0])
+            for to in (BROADCAST, mac_of(0)):  # unknown, and back to its own port
+                ends[0].send(to, FRAMES)
+            ends[0].send(mac_of(3), FRAMES)
+            assert [len(end.received()) for end in ends] == [0, 0, 0, FRAMES]
+            port = switch.counters().ports[0]
+            assert (port.rx_frames, port.rx_dropped) == (3 * FRAMES, 2 * FRAMES)
+        finally:
+            switch.stop()
+
+
+def test_the_kernel_says_what_is_wrong_with_a_program() -> None:
+    from switchmark.errors import UnavailableError
+
+    with pytest.raises(UnavailableError, match=r"load an XDP program: .*R0"):
+        bpf.load_xdp(bpf.assemble([bpf.leave()]))
+
+
+def test_the_size_of_the_programs() -> None:
+    """As docs/switches.md has it."""
+    assert [len(program(0, 3, 4, table)) // 8 for table in (None, 5)] == [21, 42]

@@ -1,0 +1,176 @@
+"""Where frames were lost, from counters that are set by hand."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from switchmark.method.reconcile import DeviceDrops, Reading, reconcile
+from switchmark.method.verification import PairEnds
+from switchmark.results.record import Stage
+from switchmark.switch.base import PortCounters, SwitchCounters
+from tests.unit.trial_fakes import COUNTS, FakeEngine, process
+
+SENT = 1_000_000
+
+
+def reading(
+    *,
+    sent: int = SENT,
+    arrived: int = SENT,
+    entry: PortCounters | None = None,
+    leaving: PortCounters | None = None,
+    socket_drops: int = 0,
+    tx_drops: int = 0,
+    rx_drops: int = 0,
+    not_sent: int = 0,
+) -> Reading:
+    zeros = dict.fromkeys(COUNTS, 0)
+    return Reading(
+        applications={
+            "se0": zeros | {"tx_offered": sent, "tx_dropped": not_sent},
+            "re0": zeros | {"rx_stream": arrived, "rx_socket_drops": socket_drops},
+        },
+        devices={"se0": DeviceDrops(tx=tx_drops), "re0": DeviceDrops(rx=rx_drops)},
+        switch=SwitchCounters({0: entry, 1: leaving} if entry and leaving else {}),
+    )
+
+
+def ends() -> list[PairEnds]:
+    return [PairEnds(process(FakeEngine(), "sender"), process(FakeEngine(), "receiver"))]
+
+
+BEFORE = reading(sent=0, arrived=0, entry=PortCounters(50, 60), leaving=PortCounters(60, 50))
+
+
+def found(after: Reading, before: Reading = BEFORE):  # type: ignore[no-untyped-def]
+    return reconcile(ends(), before, after)
+
+
+def port_pair(
+    rx: int, tx: int, rx_dropped: int = 0, tx_dropped: int = 0
+) -> dict[str, PortCounters]:
+    """What the sender's port received and the receiver's port sent, since `BEFORE`."""
+    return {
+        "entry": PortCounters(50 + rx, 60, rx_dropped, 0),
+        "leaving": PortCounters(60, 50 + tx, 0, tx_dropped),
+    }
+
+
+def stages(after: Reading) -> list[tuple[int, int, int]]:
+    (path,) = found(after).paths
+    return [(stage.lost, stage.counted, stage.unexplained) for stage in path.stages]
+
+
+def test_nothing_lost() -> None:
+    result = found(reading(**port_pair(SENT, SENT)))  # type: ignore[arg-type]
+    assert result.agrees and result.findings == []
+    assert (result.sent, result.unexplained_frames, result.unexplained_ratio) == (SENT, 0, 0)
+    assert [path.sender for path in result.paths] == ["se0"], "nobody sent the other way"
+
+
+@pytest.mark.parametrize(
+    ("after", "expected", "agrees"),
+    [
+        # The sender's own device dropped what its port had accepted.
+        (
+            reading(arrived=SENT - 500, tx_drops=500, **port_pair(SENT - 500, SENT - 500)),  # type: ignore[arg-type]
+            [(500, 500, 0), (0, 0, 0), (0, 0, 0)],
+            True,
+        ),
+        # The switch refused frames on arrival, and did not count them as received ...
+        (
+            reading(
+                arrived=SENT - 500,
+                **port_pair(SENT - 500, SENT - 500, rx_dropped=500),  # type: ignore[arg-type]
+            ),
+            [(500, 500, 0), (0, 0, 0), (0, 0, 0)],
+            True,
+        ),
+        # ... or did.
+        (
+            reading(arrived=SENT - 500, **port_pair(SENT, SENT - 500, rx_dropped=500)),  # type: ignore[arg-type]
+            [(0, 0, 0), (500, 500, 0), (0, 0, 0)],
+            True,
+        ),
+        # The receiver's ring was full, partly: the rest is gone without a word.
+        (
+            reading(arrived=SENT - 500, **port_pair(SENT, SENT - 500, tx_dropped=300)),  # type: ignore[arg-type]
+            [(0, 0, 0), (500, 300, 200), (0, 0, 0)],
+            False,
+        ),
+        # A hundred in a million is the most that may be unexplained.
+        (
+            reading(arrived=SENT - 100, **port_pair(SENT, SENT - 100)),  # type: ignore[arg-type]
+            [(0, 0, 0), (100, 0, 100), (0, 0, 0)],
+            True,
+        ),
+        # Delivered, and dropped at the application's socket or device.
+        (
+            reading(
+                arrived=SENT - 500,
+                socket_drops=400,
+                rx_drops=100,
+                **port_pair(SENT, SENT),  # type: ignore[arg-type]
+            ),
+            [(0, 0, 0), (0, 0, 0), (500, 500, 0)],
+            True,
+        ),
+        # Copies.
+        (
+            reading(arrived=SENT + 500, **port_pair(SENT, SENT + 500)),  # type: ignore[arg-type]
+            [(0, 0, 0), (-500, 0, -500), (0, 0, 0)],
+            False,
+        ),
+    ],
+)
+def test_where_frames_were_lost(
+    after: Reading, expected: list[tuple[int, int, int]], agrees: bool
+) -> None:
+    assert stages(after) == expected
+    assert found(after).agrees is agrees
+
+
+def test_a_counter_of_drops_that_counts_more_than_was_lost_explains_no_more() -> None:
+    assert stages(reading(arrived=SENT - 5, **port_pair(SENT, SENT - 5, tx_dropped=9))) == [  # type: ignore[arg-type]
+        (0, 0, 0),
+        (5, 9, 0),
+        (0, 0, 0),
+    ]
+
+
+def test_a_wire_has_one_stage() -> None:
+    empty = reading(sent=0, arrived=0)
+    result = found(reading(arrived=SENT - 500, socket_drops=200), empty)
+    (path,) = result.paths
+    assert (path.switch_received, path.switch_sent) == (None, None)
+    assert [(s.place, s.lost, s.unexplained) for s in path.stages] == [("on the wire", 500, 300)]
+    assert not result.agrees
+    assert result.findings == [
+        "pair 0, se0 to re0: 500 frames lost on the wire, 300 of them counted nowhere"
+    ]
+
+
+def test_what_was_not_sent_is_said_and_is_no_loss() -> None:
+    result = found(reading(not_sent=7, **port_pair(SENT, SENT)))  # type: ignore[arg-type]
+    assert result.agrees
+    assert result.findings == [
+        "pair 0, se0 to re0: 7 frames not sent, the sender's port took no more"
+    ]
+
+
+def test_both_ways_of_a_round_trip() -> None:
+    before, after = reading(sent=0, arrived=0), reading()
+    after.applications["re0"]["tx_offered"] = 900
+    after.applications["se0"]["rx_stream"] = 890
+    result = found(after, before)
+    assert [(p.sender, p.sent, p.arrived) for p in result.paths] == [
+        ("se0", SENT, SENT),
+        ("re0", 900, 890),
+    ]
+    assert result.sent == SENT + 900
+
+
+def test_a_stage_that_does_not_add_up_is_refused() -> None:
+    with pytest.raises(ValidationError, match="cannot be unexplained"):
+        Stage(place="in the switch", lost=5, counted=3, unexplained=1)
