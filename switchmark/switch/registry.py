@@ -8,7 +8,9 @@ from switchmark.errors import UsageError
 from switchmark.switch.af_packet import AfPacket
 from switchmark.switch.base import Switch
 from switchmark.switch.basicfwd import BasicForwarder
+from switchmark.switch.bess import Bess
 from switchmark.switch.direct import Direct
+from switchmark.switch.fastclick import FastClick
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_kernel import OvsKernel
@@ -34,6 +36,8 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "reference": Reference,
     "snabb": Snabb,
     "vpp": Vpp,
+    "fastclick": FastClick,
+    "bess": Bess,
 }
 
 

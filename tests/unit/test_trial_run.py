@@ -140,7 +140,7 @@ def changed(role: str, *lines: str) -> FakeEnvironment:
         (changed("receiver", result(totals={}, loss={"received_unique": 10_001})), "contradict"),
         (
             changed("sender", *samples(10, tx_offered=-1000), result(totals={"tx_offered": 10})),
-            "greater than or equal to 0",
+            "tx_offered is -1000, below 0",
         ),
     ],
 )

@@ -1,0 +1,206 @@
+"""`bess`: the Berkeley Extensible Software Switch, vhost-user ports, driven through gRPC.
+
+`bessd` runs in a mount namespace of its own with its own hugetlbfs, which goes away with it.
+Its client library needs a Python of its own (grpcio, protobuf), so a small driver
+(`bess_driver.py`) runs there and speaks JSON lines with us.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import SwitchmarkError, TrialFailed, UsageError
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    Probe,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.ports import socket_of
+from switchmark.switch.private import check_socket_path
+from switchmark.switch.program import ProgramSwitch, output_of
+from switchmark.switch.tools import which
+from switchmark.testbed.host import Spawned
+
+MEMORY_MB = 256
+BUFFERS = 65536  # a power of two
+QUEUE_FRAMES = 1024  # descriptors of each direction of a port
+BURST = 32  # compiled in
+LONGEST_MTU_BYTES = 1500
+ANSWER_TIMEOUT_S = 10.0
+PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
+DRIVER = Path(__file__).with_name("bess_driver.py")
+# `exec`, so that the process we started is bessd itself; the mount dies with it.
+LAUNCH = 'mount -t hugetlbfs none "$0" && exec "$@"'
+
+
+def build_request(ports: tuple[SwitchPort, ...], mode: ConnectMode, core: int) -> dict[str, Any]:
+    """What the driver is to build: PMDPorts, and for static-mac the table (gate k is port k;
+    an address that is not in it goes to no gate, which drops)."""
+    table = [{"addr": port.mac, "gate": port.index} for port in ports]
+    return {
+        "do": "build",
+        "cores": [core],
+        "ports": [
+            {
+                "vdev": f"net_vhost{port.index},iface={socket_of(port)},client=1",
+                "num_inc_q": 1,
+                "num_out_q": 1,
+                "size_inc_q": QUEUE_FRAMES,
+                "size_out_q": QUEUE_FRAMES,
+            }
+            for port in ports
+        ],
+        "table": table if mode is ConnectMode.STATIC_MAC else None,
+    }
+
+
+class Bess(ProgramSwitch):
+    """BESS with `PortInc`, `PortOut` and `L2Forward`."""
+
+    name = "bess"
+    setting = "SWITCHMARK_BESS"
+    programs = ("bessd",)
+    obtain = "build BESS (github.com/omec-project/bess builds with DPDK 22.11)"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER,),
+        connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=True,
+        needs_hugepages=True,
+        description="BESS, modules on one polling worker, vhost-user",
+    )
+    _driver: Spawned | None = None
+
+    def version_of(self, program: Path) -> str:
+        """`bessd --version`."""
+        found = re.search(r"bessd version (\S+)", output_of([str(program), "--version"]))
+        return f"bessd {found[1]}" if found else ""
+
+    def probe_more(self, program: Path, version: str) -> Probe:
+        """Its client library, and a Python that can run it."""
+        python, library = self._python(), _library(program)
+        said = output_of([python, str(DRIVER), "check", library])
+        if said.strip().endswith("ok"):
+            return Probe(True, version=version)
+        last = (said.strip().splitlines() or [f"{python} does not run"])[-1]
+        return Probe(
+            False,
+            reason=f"BESS's client library in {library} does not load ({last})",
+            remedy=f"set {PYTHON_SETTING} to a Python with the grpcio and protobuf it wants",
+        )
+
+    @staticmethod
+    def _python() -> str:
+        return os.environ.get(PYTHON_SETTING) or str(which("python3") or "python3")
+
+    def memory_mb(self) -> int:
+        """Of all ports together."""
+        return MEMORY_MB
+
+    def launch(self, program: Path) -> None:
+        """Start the daemon, then the driver, and have the pipeline built."""
+        long = next((port for port in self.ports if port.mtu_bytes > LONGEST_MTU_BYTES), None)
+        if long is not None:
+            raise UsageError(
+                f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
+                f"of up to {LONGEST_MTU_BYTES}"
+            )
+        folder = self.footprint.folder("bess")
+        huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
+        huge.mkdir()
+        core = self.cores[0]
+        self.process = self.footprint.spawn(
+            [
+                *("unshare", "--mount", "--propagation", "private"),
+                *("sh", "-c", LAUNCH, str(huge), str(program)),
+                *("-f", "-i", str(folder / "pid"), "-m", str(MEMORY_MB)),
+                *("-buffers", str(BUFFERS), "-c", str(core), "-no_crashlog", "-logtostderr"),
+                *("-grpc_url", f"unix:{control}"),
+            ],
+            cores=[core],
+            env={"RUNTIME_DIRECTORY": str(folder)},
+        )
+        self.until(Path(control).exists, "its control socket")
+        self._driver = self.footprint.spawn(
+            [self._python(), str(DRIVER), "serve", _library(program), f"unix:{control}"]
+        )
+        self._version = self._answer()["version"]
+        self._request(build_request(self.ports, self.mode, core))
+
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._driver is not None
+        try:
+            self._driver.write_line(json.dumps(request))
+        except SwitchmarkError as error:
+            raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        """The driver's next line; `TrialFailed` with the reason where there is none."""
+        assert self._driver is not None
+        try:
+            line = self._driver.read_line(ANSWER_TIMEOUT_S)
+        except TimeoutError:
+            line = None
+        answer: dict[str, Any] = json.loads(line) if line else {}
+        if line is None or "error" in answer:
+            last = self._driver.stderr_tail().strip().splitlines()[-1:]
+            words = self.alive() or answer.get("error") or " ".join(last) or "no answer"
+            raise TrialFailed(f"{self.name}: {words}")
+        return answer
+
+    def _state(self) -> list[dict[str, Any]]:
+        ports: list[dict[str, Any]] = self._request({"do": "state", "ports": len(self.ports)})[
+            "ports"
+        ]
+        return ports
+
+    def waiting(self) -> list[SwitchPort]:
+        """The ports whose DPDK device has no link."""
+        state = self._state()
+        return [port for port in self.ports if not state[port.index]["up"]]
+
+    def counters(self) -> SwitchCounters:
+        """Frames since start. Neither mode floods; the table has no witness to lead to."""
+        ports = {
+            index: PortCounters(told["rx"][0], told["tx"][0], told["rx"][1], told["tx"][1])
+            for index, told in enumerate(self._state())
+        }
+        return SwitchCounters(ports, 0 if self.mode is ConnectMode.STATIC_MAC else None)
+
+    def details(self) -> dict[str, str]:
+        """Also its modules and sizes."""
+        modules = {
+            ConnectMode.CROSS_CONNECT: "PortInc -> PortOut",
+            ConnectMode.STATIC_MAC: "PortInc -> Merge -> L2Forward -> PortOut",
+        }
+        return super().details() | {
+            "datapath": "DPDK net_vhost, client",
+            "modules": modules[self.mode],
+            "cores": str(self.cores[0]),
+            "burst": str(BURST),
+            "descriptors": str(QUEUE_FRAMES),
+            "buffers": str(BUFFERS),
+            "ring": "as the application has it",
+            "checksum_offload": "not used",
+        }
+
+    def stop(self) -> None:
+        """The daemon and the driver."""
+        super().stop()
+        self._driver = None
+
+
+def _library(program: Path) -> str:
+    """The folder that holds `pybess`: the source tree of which the daemon is `core/bessd`."""
+    for folder in program.resolve().parents[:2]:
+        if (folder / "pybess").is_dir():
+            return str(folder)
+    return str(program.resolve().parent)

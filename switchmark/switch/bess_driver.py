@@ -1,0 +1,87 @@
+"""Runs under the Python that BESS's own client needs, and speaks with one bessd for us.
+
+    python3 bess_driver.py check FOLDER
+    python3 bess_driver.py serve FOLDER URL
+
+FOLDER holds `pybess`. `serve` reads one JSON request a line from standard input and answers
+each with one JSON line. Nothing of switchmark is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def connect(folder: str, url: str) -> Any:
+    """A connection to the daemon at `url`; pybess is BESS's own client library."""
+    sys.path.insert(0, folder)
+    from pybess.bess import BESS
+
+    client = BESS()
+    if url:
+        client.connect(url)
+    return client
+
+
+def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Ports, modules and one worker a core, then go."""
+    client.pause_all()
+    for number, core in enumerate(request["cores"]):
+        client.add_worker(number, core)
+    for k, port in enumerate(request["ports"]):
+        client.create_port("PMDPort", f"p{k}", dict(port))
+        client.create_module("PortInc", f"in{k}", {"port": f"p{k}"})
+        client.create_module("PortOut", f"out{k}", {"port": f"p{k}"})
+    if request["table"] is None:
+        for k in range(len(request["ports"])):
+            client.connect_modules(f"in{k}", f"out{k ^ 1}")
+    else:
+        client.create_module("Merge", "merge")
+        client.create_module("L2Forward", "table")
+        entries = {"entries": request["table"]}
+        client.run_module_command("table", "add", "L2ForwardCommandAddArg", entries)
+        client.connect_modules("merge", "table")
+        for k in range(len(request["ports"])):
+            client.connect_modules(f"in{k}", "merge")
+            client.connect_modules("table", f"out{k}", k)
+    client.resume_all()
+    return {}
+
+
+def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Link and counters of every port."""
+    ports = []
+    for k in range(request["ports"]):
+        told = client.get_port_stats(f"p{k}")
+        ports.append(
+            {
+                "up": bool(client.get_link_status(f"p{k}").link_up),
+                "rx": [told.inc.packets, told.inc.dropped],
+                "tx": [told.out.packets, told.out.dropped],
+            }
+        )
+    return {"ports": ports}
+
+
+def serve(folder: str, url: str) -> None:
+    """Answer until standard input ends."""
+    client = connect(folder, url)
+    print(json.dumps({"version": client.get_version().version}), flush=True)
+    work = {"build": build, "state": state}
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = work[request["do"]](client, request)
+        except Exception as error:  # whatever pybess raises is told, not thrown away
+            answer = {"error": " ".join(str(error).split())}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "check":
+        connect(sys.argv[2], "")
+        print("ok")
+    else:
+        serve(*sys.argv[2:4])

@@ -1,0 +1,197 @@
+"""`fastclick`: the Click modular router with DPDK and batching, vhost-user ports as client.
+
+The whole switch is a page of Click's own language, written for the ports of the trial:
+wires for cross-connect, `EtherSwitch` for learning, `Classifier` for a static table. Counters
+are read through Click's control socket.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from switchmark.errors import TrialFailed, UsageError
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.ports import peer_index, socket_of
+from switchmark.switch.private import check_socket_path
+from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
+
+MEMORY_MB = 256
+BURST = 32
+DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
+QUEUE_FRAMES = 1024  # ToDPDKDevice's own queue before the ring
+LONGEST_MTU_BYTES = 1500
+ANSWER_TIMEOUT_S = 2.0
+
+
+def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -> str:
+    """The switch in Click's language. A full queue drops (Click's default is to wait, which
+    would make the ports of one thread wait for each other)."""
+    lines = [f'ControlSocket(UNIX, "{control}");']
+    for port in ports:
+        k = port.index
+        lines.append(
+            f"f{k} :: FromDPDKDevice({k}, PROMISC true, BURST {BURST}, NDESC {DESCRIPTORS});"
+        )
+        lines.append(
+            f"t{k} :: ToDPDKDevice({k}, BLOCKING false, BURST {BURST}, "
+            f"IQUEUE {QUEUE_FRAMES}, NDESC {DESCRIPTORS});"
+        )
+    if mode is ConnectMode.CROSS_CONNECT:
+        lines += [f"f{port.index} -> t{peer_index(port.index)};" for port in ports]
+    else:
+        # What reaches the witness was flooded.
+        lines.append("w :: Counter -> Discard;")
+        lines += _learning(ports) if mode is ConnectMode.LEARNING else _static(ports)
+    return "\n".join(lines) + "\n"
+
+
+def _learning(ports: Sequence[SwitchPort]) -> list[str]:
+    """Without a time on every frame an address would age as soon as it is learnt."""
+    witness = len(ports)
+    return [
+        f"switch :: EtherSwitch(TIMEOUT {MAC_AGING_S});",
+        *(
+            f"f{port.index} -> SetTimestamp -> [{port.index}]switch[{port.index}] -> t{port.index};"
+            for port in ports
+        ),
+        f"Idle -> [{witness}]switch[{witness}] -> w;",
+    ]
+
+
+def _static(ports: Sequence[SwitchPort]) -> list[str]:
+    """One classifier a port, by destination address; what matches none is dropped."""
+    lines = ["Idle -> w;"]
+    for port in ports:
+        others = [other for other in ports if other.index != port.index]
+        patterns = ", ".join(f"0/{other.mac.replace(':', '')}" for other in others)
+        lines.append(f"f{port.index} -> c{port.index} :: Classifier({patterns});")
+        lines += [f"c{port.index}[{way}] -> t{other.index};" for way, other in enumerate(others)]
+    return lines
+
+
+def read_handlers(control: str, handlers: Iterable[str]) -> dict[str, str]:
+    """Values from Click's control socket (protocol of element ControlSocket: `READ name`, then
+    a status line, `DATA length` and so many bytes). Raises OSError, ValueError."""
+    values = {}
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(ANSWER_TIMEOUT_S)
+        connection.connect(control)
+        with connection.makefile("rwb") as stream:
+            stream.readline()  # a greeting with the protocol's version
+            for handler in handlers:
+                stream.write(f"READ {handler}\r\n".encode())
+                stream.flush()
+                status = stream.readline().decode().strip()
+                if not status.startswith("200"):
+                    raise ValueError(f"{handler}: {status or 'no answer'}")
+                length = int(stream.readline().split()[1])
+                values[handler] = stream.read(length).decode().strip()
+    return values
+
+
+class FastClick(ProgramSwitch):
+    """FastClick with DPDK's vhost ports, one thread."""
+
+    name = "fastclick"
+    setting = "SWITCHMARK_FASTCLICK"
+    programs = ("click",)
+    obtain = "build FastClick with --enable-dpdk and --enable-etherswitch (fastclick.dev)"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VHOST_USER,),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=True,
+        needs_hugepages=True,
+        description="FastClick, modular router with DPDK, vhost-user",
+    )
+
+    def version_of(self, program: Path) -> str:
+        """`click --version`, line by line: some builds abort before they have written it."""
+        found = re.search(
+            r"click \((\S+)\) (\S+)", output_of(["stdbuf", "-oL", str(program), "--version"])
+        )
+        return f"{found[1]} {found[2]}" if found and found[1] == "FastClick" else ""
+
+    def memory_mb(self) -> int:
+        """Of all ports together."""
+        return MEMORY_MB
+
+    def launch(self, program: Path) -> None:
+        """Write the configuration, start, and wait for the control socket."""
+        long = next((port for port in self.ports if port.mtu_bytes > LONGEST_MTU_BYTES), None)
+        if long is not None:
+            raise UsageError(
+                f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
+                f"of up to {LONGEST_MTU_BYTES}"
+            )
+        folder = self.footprint.folder("click")
+        self._control = check_socket_path(folder / "control.sock")
+        self._config = click_config(self.ports, self.mode, self._control)
+        file = folder / "switch.click"
+        file.write_text(self._config)
+        vdevs = []
+        for port in self.ports:
+            vdevs += ["--vdev", f"net_vhost{port.index},iface={socket_of(port)},client=1"]
+        core = self.cores[0]
+        self.process = self.footprint.spawn(
+            [
+                *(str(program), "--dpdk", "-l", str(core), "--no-pci", "--in-memory"),
+                *("-m", str(MEMORY_MB), "--no-telemetry"),
+                *(f"--file-prefix=sm{self.session.id}click", *vdevs, "--", str(file)),
+            ],
+            cores=[core],
+            env={"RUNTIME_DIRECTORY": str(folder)},
+        )
+        self.until(self._answers, "its control socket")
+
+    def _answers(self) -> bool:
+        try:
+            return bool(read_handlers(self._control, ["version"]))
+        except (OSError, ValueError):
+            return False
+
+    def waiting(self) -> list[SwitchPort]:
+        """The ports whose DPDK device has no link."""
+        up = self._ask([f"f{port.index}.carrier" for port in self.ports])
+        return [port for port in self.ports if up[f"f{port.index}.carrier"] != "1"]
+
+    def _ask(self, handlers: Sequence[str]) -> dict[str, str]:
+        try:
+            return read_handlers(self._control, handlers)
+        except (OSError, ValueError) as error:
+            raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
+
+    def counters(self) -> SwitchCounters:
+        """What the elements at the ports have counted."""
+        kinds = ("f{}.count", "t{}.count", "t{}.dropped")
+        names = [kind.format(port.index) for port in self.ports for kind in kinds]
+        mac_mode = self.mode is not ConnectMode.CROSS_CONNECT
+        told = self._ask(names + (["w.count"] if mac_mode else []))
+        ports = {}
+        for port in self.ports:
+            rx, tx, dropped = (int(told[kind.format(port.index)]) for kind in kinds)
+            ports[port.index] = PortCounters(rx, tx, 0, dropped)
+        return SwitchCounters(ports, int(told["w.count"]) if mac_mode else None)
+
+    def details(self) -> dict[str, str]:
+        """Also its configuration."""
+        return super().details() | {
+            "datapath": "DPDK net_vhost, client",
+            "cores": str(self.cores[0]),
+            "burst": str(BURST),
+            "descriptors": str(DESCRIPTORS),
+            "queue_frames": str(QUEUE_FRAMES),
+            "when_full": "drop",
+            "ring": "as the application has it",
+            "checksum_offload": "not used",
+            "configuration": " ".join(self._config.split()),
+        }
