@@ -58,6 +58,7 @@ static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
         struct io_port *port = end->port;
         snapshot->ports[i] = (struct port_snapshot){
             .rx_frames = end->counters.rx_frames - end->before.rx_frames,
+            .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
             .tx_offered = end->counters.tx_offered - end->before.tx_offered,
             .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
             .up = port->ops->link_up == NULL || port->ops->link_up(port),

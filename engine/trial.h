@@ -38,7 +38,7 @@ struct end {
 
 /* One port's part of an interval line, for the roles that stand between ports. */
 struct port_snapshot {
-    uint64_t rx_frames, tx_offered, tx_dropped;
+    uint64_t rx_frames, rx_socket_drops, tx_offered, tx_dropped;
     bool up; /* the port has its peer */
 };
 

@@ -146,6 +146,7 @@ static void put_forwarder_ports(const struct snapshot *s, unsigned count)
         const struct port_snapshot *now = &s->ports[i], *before = &printed.ports[i];
         json_object(&line, NULL);
         json_unsigned(&line, "rx_frames", now->rx_frames - before->rx_frames);
+        json_unsigned(&line, "rx_socket_drops", now->rx_socket_drops - before->rx_socket_drops);
         json_unsigned(&line, "tx_offered", now->tx_offered - before->tx_offered);
         json_unsigned(&line, "tx_dropped", now->tx_dropped - before->tx_dropped);
         json_bool(&line, "up", now->up);

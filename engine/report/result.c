@@ -176,6 +176,7 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
         counters_subtract(&c, &trial->ends[i].before);
         json_object(j, NULL);
         json_unsigned(j, "rx_frames", c.rx_frames);
+        json_unsigned(j, "rx_socket_drops", c.rx_socket_drops);
         json_unsigned(j, "tx_offered", c.tx_offered);
         json_unsigned(j, "tx_dropped", c.tx_dropped);
         json_end_object(j);

@@ -217,6 +217,8 @@ class Campaign(_Frozen):
     description: str = ""
     sweeps: tuple[Sweep, ...] = Field(min_length=1)
     repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
+    until_ci: float | None = Field(default=None, gt=0, lt=1)  # half the interval over the mean
+    max_repetitions: int = Field(default=20, ge=1, le=MAX_REPETITIONS)  # with `until_ci`
     seed: int = Field(default=1, ge=0)  # of the order inside each block
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()

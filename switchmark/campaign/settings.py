@@ -68,6 +68,23 @@ SETTINGS: tuple[Setting, ...] = (
         str(Campaign.model_fields["repetitions"].default),
     ),
     Setting(
+        "until_ci",
+        "until_ci",
+        "then repeat each trial until half the 95 % confidence interval of its figure is at most "
+        "this share of the mean (forwarded load, median round trip, or a method's own figure)",
+        values.part,
+        "2%",
+        "none",
+    ),
+    Setting(
+        "max_repetitions",
+        "max_repetitions",
+        "with `until_ci`: the most that any trial is repeated; `time_budget` ends it, too",
+        _whole(1, model.MAX_REPETITIONS, "a number of repetitions"),
+        "20",
+        str(Campaign.model_fields["max_repetitions"].default),
+    ),
+    Setting(
         "seed",
         "seed",
         "fixes the random order of the trials inside each block",

@@ -110,6 +110,14 @@ def share(text: str) -> float:
     return float(number)
 
 
+def part(text: str) -> float:
+    """A share that is more than nothing and less than all: `2%` or `0.02`."""
+    number = share(text)
+    if not 0 < number < 1:
+        raise BadValueError(f"{text} must be above 0 % and below 100 %; use e.g. 2%")
+    return number
+
+
 def boolean(text: str) -> bool:
     """`true` or `false` (also yes/no and on/off)."""
     word = text.lower()

@@ -10,11 +10,13 @@ from typing import Any
 
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign
+from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import UsageError
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, plan_steps
+from switchmark.method.repeat import endings, more_blocks
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.facts import gather, tool_versions
@@ -40,7 +42,9 @@ def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
     steps = plan_steps(campaign, there, baselines=wish.baseline)
     check_available(steps)
     with _open_run(campaign, wish) as run:
-        _run_steps(run, campaign.name, steps, quiet=wish.quiet)
+        steps = _run_steps(run, campaign, steps, quiet=wish.quiet)
+        if campaign.until_ci is not None and not wish.quiet:
+            _say_endings(run, campaign, steps)
         wanted = {step.plan.trial.id for step in steps}
         records = [record for record in run.records() if record.trial_id in wanted]
     if wish.json:
@@ -75,7 +79,8 @@ def _open_run(campaign: Campaign, wish: Wish) -> Run:
     return Run.resume(latest, **common)
 
 
-def _run_steps(run: Run, campaign: str, steps: Sequence[Step], *, quiet: bool) -> None:
+def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bool) -> list[Step]:
+    """Run the steps and what `until_ci` adds; returns all of them."""
     for cleaned in clean_stale():
         note(f"cleaned up after a bench that was killed: session {cleaned.session}")
     finished = run.finished_ids()
@@ -84,11 +89,29 @@ def _run_steps(run: Run, campaign: str, steps: Sequence[Step], *, quiet: bool) -
         done = f" ({len(steps) - len(todo)} finished before)" if len(todo) < len(steps) else ""
         time_s = sum(measuring_time_s(step.plan) for step in todo)
         note(
-            f"{campaign}: {len(todo)} trials{done}, {format_duration(time_s)} of measuring; "
+            f"{campaign.name}: {len(todo)} trials{done}, {format_duration(time_s)} of measuring; "
             f"results in {run.directory}"
         )
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
-        run_campaign(session, run, campaign, steps, _provenance(), progress)
+        facts = _provenance()
+        run_campaign(session, run, campaign.name, steps, facts, progress)
+        made = list(steps)
+        for block in more_blocks(run, campaign, steps):
+            run_campaign(session, run, campaign.name, block, facts, progress)
+            made += block
+    return made
+
+
+def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> None:
+    """One line for every trial whose interval stayed wide, or that has strange repetitions."""
+    assert campaign.until_ci is not None
+    for one in endings(run, campaign, steps):
+        name = to_notation(one.trial)
+        if not one.narrow:
+            width = "no interval" if one.half_width is None else f"+-{one.half_width:.1%}"
+            note(f"{name}: {width} after {one.count} repetitions, {campaign.until_ci:.1%} asked")
+        for strange in one.strange:
+            note(f"{name}: {strange}; kept in the mean")
 
 
 def _provenance() -> Callable[[], dict[str, Any]]:

@@ -21,7 +21,8 @@ class NodePort:
     part and hands the whole back as `node.spec.port`.
 
     For veth that is the name of the device inside the node (`eth0`) and of the switch's end
-    (None on a wire); for vhost-user the socket path as the *host* and as the node sees it."""
+    (None on a wire); for vhost-user and memif the socket path as the *host* and as the node
+    sees it."""
 
     kind: PortKind
     mac: str
@@ -37,9 +38,7 @@ class NodePort:
     device_switch_side: str | None = None
     socket_host: Path | None = None
     socket_inside: str | None = None
-    vhost_back_end: bool = (
-        False  # vhost-user: this end plays the switch's part (only on a `direct` wire)
-    )
+    back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
 
 
 @dataclass(frozen=True, slots=True)

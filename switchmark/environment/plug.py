@@ -47,7 +47,7 @@ def plug(session: Session, spec: NodeSpec, inside_prefix: str | None = None) -> 
     plugged = _namespace(session, spec)
     if spec.port.kind is PortKind.VETH:
         return _with_veth(session, plugged)
-    _require_vhost_user(spec)
+    _require_socket(spec)
     folder = _socket_folder(session, plugged, spec.name)
     return _with_socket(plugged, folder, inside_prefix)
 
@@ -55,8 +55,8 @@ def plug(session: Session, spec: NodeSpec, inside_prefix: str | None = None) -> 
 def plug_wire(
     session: Session, a: NodeSpec, b: NodeSpec, inside_prefix: str | None = None
 ) -> tuple[Plugged, Plugged]:
-    """Two namespaces joined by one veth pair, or by one vhost-user socket of which the first
-    is the front end that listens, and the second the back end that connects."""
+    """Two namespaces joined by one veth pair, or by one vhost-user or memif socket where the
+    first listens, and the second is the back end that connects."""
     if a.port.kind is not b.port.kind:
         raise UsageError(f"wire {a.name}-{b.name}: its ends are {a.port.kind} and {b.port.kind}")
     plugged_a, plugged_b = _namespace(session, a), _namespace(session, b)
@@ -69,11 +69,11 @@ def plug_wire(
         netlink.wait_passing(ends[0])
         port = {"device_inside": DEVICE_INSIDE, "mtu_bytes": mtu_bytes}
         return _completed(plugged_a, **port), _completed(plugged_b, **port)
-    _require_vhost_user(a)
+    _require_socket(a)
     folder = _socket_folder(session, plugged_a, a.name)
     wired_a = _with_socket(plugged_a, folder, inside_prefix)
     wired_b = _with_socket(plugged_b, folder, inside_prefix)
-    return wired_a, _completed(wired_b, vhost_back_end=True)
+    return wired_a, _completed(wired_b, back_end=True)
 
 
 def _namespace(session: Session, spec: NodeSpec) -> Plugged:
@@ -131,6 +131,6 @@ def _completed(plugged: Plugged, **port: object) -> Plugged:
     return replace(plugged, spec=replace(plugged.spec, port=completed))
 
 
-def _require_vhost_user(spec: NodeSpec) -> None:
-    if spec.port.kind is not PortKind.VHOST_USER:
+def _require_socket(spec: NodeSpec) -> None:
+    if spec.port.kind not in (PortKind.VHOST_USER, PortKind.MEMIF):
         raise UsageError(f"node {spec.name}: a port of kind {spec.port.kind} cannot be made here")

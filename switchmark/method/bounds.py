@@ -163,6 +163,9 @@ def _decided_by(
             "decides where the bounds fall; quiet the machine, lengthen trials or widen the goal"
         ]
     if bounds.upper_pps is not None and bounds.upper_pps <= limits_pps[0]:
+        decided_by, notes = _at_upper(bounds, trials)
+        if decided_by == "sender":
+            return decided_by, notes
         return "range", [f"even the lowest load of {limits_pps[0]:.0f} pps was too much"]
     if bounds.lower_pps is not None and bounds.lower_pps >= limits_pps[1]:
         return "range", [

@@ -42,6 +42,7 @@ class Step:
 
     plan: TrialPlan
     baseline: Trial | None
+    is_baseline: bool = False  # made for the others' sake, once
 
 
 @dataclass

@@ -200,8 +200,11 @@ def port_spec(port: NodePort, io: Io) -> str:
             return f"{io.value}:dev={port.device_inside}"
         case Io.UDP_MMSG | Io.RAW_MMSG:
             return f"{io.value.removesuffix('-mmsg')}:dev={port.device_inside},mmsg"
+        case Io.DPDK if port.kind is PortKind.MEMIF:
+            role = "client" if port.back_end else "server"
+            return f"dpdk:memif={port.socket_inside},role={role},id=0"
         case Io.DPDK if port.socket_inside is not None:
-            if port.vhost_back_end:
+            if port.back_end:
                 return f"dpdk:vhost={port.socket_inside},client"
             return f"dpdk:virtio-user={port.socket_inside},server"
         case Io.DPDK:

@@ -35,6 +35,7 @@ UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 LOSS_WORTH_NAMING = 0.001
 CPU_WAIT_SHARE = 0.10
+NEAR_ITS_BEST = 0.5  # of the most any trial forwarded: far below, the sender's own trouble
 DISTURBED_CORES = 0.10  # used by others meanwhile
 
 
@@ -67,6 +68,7 @@ class Evidence:
     in_kernel: bool  # the switch runs in its callers' context, without a process of its own
     cpu_wait_share: float  # largest share of time an application waited for a core
     others_cores: float  # used by other programs or guests meanwhile
+    two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
     counters_agree: bool = True  # of the switch, with those of the applications
 
@@ -138,7 +140,9 @@ def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit
         notes.append(f"{found.bounds[0].goal} was decided by: {decided}")
         # An in-kernel switch works inside the sender's system call: what the sender could not
         # offer well below the bare wire's ceiling, the switch did not take.
-        switch = decided == "switch" or (decided == "sender" and evidence.in_kernel and wire)
+        near = pps is not None and pps >= NEAR_ITS_BEST * max(t.forwarded_pps for t in found.trials)
+        refused = decided == "sender" and evidence.in_kernel and wire and near
+        switch = decided == "switch" or refused
         generator = decided == "sender" and not switch
         return Limit(
             what="switch" if switch else "generator" if generator else "unknown", evidence=notes
@@ -230,6 +234,7 @@ def verdict(
         "receiver-bound": switched and bound.what == "receiver",
         "unstable": seen is not None
         and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
+        "two-bands": evidence.two_bands,
         "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
         "disturbed": evidence.others_cores > DISTURBED_CORES,
         "schedule-missed": not evidence.on_schedule,

@@ -42,7 +42,7 @@ def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) 
         plan = plan_trial(campaign, trial, there, cpus)
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
         if wire is not None and wire.id not in wires:
-            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None)
+            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None, is_baseline=True)
         steps.append(Step(plan, wire))
     return [*wires.values(), *steps]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmark.results.record import Latency, MethodResult, Throughput, Trim
+from switchmark.results.record import Latency, MethodResult, SteadyRun, Throughput, Trim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,7 @@ class Seen:
     latency: Latency | None = None
     method: MethodResult | None = None
     trim: Trim | None
+    steady: SteadyRun | None = None
     kept_samples: int  # of the receiver (or client) that has fewest
     source_counters: dict[str, int]  # summed over senders (or clients), kept window
     sink_counters: dict[str, int]  # summed over receivers, kept window; empty for latency

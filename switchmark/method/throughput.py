@@ -14,9 +14,16 @@ from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
 from switchmark.method.seen import Seen
+from switchmark.method.steady_state import detect
 from switchmark.method.trim import describe, kept_intervals, rate_per_s, totals, window_ns
 from switchmark.method.verification import PairEnds
-from switchmark.results.record import Interval, PairLoads, Throughput
+from switchmark.results.record import (
+    Interval,
+    OutlierSample,
+    PairLoads,
+    SteadyRun,
+    Throughput,
+)
 
 RESULT_GRACE_S = 5.0
 L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
@@ -82,10 +89,34 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     return Seen(
         throughput=_sum(trial, pairs, loads, window),
         trim=describe(policy, begun_ns, ended_ns, samples),
+        steady=_steady(pairs, (begun_ns, ended_ns)),
         kept_samples=min(len(_kept([receiver], window)) for receiver in receivers),
         source_counters=totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
+    )
+
+
+def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int]) -> SteadyRun:
+    """The tests for steadiness over every sample in which all were sending, summed over pairs."""
+    rates = [
+        [rate_per_s([s], "rx_frames") for s in kept_intervals(pair.b.intervals, whole)]
+        for pair in pairs
+    ]
+    found = detect([math.fsum(column) for column in zip(*rates, strict=False)])
+    return SteadyRun(
+        policy=found.policy,
+        steady=found.steady,
+        reason=found.reason,
+        warm_up_samples=found.warm_up_samples,
+        change_p=found.change_p,
+        mean_pps=found.mean,
+        mean_without_outliers_pps=found.mean_without_outliers,
+        outliers=[
+            OutlierSample(index=one.index, value=one.value, score=one.score)
+            for one in found.outliers
+        ],
+        two_bands=found.bands.describe() if found.bands else None,
     )
 
 

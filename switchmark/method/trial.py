@@ -33,7 +33,7 @@ from switchmark.testbed.host import Session
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
-_FIGURES = ("throughput", "latency", "method", "limit", "verdict", "trim", "cpu")
+_FIGURES = ("throughput", "latency", "method", "steady", "limit", "verdict", "trim", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +184,7 @@ def _measure(
         in_kernel=not pids,
         cpu_wait_share=used.run_delay_share or 0.0,
         others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
+        two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,
     )
@@ -194,6 +195,7 @@ def _measure(
         "latency": seen.latency,
         "method": seen.method,
         "trim": seen.trim,
+        "steady": seen.steady,
         "cpu": used,
         "verification": checked,
         "limit": bound,

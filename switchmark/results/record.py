@@ -128,6 +128,29 @@ class Trim(_Value):
         return self
 
 
+class OutlierSample(_Value):
+    """A sample that does not belong to the rest; reported, never dropped."""
+
+    index: Count
+    value: float
+    score: float  # modified z-score; beyond +-3.5
+
+
+class SteadyRun(_Value):
+    """Where the run became steady and whether it stayed so, by stated tests over *all* samples
+    (docs/methods.md); the fixed trim policy beside it says which samples the figures are of."""
+
+    policy: str  # e.g. "MSER-5: first 3 of 50 samples left out"
+    steady: bool
+    reason: str
+    warm_up_samples: Count
+    change_p: Ratio | None  # of the CUSUM test; None: not testable
+    mean_pps: Amount | None  # over the samples after the warm-up
+    mean_without_outliers_pps: Amount | None
+    outliers: list[OutlierSample]
+    two_bands: str | None  # in words, where the samples fall into two groups
+
+
 class PairLoads(_Value):
     """Intended, offered and forwarded load of one pair over the kept window, frames per second."""
 
@@ -438,6 +461,7 @@ class Record(_Value):
     verdict: Verdict | None = None
     cpu: CpuCost | None = None
     trim: Trim | None = None
+    steady: SteadyRun | None = None
     timing: Timing | None = None
     reconciliation: Reconciliation | None = None
     engines: list[EngineRun] = Field(default_factory=list)

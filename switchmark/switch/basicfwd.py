@@ -33,6 +33,7 @@ MEMORY_MB = 128  # of hugepages, for each process
 INTERVAL_S = 0.1  # how old a counter may be; ten short writes a second cost nothing
 POLL_S = 0.005
 ETHERNET_AND_FCS_BYTES = 18
+COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
 
 
 class Pair:
@@ -44,7 +45,7 @@ class Pair:
         self.ready: dict[str, Any] = {}
         self.up = False
         self.counted_until_ns = 0
-        self.totals = [dict.fromkeys(("rx_frames", "tx_offered", "tx_dropped"), 0) for _ in "AB"]
+        self.totals = [dict.fromkeys(COUNTED, 0) for _ in "AB"]
         self._lock = threading.Lock()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -74,7 +75,7 @@ class Pair:
         """Both ports so far."""
         with self._lock:
             return [
-                PortCounters(t["rx_frames"], t["tx_offered"], 0, t["tx_dropped"])
+                PortCounters(t["rx_frames"], t["tx_offered"], t["rx_socket_drops"], t["tx_dropped"])
                 for t in self.totals
             ]
 

@@ -26,7 +26,7 @@ class Direct:
 
     name = "direct"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VHOST_USER, PortKind.VETH),
+        port_kinds=(PortKind.VHOST_USER, PortKind.VETH, PortKind.MEMIF),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
         in_kernel=True,

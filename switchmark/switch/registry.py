@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from switchmark.errors import UsageError
+from switchmark.switch.af_packet import AfPacket
 from switchmark.switch.base import Switch
 from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.bess import Bess
@@ -30,6 +31,7 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "ovs": OvsKernel,
     "ovs-netdev": OvsNetdev,
     "ovs-dpdk": OvsDpdk,
+    "af-packet": AfPacket,
     "basicfwd": BasicForwarder,
     "testpmd": Testpmd,
     "reference": Reference,

@@ -195,14 +195,16 @@ def test_vhost_user_folder_is_seen_on_both_sides(state: Path, environment: Envir
         assert not port.socket_host.parent.exists()
 
 
-def test_vhost_user_wire_shares_a_folder(state: Path, environment: Environment) -> None:
-    kind = PortKind.VHOST_USER
+@pytest.mark.parametrize("kind", [PortKind.VHOST_USER, PortKind.MEMIF])
+def test_a_wire_that_is_a_socket_shares_a_folder(
+    state: Path, environment: Environment, kind: PortKind
+) -> None:
     with open_session() as session:
         a, b = environment.create_wire(
             session, node_spec("tx0", 0, kind), node_spec("rx0", 1, kind)
         )
         assert a.spec.port.socket_host == b.spec.port.socket_host
-        assert not a.spec.port.vhost_back_end and b.spec.port.vhost_back_end
+        assert not a.spec.port.back_end and b.spec.port.back_end
         inside = str(a.spec.port.socket_inside)
         output_of(a.spawn_engine([BUSYBOX, "touch", inside]))
         output_of(b.spawn_engine([BUSYBOX, "ls", str(b.spec.port.socket_inside)]))
@@ -212,8 +214,8 @@ def test_names_must_fit(state: Path, environment: Environment) -> None:
     with open_session() as session:
         with pytest.raises(UsageError, match="1 to 7 characters"):
             environment.create(session, node_spec("sender00", 0))
-        with pytest.raises(UsageError, match="kind memif"):
-            environment.create(session, node_spec("tx0", 0, PortKind.MEMIF))
+        with pytest.raises(UsageError, match="kind tap"):
+            environment.create(session, node_spec("tx0", 0, PortKind.TAP))
         mixed = node_spec("rx0", 1, PortKind.VHOST_USER)
         with pytest.raises(UsageError, match="its ends are"):
             environment.create_wire(session, node_spec("tx1", 0), mixed)

@@ -27,8 +27,8 @@ echo '{"v":1,"event":"ready","dpdk_version":"DPDK 22.11"}'
 echo '{"v":1,"event":"started","t_ns":1}'
 while :; do
   t=$(cut -d" " -f1 /proc/uptime | tr -d .)
-  a='{"rx_frames":10,"tx_offered":3,"tx_dropped":1,"up":true}'
-  b='{"rx_frames":4,"tx_offered":9,"tx_dropped":0,"up":true}'
+  a='{"rx_frames":10,"rx_socket_drops":2,"tx_offered":3,"tx_dropped":1,"up":true}'
+  b='{"rx_frames":4,"rx_socket_drops":0,"tx_offered":9,"tx_dropped":0,"up":true}'
   # the monotonic clock in 10 ms steps, rounded up: never behind the caller's
   echo "{\\"v\\":1,\\"event\\":\\"interval\\",\\"t_ns\\":$((t + 1))0000000,\\"ports\\":[$a,$b]}"
   sleep 0.05
@@ -79,7 +79,7 @@ def test_counters_are_sums_of_reports_up_to_the_call(engine: Path, session: Sess
         reports = second[0].rx_frames // 10
         assert reports > first[0].rx_frames // 10 > 0
         assert second == {
-            0: PortCounters(10 * reports, 3 * reports, 0, reports),
+            0: PortCounters(10 * reports, 3 * reports, 2 * reports, reports),
             1: PortCounters(4 * reports, 9 * reports, 0, 0),
         }
         assert switch.details()["dpdk_version"] == "DPDK 22.11"

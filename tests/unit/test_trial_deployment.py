@@ -210,8 +210,18 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
         (Io.DPDK, spec(socket_inside="/s/p"), "dpdk:virtio-user=/s/p,server"),
         (
             Io.DPDK,
-            spec(PortKind.VHOST_USER, socket_inside="/s/p", vhost_back_end=True),
+            spec(PortKind.VHOST_USER, socket_inside="/s/p", back_end=True),
             "dpdk:vhost=/s/p,client",
+        ),
+        (
+            Io.DPDK,
+            spec(PortKind.MEMIF, socket_inside="/s/p"),
+            "dpdk:memif=/s/p,role=server,id=0",
+        ),
+        (
+            Io.DPDK,
+            spec(PortKind.MEMIF, socket_inside="/s/p", back_end=True),
+            "dpdk:memif=/s/p,role=client,id=0",
         ),
     ],
 )

@@ -1,0 +1,110 @@
+"""Repetitions until every figure is known well enough, or patience or time ends.
+
+After the campaign's own repetitions, whole blocks follow that hold only the trials whose
+95 % confidence interval is still wider than asked, in random order as before. Stopping at a
+narrow interval makes it a little too narrow (docs/methods.md): fewer than five repetitions
+first are not advised.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from switchmark.campaign.model import Campaign, Trial, usual_time_s
+from switchmark.method.campaign import Step
+from switchmark.method.r_plus import relative_half_width
+from switchmark.method.steady_state import find_outliers
+from switchmark.method.two_bands import find_bands
+from switchmark.results.record import Record
+from switchmark.results.statistics import estimate
+from switchmark.results.store import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a trial's repetitions ended, in words for people."""
+
+    trial: Trial  # repetition 0
+    count: int
+    half_width: float | None  # half the interval over the mean; None: fewer than two figures
+    narrow: bool
+    strange: tuple[str, ...]  # outliers and bands among the repetitions; none are dropped
+
+
+def more_blocks(run: Run, campaign: Campaign, steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The blocks still to run, each asked for once the one before is stored."""
+    if campaign.until_ci is None:
+        return
+    draw = random.Random(f"{campaign.seed}/more").random
+    first = [step for step in steps if step.plan.trial.repetition == 0 and _is_asked(step)]
+    spent_s = sum(usual_time_s(step.plan.trial) for step in steps)
+    for repetition in range(campaign.repetitions, campaign.max_repetitions):
+        block = [
+            _again(step, repetition)
+            for step in first
+            if not ending_of(run, campaign, step.plan.trial, repetition).narrow
+        ]
+        spent_s += sum(usual_time_s(step.plan.trial) for step in block)
+        if not block or (campaign.time_budget_s is not None and spent_s > campaign.time_budget_s):
+            return
+        block.sort(key=lambda _step: draw())
+        yield block
+
+
+def ending_of(run: Run, campaign: Campaign, trial: Trial, repetitions: int) -> Ending:
+    """What the first so many repetitions of a trial say. A trial that always fails is done:
+    more of the same tells nothing."""
+    values = list(_figures(run, trial, repetitions))
+    half = relative_half_width(estimate(values)) if values else None
+    bands = find_bands(values)
+    strange = [
+        f"repetition {one.index}: {one.value:.6g} (score {one.score:.1f})"
+        for one in find_outliers(values)
+    ]
+    strange += [f"two bands: {bands.describe()}"] if bands else []
+    narrow = not values or (half is not None and half <= (campaign.until_ci or 1.0))
+    return Ending(trial, len(values), half, narrow, tuple(strange))
+
+
+def endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> list[Ending]:
+    """How every trial of the campaign ended."""
+    return [
+        ending_of(run, campaign, step.plan.trial, campaign.max_repetitions)
+        for step in steps
+        if step.plan.trial.repetition == 0 and _is_asked(step)
+    ]
+
+
+def headline_of(record: Record) -> float | None:
+    """The figure whose interval counts: forwarded load, median round trip, a method's own."""
+    if record.throughput is not None:
+        return record.throughput.forwarded_pps
+    if record.latency is not None:
+        return record.latency.percentiles_ns["50"]
+    if record.method is not None and record.method.headline is not None:
+        figure = record.method.figure(record.method.headline)
+        return None if figure is None else figure.value
+    return None
+
+
+def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[float]:
+    for repetition in range(repetitions):
+        trial_id = trial.model_copy(update={"repetition": repetition}).id
+        if not run.path_of(trial_id).exists():
+            continue
+        record = run.read(trial_id)
+        value = headline_of(record) if record.status == "finished" else None
+        if value is not None:
+            yield value
+
+
+def _is_asked(step: Step) -> bool:
+    """Baselines are made once, for all."""
+    return not step.is_baseline
+
+
+def _again(step: Step, repetition: int) -> Step:
+    trial = step.plan.trial.model_copy(update={"repetition": repetition})
+    return replace(step, plan=replace(step.plan, trial=trial))
