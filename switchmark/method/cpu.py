@@ -96,7 +96,7 @@ def cost(before: CpuReading, after: CpuReading, results: Iterable[dict[str, Any]
         switch_cores_used=None if switch_s is None else switch_s / wall_s,
         applications_cores_used=applications_s / wall_s,
         softirq_cores_used=softirq_s / wall_s,
-        run_delay_share=run_delay,
+        run_delay_share=min(1.0, run_delay),  # of several threads that wait at once, too
         # A process that is interrupted by a softirq may be charged with it, too; the machine's
         # own sum has it once.
         total_cores_used=max(trial_s, min(trial_s + softirq_s, busy_s + softirq_s - bench_s))

@@ -156,24 +156,23 @@ class Bess(ProgramSwitch):
             raise TrialFailed(f"{self.name}: {words}")
         return answer
 
-    def _state(self) -> list[dict[str, Any]]:
-        ports: list[dict[str, Any]] = self._request({"do": "state", "ports": len(self.ports)})[
-            "ports"
-        ]
-        return ports
+    def _state(self) -> dict[str, Any]:
+        witness = self.mode is ConnectMode.STATIC_MAC
+        return self._request({"do": "state", "ports": len(self.ports), "witness": witness})
 
     def waiting(self) -> list[SwitchPort]:
         """The ports whose DPDK device has no link."""
-        state = self._state()
-        return [port for port in self.ports if not state[port.index]["up"]]
+        ports = self._state()["ports"]
+        return [port for port in self.ports if not ports[port.index]["up"]]
 
     def counters(self) -> SwitchCounters:
-        """Frames since start. Neither mode floods; the table has no witness to lead to."""
+        """Frames since start."""
+        state = self._state()
         ports = {
             index: PortCounters(told["rx"][0], told["tx"][0], told["rx"][1], told["tx"][1])
-            for index, told in enumerate(self._state())
+            for index, told in enumerate(state["ports"])
         }
-        return SwitchCounters(ports, 0 if self.mode is ConnectMode.STATIC_MAC else None)
+        return SwitchCounters(ports, state["witness"])
 
     def details(self) -> dict[str, str]:
         """Also its modules and sizes."""

@@ -46,12 +46,15 @@ def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
         for k in range(len(request["ports"])):
             client.connect_modules(f"in{k}", "merge")
             client.connect_modules("table", f"out{k}", k)
+        # No address leads there; BESS counts what goes through every gate.
+        client.create_module("Sink", "witness")
+        client.connect_modules("table", "witness", len(request["ports"]))
     client.resume_all()
     return {}
 
 
 def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Link and counters of every port."""
+    """Link and counters of every port, and of the witness."""
     ports = []
     for k in range(request["ports"]):
         told = client.get_port_stats(f"p{k}")
@@ -62,7 +65,11 @@ def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
                 "tx": [told.out.packets, told.out.dropped],
             }
         )
-    return {"ports": ports}
+    witness = None
+    if request["witness"]:
+        gates = client.get_module_info("table").ogates
+        witness = next(gate.pkts for gate in gates if gate.ogate == request["ports"])
+    return {"ports": ports, "witness": witness}
 
 
 def serve(folder: str, url: str) -> None:

@@ -28,7 +28,9 @@ from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 MEMORY_MB = 256
 BURST = 32
 DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
-QUEUE_FRAMES = 1024  # ToDPDKDevice's own queue before the ring
+# ToDPDKDevice's own queue before the ring. Frames that find the ring full stay in it until the
+# next frame comes, however long that takes: with Click's default of 1024 they are many.
+QUEUE_FRAMES = BURST
 LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 2.0
 

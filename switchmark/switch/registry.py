@@ -17,6 +17,7 @@ from switchmark.switch.ovs_kernel import OvsKernel
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.reference import Reference
 from switchmark.switch.snabb import Snabb
+from switchmark.switch.t4p4s import T4p4s
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.testpmd import Testpmd
 from switchmark.switch.vpp import Vpp
@@ -38,6 +39,7 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "vpp": Vpp,
     "fastclick": FastClick,
     "bess": Bess,
+    "t4p4s": T4p4s,
 }
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ SHORT = ("trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "repetitio
 
 # What a trial says on a machine so busy that an engine got no core for most of it.
 STARVED = "FAILED: no sample of the"
+
+_NUMBERS = count()
 
 
 def went_well(code: int, err: str) -> bool:
@@ -204,7 +207,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def new_bench(tmp_path: Path) -> Iterator[Bench]:
     """A bench whose state directory must be empty of ledgers at the end, but for the lock."""
-    state = Path(f"/tmp/smmj{os.getpid()}")
+    state = Path(f"/tmp/smmj{os.getpid()}-{next(_NUMBERS)}")  # short, for socket paths to fit
     assert not state.exists(), f"{state} is left from another run"
     made = Bench(state, tmp_path / "results", tmp_path / "cache")
     try:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.scenario.topology import pair_mac
 from switchmark.switch.base import PortKind, Switch, SwitchPort
 from switchmark.switch.registry import make_switch
 from switchmark.testbed import procfs
@@ -51,7 +52,8 @@ def own_state_dir() -> Iterator[None]:
 
 
 def mac_of(index: int) -> str:
-    return f"02:53:4d:00:00:{index + 1:02x}"
+    """The bench's own address of that port: some tables are compiled in."""
+    return pair_mac(index // 2, index % 2)
 
 
 def mac_bytes(mac: str) -> bytes:

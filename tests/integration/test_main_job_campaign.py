@@ -30,6 +30,7 @@ from tests.integration.main_job import (
 __all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
+MOST_IN_A_RING = 1024  # frames of a vhost-user port
 SWITCHES = ("linux-bridge", "basicfwd", "ovs-dpdk")
 JOB = f"""
 name: job
@@ -120,16 +121,17 @@ def test_the_switch_counts_what_the_engine_counts(done: tuple[Bench, list[Record
     receiver's own queue dropped has left the switch all the same."""
     for record in of(done[1], Dimension.THROUGHPUT):
         sent = totals(record, "sender")["tx_offered"]
-        received = totals(record, "receiver")
-        arrived = received["rx_frames"]
+        arrived = totals(record, "receiver")["rx_frames"]
         took, gave = moved(record, 0, "rx_frames"), moved(record, 1, "tx_frames")
         note = f"{describe(record)}: sent {sent}, took {took}, gave {gave}, arrived {arrived}"
-        assert took == sent, note
-        assert arrived <= gave <= took, note
         if record.trial.switch == "linux-bridge":
-            assert gave == took, note
+            assert took == gave == sent, note
+            assert arrived <= gave, note
         else:
-            assert gave == arrived, note
+            # A process that gets no core for a while leaves frames in the rings.
+            assert 0 <= sent - took <= MOST_IN_A_RING, note
+            assert 0 <= gave - arrived <= MOST_IN_A_RING, note
+            assert took == gave + moved(record, 1, "tx_dropped"), note
         assert moved(record, 1, "rx_frames") == moved(record, 0, "tx_frames") == 0, note
 
 

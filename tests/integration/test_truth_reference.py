@@ -143,6 +143,16 @@ def round_trip_median_ns(delay_us: int) -> float:
     return min(seen.percentiles_ns["50"] for seen in runs if seen is not None)
 
 
+def test_the_shortest_times_are_the_floor_and_the_set_delay() -> None:
+    """The minimum is what a busy machine disturbs least: it holds nearly everywhere."""
+
+    def shortest_ns(delay_us: int) -> float:
+        with deployed(reference(delay_us=delay_us)) as rig:
+            return min(rig.measurer.measure_latency(1.0, 2_000, 1)[1].min_ns for _ in range(3))
+
+    find(300_000, 2_000, lambda: shortest_ns(300) - shortest_ns(0))
+
+
 def test_one_way_times_are_the_floor_and_the_set_delay() -> None:
     find(500_000, 2_000, lambda: one_way_median_ns(500) - one_way_median_ns(0))
 

@@ -54,6 +54,11 @@ def test_a_switch_that_died_meanwhile() -> None:
     assert found.switch_cores_used == 0.0
 
 
+def test_threads_that_wait_at_once_are_no_more_than_all_the_time() -> None:
+    found = cost(reading(0, None, 0, 0, 0, 0), reading(1, None, 0, 0, 0, 0), [used(1, 2, 3)])
+    assert found.run_delay_share == 1.0
+
+
 def test_an_engine_that_ran_no_time() -> None:
     found = cost(reading(0, None, 0, 0, 0, 0), reading(1, None, 0, 0, 0, 0), [used(0, wall_s=0)])
     assert found.run_delay_share == 0.0

@@ -1,0 +1,86 @@
+"""How a load is divided over pairs, and who is named as the limit of a search."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchmark.campaign.model import Dimension, Method, Trial
+from switchmark.method.deployed import rates_of
+from switchmark.method.judge import Baseline, Evidence, method_checks, method_limit
+from switchmark.results.record import MethodBounds, MethodFigure, MethodResult, MethodTrial
+
+
+@given(st.floats(1, 1e9), st.integers(1, 64))
+def test_the_shares_sum_to_the_load_and_differ_by_one_frame(load: float, pairs: int) -> None:
+    rates = [int(rate) for rate in rates_of(load, pairs)]
+    assert sum(rates) == max(pairs, round(load))
+    assert max(rates) - min(rates) <= 1
+    assert min(rates) >= 1
+
+
+def test_everything_is_everything_for_each_pair() -> None:
+    assert rates_of(math.inf, 3) == ["max"] * 3
+
+
+def result(decided_by: str, lower: float, *, drops: int = 0, best: float = 1e6) -> MethodResult:
+    one = MethodTrial(
+        intended_pps=best, offered_pps=best, forwarded_pps=best, offered_frames=1_000_000,
+        lost_frames=100, unoffered_frames=0, duration_s=1, elapsed_s=1, ring_full_share=0,
+        socket_drops=drops, duplicates=0, reordered=0, corrupt=0, late_max_ns=0, drained=True,
+    )  # fmt: skip
+    return MethodResult.model_validate(
+        {
+            "method": "ndr-pdr", "headline": "NDR", "stopped": "done", "spent_s": 1,
+            "budget_s": None, "warm_up_trials": 0, "notes": [], "trial_count": 1, "trials": [one],
+            "figures": [MethodFigure(name="NDR", value=lower, unit="pps")],
+            "bounds": [
+                MethodBounds.model_validate(
+                    {"goal": "NDR", "loss_ratio": 0, "width": 0.01, "lower_pps": lower,
+                     "upper_pps": lower * 1.01, "conditional_throughput_pps": lower,
+                     "decided_by": decided_by, "mixed_from_pps": None, "mixed_to_pps": None,
+                     "notes": []}
+                )
+            ],
+        }
+    )  # fmt: skip
+
+
+def evidence(*, wire: float | None, in_kernel: bool) -> Evidence:
+    return Evidence(
+        sender={}, receiver={}, baseline=Baseline(forwarded_pps=wire), kept_samples=1,
+        on_schedule=True, in_kernel=in_kernel, cpu_wait_share=0, others_cores=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "wire", "in_kernel", "limited_by"),
+    [
+        (result("switch", 1e6), 2e6, False, "switch"),
+        (result("switch", 1.9e6), 2e6, False, "generator"),  # within 10 % of the wire
+        (result("sender", 0.9e6), 2e6, True, "switch"),  # refused inside the sender's own call
+        (result("sender", 0.9e6), 2e6, False, "generator"),
+        (result("sender", 0.1e6), 2e6, True, "generator"),  # far below what it did forward
+        (result("noise", 1e6), 2e6, False, "unknown"),
+        (result("switch", 1e6, drops=60), 2e6, False, "receiver"),
+        (result("switch", 1e6, drops=10), 2e6, False, "switch"),
+    ],
+)
+def test_who_limits_a_search(
+    found: MethodResult, wire: float, in_kernel: bool, limited_by: str
+) -> None:
+    trial = Trial(
+        dimension=Dimension.THROUGHPUT, switch="a-switch", packet_size_bytes=64,
+        method=Method.NDR_PDR,
+    )  # fmt: skip
+    assert method_limit(trial, found, evidence(wire=wire, in_kernel=in_kernel)).what == limited_by
+
+
+def test_marks_of_a_search() -> None:
+    checks = method_checks(result("noise", 1e6), 1)
+    assert checks["noise-decided"]
+    assert not checks["out-of-budget"]
+    assert not checks["nothing-arrived"]
