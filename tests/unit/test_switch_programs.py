@@ -306,12 +306,13 @@ class TestT4p4s:
     def test_arguments(self) -> None:
         words = t4p4s.arguments(Path("/p"), PORTS[:2], 1, "smx")
         assert "net_vhost1,iface=/run/p1.sock,client=1" in words
+        assert words[words.index("--lcores") + 1] == "0@1"
         assert words[words.index("--") :] == [
             "--",
             "-p",
             "0x7",
             "--config",
-            "(0,0,1),(1,0,1),(2,0,1)",
+            "(0,0,0),(1,0,0),(2,0,0)",
         ]
 
     def test_address_that_is_not_compiled_in(
