@@ -44,7 +44,7 @@ def test_the_bridge_filters_vlans_and_has_a_table(
             except UnavailableError as error:
                 assert filtering == "on" and "CONFIG_BRIDGE_VLAN_FILTERING" in str(error)
                 pytest.skip(str(error))
-            switch.wait_ports_up(5)
+            switch.wait_ports_up(20)
             for end in ends:
                 end.send(mac_of(end.port.index ^ 1), FRAMES)
             assert [len(end.received()) for end in ends] == [FRAMES] * 4
