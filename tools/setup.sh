@@ -86,17 +86,19 @@ setup_venv() {
   deps=$(sha256sum <"$lock" | cut -d' ' -f1)
   if [ "$(cat .venv/.stamp 2>/dev/null)" = "$stamp" ]; then return 0; fi
   python=$(find_python)
-  [ -x .venv/bin/python ] || "$python" -m venv .venv
+  [ -x .venv/bin/python ] || "$python" -m venv .venv || die "cannot make .venv"
   if [ "$(cat .venv/.deps 2>/dev/null)" != "$deps" ]; then
     say "installing locked Python dependencies into .venv"
-    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r "$lock"
+    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r "$lock" ||
+      die "pip could not install $lock (its messages are above)"
     printf '%s\n' "$deps" >.venv/.deps
   fi
   say "building the traffic engine and installing switchmark into .venv"
   local options=() option
-  for option in "$@"; do options+=("-Csetup-args=$option"); done
+  for option in "$@"; do options+=("--config-settings=setup-args=$option"); done
   PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install -q --disable-pip-version-check \
-    --no-deps --no-build-isolation --force-reinstall "${options[@]}" .
+    --no-deps --no-build-isolation --force-reinstall "${options[@]}" . ||
+    die "the build failed (its messages are above)"
   printf '%s\n' "$stamp" >.venv/.stamp
 }
 

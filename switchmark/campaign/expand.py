@@ -23,6 +23,7 @@ from switchmark.campaign.model import (
     usual_time_s,
 )
 from switchmark.errors import UsageError
+from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
@@ -232,6 +233,10 @@ def _refusals(
                 f"choose one of these, or leave {switch} out"
             )
     yield from _method_refusals(sweep, switch)
+    for text in sweep.switch_options:
+        message = options.refusal(switch, can, options.parse(text))
+        if message is not None:
+            yield f"{message}; change it, or give each switch a sweep of its own"
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"

@@ -14,6 +14,7 @@ from typing import Any
 from switchmark.campaign import model, values
 from switchmark.campaign.model import Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.values import BadValueError, Limits
+from switchmark.switch import options
 from switchmark.switch.base import ConnectMode, PortKind
 
 
@@ -39,6 +40,7 @@ class Key:
     unit: str = ""
     letter: str | None = None  # of the (D, L, S, V, P, R, B) notation
     ranges: bool = False
+    mapping: bool = False  # a value may be written as a mapping: {emc: off}
 
     def default(self, dimension: Dimension) -> Any:
         """The value when none is given; raises KeyError for keys that must be given."""
@@ -93,6 +95,13 @@ def _connect_mode(text: str, _known: Known) -> ConnectMode | None:
 def _port_kind(text: str, _known: Known) -> PortKind | None:
     word = values.choice(text, ("auto", *PortKind), "port kind")
     return None if word == "auto" else PortKind(word)
+
+
+def _switch_options(text: str, _known: Known) -> str:
+    try:
+        return options.join(options.parse(text))
+    except ValueError as error:
+        raise BadValueError(str(error)) from None
 
 
 def _time(text: str, _known: Known) -> float:
@@ -279,6 +288,16 @@ KEYS: tuple[Key, ...] = (
         values.format_seconds,
         "200ms",
         unit="time",
+    ),
+    Key(
+        "switch_options",
+        "switch_options",
+        "settings of the switch itself (table in docs/switches.md), also written as a mapping, "
+        "`{vlan_filtering: on}`; a switch without the option refuses it",
+        _switch_options,
+        lambda value: value or options.NONE,
+        "vlan_filtering:on+static_fdb:on",
+        mapping=True,
     ),
     Key(
         "switch_cores",

@@ -100,6 +100,7 @@ class Trial(_Frozen):
     budget_s: float | None = Field(default=None, ge=MIN_TIME_S, le=MAX_TIME_S)  # of a method
     duration_s: float = Field(default=10.0, ge=MIN_TIME_S, le=MAX_TIME_S)
     interval_s: float = Field(default=0.2, ge=MIN_TIME_S, le=MAX_TIME_S)
+    switch_options: str = ""  # `name:value+name:value`, sorted; what is left out has its default
     switch_cores: int = Field(default=1, ge=1, le=MAX_CORES)
     # Left idle on purpose, as a switch would use them.
     spare_cores: int = Field(default=0, ge=0, le=MAX_CORES)
@@ -167,6 +168,7 @@ class Sweep(_Frozen):
     budget_s: tuple[float | None, ...]
     duration_s: tuple[float, ...]
     interval_s: tuple[float, ...]
+    switch_options: tuple[str, ...]
     switch_cores: tuple[int, ...]
     spare_cores: tuple[int, ...]
 

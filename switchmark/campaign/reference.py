@@ -1,4 +1,4 @@
-"""The tables of docs/campaigns.md, made from the same tables that the loader reads.
+"""The tables of docs/campaigns.md and docs/switches.md, made from what the loader reads.
 
     python -m switchmark.campaign.reference
 
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from switchmark.campaign import keys, settings
 from switchmark.campaign.keys import Key
 from switchmark.campaign.model import Dimension
+from switchmark.switch.registry import SWITCHES
 
 
 def trial_keys() -> str:
@@ -44,6 +45,16 @@ def structure_keys() -> str:
     return _table(("key", "meaning"), rows)
 
 
+def switch_options() -> str:
+    """What `switch_options` may hold, a switch."""
+    rows = [
+        (f"`{name}`", f"`{o.name}`", o.meaning, o.allowed, f"`{o.default}`")
+        for name, make in SWITCHES.items()
+        for o in make().capabilities.options
+    ]
+    return _table(("switch", "option", "meaning", "values", "default"), rows)
+
+
 def _default(key: Key) -> str:
     if key.name == "dimension":
         return "the sections written below, else `throughput`"
@@ -62,4 +73,4 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    print("\n\n".join([trial_keys(), campaign_keys(), structure_keys()]))
+    print("\n\n".join([trial_keys(), campaign_keys(), structure_keys(), switch_options()]))

@@ -122,7 +122,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "verify.min_arrived",
         "verify.min_arrived_ratio",
-        "share of the probes that must arrive, or the trial fails",
+        "share of the probes that must arrive, or the result is marked `unverified` (not valid)",
         values.share,
         "90%",
         f"{_VERIFY.min_arrived_ratio:.0%}",

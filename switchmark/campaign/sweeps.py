@@ -14,6 +14,7 @@ from switchmark.campaign import keys, values
 from switchmark.campaign.keys import Key, Known
 from switchmark.campaign.model import Dimension, Sweep
 from switchmark.campaign.source import Bad, Items, Node, Place, Problem, Table, Text
+from switchmark.switch import options
 
 MAX_TRIALS = 1_000_000
 SECTIONS: dict[str, Dimension] = {dimension.value: dimension for dimension in Dimension}
@@ -60,11 +61,20 @@ def read_values(key: Key, node: Node, path: str, known: Known, problems: list[Pr
     complete = True
     for item in items:
         try:
-            found.update(dict.fromkeys(key.parse(text_of(item, key.example), known)))
+            text = mapping_text(item) if key.mapping and isinstance(item, Table) else None
+            if text is None:
+                text = text_of(item, key.example)
+            found.update(dict.fromkeys(key.parse(text, known)))
         except values.BadValueError as error:
             complete = False
             problems += [Problem(item.place, path, message) for message in error.messages]
     return Entry(tuple(found) if complete else (), node.place, path)
+
+
+def mapping_text(table: Table) -> str:
+    """`{emc: off, n: 1}` as `emc:off+n:1`, the way a value is written on one line."""
+    parts = [f"{name}:{text_of(node, 'on')}" for name, node in table.entries.items()]
+    return "+".join(parts) or options.NONE
 
 
 def text_of(node: Node, example: str) -> str:

@@ -82,7 +82,15 @@ def command(
 def _listing(what: What, there: Installed) -> Listing:
     match what:
         case What.SWITCHES:
-            columns = ("name", "ports", "connect_modes", "polling", "multi_core", "description")
+            columns = (
+                "name",
+                "ports",
+                "connect_modes",
+                "polling",
+                "multi_core",
+                "options",
+                "description",
+            )
             return Listing(columns, [_switch(name, there) for name in there.switches])
         case What.ENVIRONMENTS:
             rows = [
@@ -111,6 +119,7 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
         "multi_core": can.multi_core,
         "max_ports": can.max_ports,
         "needs_hugepages": can.needs_hugepages,
+        "options": [f"{option.name} ({option.allowed})" for option in can.options],
         "description": can.description,
     }
 

@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 
 from switchmark.campaign.find import find_campaign, source_text
-from switchmark.campaign.installed import installed
+from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.measure import Wish, measure
-from switchmark.results.store import DEFAULT_ROOT
+from switchmark.cli.output import note
+from switchmark.results.store import DEFAULT_ROOT, find_latest, open_run
 
 EPILOG = """
 Examples:
@@ -59,6 +60,8 @@ def command(
     """Measure a campaign and store a record for every trial."""
     there = installed()
     given = overrides or []
+    if resume and not given:
+        given = _settings_to_resume(campaign, there, results)
     wish = Wish(
         campaign_text=source_text(campaign),
         overrides=given,
@@ -70,3 +73,14 @@ def command(
         quiet=quiet,
     )
     return measure(find_campaign(campaign, there.known, given), there, wish)
+
+
+def _settings_to_resume(what: str, there: Installed, results: Path) -> list[str]:
+    """What `--set` said when the run was begun: without it, other trials would be planned."""
+    latest = find_latest(results, find_campaign(what, there.known).name)
+    if latest is None:
+        return []
+    given = [str(one) for one in open_run(latest).info.settings.get("set", [])]
+    if given:
+        note("resuming with the settings of the first start: --set " + " --set ".join(given))
+    return given

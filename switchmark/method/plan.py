@@ -23,6 +23,7 @@ from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import SCENARIOS
 from switchmark.switch.base import Capabilities, ConnectMode
+from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.placement import Demand, place
@@ -59,7 +60,7 @@ def plan_trial(
         trial=trial,
         topology=topology,
         environment=ENVIRONMENTS[trial.environment](),
-        switch=SWITCHES[trial.switch](),
+        switch=configured(SWITCHES[trial.switch](), trial.switch_options),
         mode=trial.connect_mode or can.connect_modes[0],
         port_kind=kinds[0],
         placement=placement,
@@ -82,6 +83,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "port_kind": plan.port_kind,
             "io": resolve_io(plan.trial.io, plan.port_kind),
             "switch_cores": 1,
+            "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
             **_ceiling_only(plan),

@@ -22,10 +22,10 @@ from switchmark.results.query import TRIAL_COLUMNS, Table, read_histograms, read
 from switchmark.results.statistics import Difference, Estimate, compare_with_best, estimate
 
 BASELINE = "direct"  # the switch that is no switch: the bare wire
-CONTENDER_FIELDS = ("connect_mode", "io", "port_kind", "idle", "switch_cores")
+CONTENDER_FIELDS = (*("connect_mode", "io", "port_kind", "idle", "switch_cores", "switch_options"),)
 _NOT_OF_THE_POINT = {
     "switch", "repetition", "connect_mode", "io", "port_kind", "idle", "switch_cores",
-    "spare_cores",
+    "spare_cores", "switch_options",
 }  # fmt: skip
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _LOAD_FIELDS = {
@@ -367,6 +367,8 @@ def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:
     varying = [name for name in CONTENDER_FIELDS if len(seen[name]) > 1]
     if "io" in varying and len(seen["port_kind"]) == len(seen["io"]):
         varying = [name for name in varying if name != "io"]  # the port kind says it all
+    if row.trial.switch_options and "switch_options" not in varying:
+        varying.append("switch_options")  # a switch that was set up on purpose always says so
     parts = [_means(row, name) for name in varying]
     return f"{row.trial.switch} ({', '.join(parts)})" if parts else row.trial.switch
 
@@ -376,4 +378,6 @@ def _means(row: SummaryRow, name: str) -> str:
         return f"{row.trial.switch_cores} core{'s' if row.trial.switch_cores > 1 else ''}"
     if name == "idle":
         return f"idle {row.trial.idle}"
+    if name == "switch_options":
+        return row.trial.switch_options.replace("+", ", ").replace(":", " ") or "default options"
     return str(getattr(row, name) or "?")

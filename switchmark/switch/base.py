@@ -34,6 +34,29 @@ class ConnectMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchOption:
+    """A setting that a campaign may choose: one of some words, or a whole number in a range."""
+
+    name: str
+    meaning: str
+    default: str
+    choices: tuple[str, ...] = ()
+    range: tuple[int, int] | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What may be written, for messages and tables."""
+        return ", ".join(self.choices) if self.range is None else "{} to {}".format(*self.range)
+
+    def takes(self, value: str) -> bool:
+        """Whether the value is one of those."""
+        if self.range is None:
+            return value in self.choices
+        low, high = self.range
+        return value.isascii() and value.isdigit() and low <= int(value) <= high
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a switch can do; placement and planning read this, the machine is not touched."""
 
@@ -45,6 +68,7 @@ class Capabilities:
     max_ports: int | None = None
     needs_hugepages: bool = False
     description: str = ""
+    options: tuple[SwitchOption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

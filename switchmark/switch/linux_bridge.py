@@ -7,13 +7,18 @@ flooding off: what is not in the table is dropped.
 
 from __future__ import annotations
 
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchOption
 from switchmark.switch.in_kernel import InKernelSwitch
+from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import device_of
 from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
 
+VLAN = 1
+READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
 
-class LinuxBridge(InKernelSwitch):
+
+class LinuxBridge(WithOptions, InKernelSwitch):
     """One bridge in a private network namespace."""
 
     name = "linux-bridge"
@@ -23,6 +28,21 @@ class LinuxBridge(InKernelSwitch):
         polling=False,
         in_kernel=True,
         description="the kernel's bridge; forwards in the senders' softirq",
+        options=(
+            SwitchOption(
+                "vlan_filtering",
+                "the bridge looks up each frame's VLAN; all ports are untagged members of VLAN 1",
+                "off",
+                ("on", "off"),
+            ),
+            SwitchOption(
+                "static_fdb",
+                "the applications' addresses are written into the table before the trial (always "
+                "so with `static-mac`); learning goes on beside it",
+                "off",
+                ("on", "off"),
+            ),
+        ),
     )
 
     def probe(self) -> Probe:
@@ -44,8 +64,8 @@ class LinuxBridge(InKernelSwitch):
         self._bridge = bridge = f"sm{self.session.id}br"
         inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
         members = [inner, *map(device_of, self.ports)]
+        self._make_bridge()
         lines = [
-            f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
             f"link add {inner} type veth peer name {self.witness}",
             *(f"link set dev {member} master {bridge}" for member in members),
         ]
@@ -54,9 +74,32 @@ class LinuxBridge(InKernelSwitch):
             lines += [f"link set dev {member} type bridge_slave {closed}" for member in members]
         lines += [f"link set dev {device} up" for device in (inner, self.witness, bridge)]
         self.namespace.batch("ip", lines)
-        if self.mode is ConnectMode.STATIC_MAC:
-            table = [f"fdb add {p.mac} dev {device_of(p)} master static" for p in self.ports]
+        if self._has_table:
+            vlan = f" vlan {VLAN}" if self._filters else ""
+            table = [f"fdb add {p.mac} dev {device_of(p)} master static{vlan}" for p in self.ports]
             self.namespace.batch("bridge", table)
+
+    def _make_bridge(self) -> None:
+        settings = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        self.namespace.batch("ip", [f"link add {self._bridge} {settings}"])
+        if not self._filters:
+            return
+        filtering = f"type bridge vlan_filtering 1 vlan_default_pvid {VLAN}"
+        try:
+            self.namespace.batch("ip", [f"link set dev {self._bridge} {filtering}"])
+        except SwitchmarkError:
+            raise UnavailableError(
+                f"{self.name}: the bridge of Linux {kernel_release()} cannot filter VLANs; "
+                "use a kernel with CONFIG_BRIDGE_VLAN_FILTERING, or vlan_filtering: off"
+            ) from None
+
+    @property
+    def _filters(self) -> bool:
+        return self.option("vlan_filtering") == "on"
+
+    @property
+    def _has_table(self) -> bool:
+        return self.mode is ConnectMode.STATIC_MAC or self.option("static_fdb") == "on"
 
     def fault(self) -> str | None:
         """Whether bridge or port have gone."""
@@ -72,11 +115,16 @@ class LinuxBridge(InKernelSwitch):
         found = {"version": f"Linux {kernel_release()}", "datapath": "kernel, senders' softirq"}
         for link in self.namespace.query("ip", "-d", "link", "show", "dev", self._bridge):
             settings = link["linkinfo"]["info_data"]
-            for key in ("stp_state", "forward_delay", "ageing_time", "mcast_snooping"):
-                found[key] = str(settings[key])
+            for key in READ_BACK:
+                found[key] = str(settings.get(key, "absent"))
+        entries = self.namespace.query("bridge", "fdb", "show", "br", self._bridge)
+        addresses = {port.mac for port in self.ports}
+        static = [e for e in entries if e.get("state") == "static" and e["mac"] in addresses]
         hooks = self.namespace.sysctl("net.bridge.bridge-nf-call-iptables")
         return found | {
             "bridge-nf-call-iptables": hooks,
+            **self.option_details(),
+            "static_entries": str(len({entry["mac"] for entry in static})),
             "connect_mode": self.mode.value,
             "unknown_destination": "dropped" if self.mode is ConnectMode.STATIC_MAC else "flooded",
         }

@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.errors import UnavailableError
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortKind,
+    Probe,
+    SwitchOption,
+    SwitchPort,
+)
+from switchmark.switch.options import WithOptions
 from switchmark.switch.ovs import OvsSwitch
 from switchmark.switch.ovs_instance import option
 from switchmark.switch.ports import socket_of
@@ -29,7 +37,35 @@ EAL_OPTIONS = "--no-pci --in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
 
 
-class OvsDpdk(OvsSwitch):
+OPTIONS = (
+    SwitchOption("emc", "the exact match cache in front of the classifier", "on", ("on", "off")),
+    SwitchOption(
+        "pmd_maxsleep_us", "how long an idle PMD thread may sleep; 0: it only polls", "0",
+        range=(0, 10_000),
+    ),
+    SwitchOption(
+        "rxq_affinity",
+        "`ingress`: the queue of port 0 has the first PMD core to itself, the others share the "
+        "rest; `all`: every queue is pinned, in turn; `auto`: Open vSwitch deals them out",
+        "auto",
+        ("auto", "ingress", "all"),
+    ),
+    SwitchOption(
+        "profile",
+        "several of these at once: `balanced` (rxq_affinity ingress), "
+        "`low-latency` (rxq_affinity all, pmd_maxsleep_us 0, tx-flush-interval 0)",
+        "none",
+        ("none", "balanced", "low-latency"),
+    ),
+)  # fmt: skip
+PROFILES = {
+    "none": {},
+    "balanced": {"rxq_affinity": "ingress"},
+    "low-latency": {"rxq_affinity": "all", "pmd_maxsleep_us": "0"},
+}
+
+
+class OvsDpdk(WithOptions, OvsSwitch):
     """Open vSwitch with DPDK."""
 
     name = "ovs-dpdk"
@@ -44,6 +80,7 @@ class OvsDpdk(OvsSwitch):
         multi_core=True,
         needs_hugepages=True,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
+        options=OPTIONS,
     )
 
     def probe_datapath(self, version: str) -> Probe:
@@ -89,8 +126,9 @@ class OvsDpdk(OvsSwitch):
             "dpdk-socket-mem": memory,
             "dpdk-socket-limit": memory,
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
-            "pmd-maxsleep": "0",
-            "emc-insert-inv-prob": "100",
+            "pmd-maxsleep": self.option("pmd_maxsleep_us"),
+            "emc-insert-inv-prob": "100" if self.option("emc") == "on" else "0",
+            "tx-flush-interval": "0",
             "smc-enable": "false",
             "pmd-auto-lb": "false",
         }
@@ -101,19 +139,41 @@ class OvsDpdk(OvsSwitch):
         columns = ["type=dpdkvhostuserclient", option("options:vhost-server-path", path)]
         if port.mtu_bytes != STANDARD_MTU_BYTES:
             columns.append(f"mtu_request={port.mtu_bytes}")
+        if (core := self._pinned_to(port)) is not None:
+            columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
         return f"p{port.index}", columns
+
+    def _pinned_to(self, port: SwitchPort) -> int | None:
+        """The core that the port's queue is pinned to. A core with a pinned queue polls no
+        other, so `ingress` needs a second one."""
+        affinity = self.option("rxq_affinity")
+        if affinity == "ingress" and len(self._cores) < 2:
+            raise UsageError(
+                f"{self.name}: rxq_affinity ingress gives one queue a core of its own and leaves "
+                "none for the others; use switch_cores: 2 or more"
+            )
+        if affinity == "auto" or (affinity == "ingress" and port.index > 0):
+            return None
+        return self._cores[port.index % len(self._cores)]
+
+    def option(self, name: str) -> str:
+        """As chosen, else as the profile has it, else the default."""
+        if name != "profile" and name not in (self._chosen or {}):
+            return PROFILES[super().option("profile")].get(name, super().option(name))
+        return super().option(name)
 
     def details(self) -> dict[str, str]:
         """Also where the threads are, what polls what, and the memory taken."""
         queues = [
             " ".join(line.split("pmd usage")[0].split())
             for line in self.instance.appctl("dpif-netdev/pmd-rxq-show").splitlines()
-            if line.startswith(("pmd thread", "  port:"))
+            if line.startswith(("pmd thread", "  port:", "  isolated : true"))
         ]
         return super().details() | {
             "pmd_cores": ",".join(map(str, self._cores)),
             "other_threads_cores": ",".join(map(str, self.daemon_cores(self._cores))),
             "rxq_assignment": "; ".join(queues),
             "n_rxq": "1",
+            **self.option_details(),
             "hugepages_mb": str(self._memory_mb * memory_nodes()),
         }

@@ -8,7 +8,6 @@ import json
 import os
 import queue
 import resource
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,6 +19,9 @@ from typing import Any, ClassVar, ParamSpec
 
 import pytest
 
+from switchmark.environment import engine_binary
+from switchmark.errors import UnavailableError
+
 P = ParamSpec("P")
 BUSY_SHARE = 0.1  # of one core
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,13 +31,11 @@ TO_A = ("--src-mac", MAC_B, "--dst-mac", MAC_A)
 
 
 def find_engine() -> Path | None:
-    """The built engine: SWITCHMARK_TRAFFIC, a build folder, or PATH."""
-    named = os.environ.get("SWITCHMARK_TRAFFIC") or shutil.which("switchmark-traffic")
-    built = sorted(ROOT.glob("build/**/switchmark-traffic"))
-    found = [Path(named)] if os.environ.get("SWITCHMARK_TRAFFIC") and named else built
-    if not found and named:
-        found = [Path(named)]
-    return found[0] if found and os.access(found[0], os.X_OK) else None
+    """The binary under test: the one that the bench itself would run."""
+    try:
+        return engine_binary.find_engine()
+    except UnavailableError:
+        return None
 
 
 def hugepages_free() -> int:

@@ -9,7 +9,6 @@ import contextlib
 import ctypes
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -19,8 +18,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from switchmark.environment.engine_binary import find_engine
+from switchmark.errors import UnavailableError
 
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
@@ -34,12 +35,11 @@ Event = dict[str, Any]
 
 
 def engine_path() -> str | None:
-    """The binary under test: $SWITCHMARK_TRAFFIC, this tree's build directory, or PATH."""
-    named = os.environ.get("SWITCHMARK_TRAFFIC")
-    if named:
-        return named
-    built = Path(__file__).parents[2] / "build" / "switchmark-traffic"
-    return str(built) if built.exists() else shutil.which("switchmark-traffic")
+    """The binary under test: the one that the bench itself would run."""
+    try:
+        return str(find_engine())
+    except UnavailableError:
+        return None
 
 
 def ip(*args: str) -> str:

@@ -88,7 +88,10 @@ class Job:
 
         def opened() -> bool:
             for path in self.bench.state.glob("*.ledger"):
-                first = path.read_text().partition("\n")[0]
+                try:
+                    first = path.read_text().partition("\n")[0]
+                except FileNotFoundError:  # of a dead session, cleaned up between look and read
+                    continue
                 if first and json.loads(first)["pid"] == self.process.pid:
                     self.session = path.stem
             return bool(self.session)

@@ -264,7 +264,7 @@ def start_and_wait_to_be_killed(name: str) -> None:
     with open_session(measuring=False) as session, port_ends(session, switch, 2) as ends:
         ports = [end.port for end in ends]
         switch.start(session, ports, switch.capabilities.connect_modes[0], [0])
-        switch.wait_ports_up(10)
+        switch.wait_ports_up(30)
         print(session.id, flush=True)
         time.sleep(60)
 

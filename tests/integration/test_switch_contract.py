@@ -98,7 +98,7 @@ def bring_up(
     switch: Switch, session: Session, ends: list[VethEnd] | list[VhostEnd], mode: ConnectMode
 ) -> None:
     switch.start(session, [end.port for end in ends], mode, [SWITCH_CORE])
-    switch.wait_ports_up(10)
+    switch.wait_ports_up(30)
     assert switch.alive() is None
 
 
@@ -413,7 +413,7 @@ def test_vhost_socket_may_appear_later_and_its_path_must_fit(name: str, session:
         switch.start(session, ports, natural_mode(switch), [SWITCH_CORE])
         time.sleep(0.2)
         with vhost_ends(session, 2) as ends:
-            switch.wait_ports_up(10)
+            switch.wait_ports_up(30)
             ends[1].listen()
             ends[0].send_for(0.05)
             until(lambda: switch.counters().ports[1].tx_frames > 0, 2, "frames come through")

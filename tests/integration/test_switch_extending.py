@@ -49,7 +49,7 @@ def test_example_builds_and_forwards(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with own_state_dir(), open_session(measuring=False) as session, veth_ends(session, 2) as ends:
         try:
             switch.start(session, [end.port for end in ends], ConnectMode.CROSS_CONNECT, [0])
-            switch.wait_ports_up(5)
+            switch.wait_ports_up(20)
             for end in ends:
                 end.send(mac_of(end.port.index ^ 1), FRAMES)
             assert arrivals(ends, [FRAMES, FRAMES]) == [FRAMES, FRAMES]

@@ -70,7 +70,7 @@ def test_counters_that_went_with_their_peer_are_an_error(session: Session) -> No
     with vhost_ends(session, 2) as ends:
         try:
             switch.start(session, [e.port for e in ends], ConnectMode.LEARNING, [CORE])
-            switch.wait_ports_up(10)
+            switch.wait_ports_up(30)
             ends[0].send_for(0.05)
             sent = ends[0].settled()[1]
             until(lambda: switch.counters().ports[0].rx_frames == sent, 2, f"all {sent} counted")
@@ -90,7 +90,7 @@ def test_start_is_fast(session: Session) -> None:
             try:
                 switch.start(session, [e.port for e in ends], ConnectMode.LEARNING, [CORE])
                 seconds.append(time.monotonic() - begun)
-                switch.wait_ports_up(10)
+                switch.wait_ports_up(30)
                 end.tell()
             finally:
                 switch.stop()

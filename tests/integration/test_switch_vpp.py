@@ -54,7 +54,7 @@ def test_kernel_devices(mode: ConnectMode, session: Session) -> None:
     with veth_ends(session, 4) as ends:
         try:
             switch.start(session, [end.port for end in ends], mode, [0])
-            switch.wait_ports_up(10)
+            switch.wait_ports_up(30)
             if mode is ConnectMode.LEARNING:
                 ends[0].send(UNKNOWN_MAC, FRAMES, GAP_S)
                 assert arrived(ends) == [0, FRAMES, FRAMES, FRAMES]

@@ -127,6 +127,11 @@ def test_the_page_holds_the_tables_of_the_code() -> None:
         assert table in page, "run python -m switchmark.campaign.reference and paste its tables"
 
 
+def test_the_page_of_switches_holds_the_table_of_their_options() -> None:
+    page = (PAGE.parent / "switches.md").read_text()
+    assert reference.switch_options() in page, "run python -m switchmark.campaign.reference"
+
+
 def test_the_page_s_tables_name_every_key() -> None:
     tables = reference.trial_keys() + reference.campaign_keys() + reference.structure_keys()
     for name in [*keys.BY_NAME, *settings.BY_NAME, *settings.STRUCTURE]:

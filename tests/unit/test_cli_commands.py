@@ -44,6 +44,7 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "multi_core": False,
         "max_ports": None,
         "needs_hugepages": False,
+        "options": [],
         "description": "kernel",
     }
     assert everything["campaigns"][1]["trials"] == 24

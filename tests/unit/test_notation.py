@@ -8,6 +8,7 @@ from switchmark.campaign.model import GOALS, Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.switch.base import ConnectMode, PortKind
+from switchmark.switch.options import join
 from tests.unit.campaign_fakes import KNOWN
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True)
@@ -32,6 +33,11 @@ TRIALS = st.builds(
     budget_s=st.none() | TIMES,
     duration_s=TIMES,
     interval_s=TIMES,
+    switch_options=st.dictionaries(
+        st.from_regex(r"[a-z][a-z0-9_]{0,9}", fullmatch=True),
+        st.from_regex(r"[A-Za-z0-9._-]{1,9}", fullmatch=True),
+        max_size=3,
+    ).map(join),
     switch_cores=st.integers(1, 1024),
     spare_cores=st.integers(0, 1024),
     repetition=st.integers(0, 9999),
@@ -50,7 +56,8 @@ def test_the_strategy_knows_every_field() -> None:
     assert set(Trial.model_fields) - {"location"} == {
         "dimension", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst", "scenario",
         "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method", "goals",
-        "budget_s", "duration_s", "interval_s", "switch_cores", "spare_cores", "repetition",
+        "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
+        "repetition",
     }  # fmt: skip
 
 
@@ -134,7 +141,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
         ("(V=ovs, Q=1)", "notation: unknown key 'Q'; known: D, L, S, V, P, R, B, dimension, "
                          "location, pairs, switch, packet_size, rate, burst, environment, "
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
-                         "budget, duration, interval, switch_cores, spare_cores, repetition"),
+                         "budget, duration, interval, switch_options, switch_cores, spare_cores, "
+                         "repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),

@@ -20,7 +20,8 @@ from switchmark.report.answer import answers
 from switchmark.report.html import flatten, write_report
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
-from switchmark.results.record import EngineRun, Interval, Record
+from switchmark.results.record import EngineRun, Interval, Reconciliation, Record, Stage
+from switchmark.results.record import Path as Path_
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from tests.unit.records import (
@@ -96,6 +97,25 @@ def test_a_lead_that_is_not_proven_is_called_so(tmp_path: Path) -> None:
     assert "no proven lead over ovs-dpdk" in answer.detail
     assert not answer.proven
     assert "needs two or more repetitions" in answer.rivals[0][2]
+
+
+def test_frames_that_nobody_counted_are_shown_with_the_trial(tmp_path: Path) -> None:
+    lost = Stage(place="in the switch", lost=500, counted=100, unexplained=400)
+    way = Path_(
+        pair=0, sender="tx0", receiver="rx0", not_sent=7, sent=9000, switch_received=9000,
+        switch_sent=8500, arrived=8500, stages=[lost],
+    )  # fmt: skip
+    counted = Reconciliation(
+        paths=[way], sent=9000, unexplained_frames=400, unexplained_ratio=400 / 9000,
+        agrees=False, findings=[],
+    )  # fmt: skip
+    record = synthetic_record(marks=["counters-disagree"], reconciliation=counted)
+    target = tmp_path / "report.html"
+    write_report(write_run(tmp_path / "results", [record]), target)
+    text = target.read_text()
+    assert "Where frames went: the counters do not agree" in text
+    assert "500 in the switch (<strong" in text and "400 unexplained" in text
+    assert "Counters do not agree" in text, "and the mark is explained"
 
 
 def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:

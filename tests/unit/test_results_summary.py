@@ -267,3 +267,13 @@ def test_many_records_are_summarised_quickly_in_little_memory(tmp_path: Path) ->
     assert float(spent_s) < 6, "CPU seconds for 10,000 records"
     assert int(peak_kib) < 500 * 1024
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
+
+
+def test_options_of_a_switch_make_a_contender_of_its_own(tmp_path: Path) -> None:
+    trials = [synthetic_trial(), synthetic_trial(switch_options="static_fdb:on+vlan_filtering:on")]
+    rows = summary(write_run(tmp_path, [synthetic_record(trial) for trial in trials]))
+    assert {row.contender for row in rows} == {
+        "linux-bridge (default options)",
+        "linux-bridge (static_fdb on, vlan_filtering on)",
+    }
+    assert len({row.point for row in rows}) == 1, "they may be compared"

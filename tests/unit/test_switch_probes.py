@@ -122,11 +122,7 @@ def test_direct_is_only_a_wire() -> None:
     wire = Direct()
     assert wire.probe().available
     assert wire.capabilities.connect_modes == (ConnectMode.CROSS_CONNECT,)
-    assert wire.capabilities.port_kinds == (
-        PortKind.VHOST_USER,
-        PortKind.VETH,
-        PortKind.MEMIF,
-    )
+    assert wire.capabilities.port_kinds == (PortKind.VHOST_USER, PortKind.VETH, PortKind.MEMIF)
     assert wire.alive() is None
     assert not wire.process_ids()
     assert wire.counters().ports == {}

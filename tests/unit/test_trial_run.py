@@ -201,3 +201,30 @@ def test_a_short_window_is_of_a_pair() -> None:
     record = run(plan_for(trial(pairs=2), policy=policy))
     assert record.trim is not None and record.trim.samples_kept == 8
     assert record.verdict is not None and "short-window" in record.verdict.marks
+
+
+def test_counters_that_disagree_are_marked_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The applications say that 900 of 1000 frames arrived, the switch saw none go by."""
+    monkeypatch.setattr("switchmark.method.trial.COUNTERS_SETTLE_S", 0.0)
+
+    def counting(name: str, engine: FakeEngine) -> None:
+        script = SCRIPTS["sender" if name.startswith("tx") else "receiver"]
+        key, frames = ("tx_offered", 1000) if name.startswith("tx") else ("rx_stream", 900)
+
+        def start(fake: FakeEngine) -> list[str]:
+            fake.counts[key] += frames
+            return script["start"](fake)
+
+        engine.answers = {**script, "start": start}
+
+    record = run(plan_for(environment=FakeEnvironment(change=counting)))
+    assert record.verdict is not None and record.verdict.marks == ["counters-disagree"]
+    assert record.verdict.valid
+    found = record.reconciliation
+    assert found is not None and not found.agrees
+    assert [(s.place, s.lost) for s in found.paths[0].stages] == [
+        ("into the switch", 1000),
+        ("in the switch", 0),
+        ("out of the switch", -900),
+    ]
+    assert found.unexplained_frames == 1900

@@ -1,0 +1,92 @@
+"""Settings of one switch that a campaign may choose: `switch_options: {emc: off}`.
+
+A switch names its options in its `Capabilities`; what it does not name is refused when the
+campaign is read. As text, in notations and records, a choice is `emc:off+pmd_maxsleep_us:50`,
+sorted by name; no choice is `none`, and leaves every option at its default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from switchmark.errors import UsageError
+from switchmark.switch.base import Capabilities, Switch
+
+NONE = "none"
+_OPTION = re.compile(r"([a-z][a-z0-9_]*)\s*:\s*([A-Za-z0-9._-]+)")
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """What a switch with options has besides those of the `Switch` protocol."""
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Take these options for every later start. Raises `UsageError` for what it has not."""
+        ...
+
+
+class WithOptions:
+    """The usual way to be `Configurable`: keeps the choice, knows the defaults."""
+
+    name: str
+    capabilities: Capabilities
+    _chosen: Mapping[str, str] | None = None
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Take these options. Raises `UsageError` for what the switch does not have."""
+        if (message := refusal(self.name, self.capabilities, options)) is not None:
+            raise UsageError(message)
+        self._chosen = dict(options)
+
+    def option(self, name: str) -> str:
+        """The value of an option: the chosen one, or the default."""
+        defaults = {option.name: option.default for option in self.capabilities.options}
+        return (self._chosen or {}).get(name, defaults[name])
+
+    def option_details(self) -> dict[str, str]:
+        """Every option and its value, for the record."""
+        return {f"option:{one.name}": self.option(one.name) for one in self.capabilities.options}
+
+
+def parse(text: str) -> dict[str, str]:
+    """`emc:off+pmd_maxsleep_us:50` as a mapping. Raises ValueError that names the bad part."""
+    if text in ("", NONE):
+        return {}
+    found: dict[str, str] = {}
+    for part in text.split("+"):
+        match = _OPTION.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"'{part.strip()}' is no option; write e.g. emc:off+n:1, or none")
+        if match[1] in found:
+            raise ValueError(f"'{match[1]}' is given twice; keep one")
+        found[match[1]] = match[2]
+    return found
+
+
+def join(options: Mapping[str, str]) -> str:
+    """The mapping as text; `parse` takes it back. Empty for no options."""
+    return "+".join(f"{name}:{value}" for name, value in sorted(options.items()))
+
+
+def refusal(name: str, capabilities: Capabilities, options: Mapping[str, str]) -> str | None:
+    """Why the switch cannot take these options, in one line; None when it can."""
+    known = {option.name: option for option in capabilities.options}
+    for option, value in options.items():
+        if option not in known:
+            has = ", ".join(known) or "none"
+            return f"{name} has no switch option '{option}' (it has: {has})"
+        if not known[option].takes(value):
+            return f"{name}: switch option {option} is '{value}'; it takes {known[option].allowed}"
+    return None
+
+
+def configured(switch: Switch, text: str) -> Switch:
+    """The switch with the options that the text names. Raises `UsageError`."""
+    options = parse(text)
+    if options:
+        if not isinstance(switch, Configurable):
+            raise UsageError(f"{switch.name} has no switch options; leave switch_options out")
+        switch.configure(options)
+    return switch

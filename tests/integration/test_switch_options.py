@@ -1,0 +1,100 @@
+"""Options as the switches themselves have them: asked of the kernel and of Open vSwitch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.switch.base import ConnectMode
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.ovs_dpdk import OvsDpdk
+from switchmark.testbed.host import Session
+from switchmark.testbed.session import open_session
+from tests.integration.switch_rig import mac_of, own_state_dir, veth_ends, vhost_ends
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make devices"),
+]
+
+FRAMES = 20
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    with own_state_dir(), open_session(measuring=False) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("filtering", ["on", "off"])
+@pytest.mark.parametrize("mode", [ConnectMode.LEARNING, ConnectMode.STATIC_MAC])
+def test_the_bridge_filters_vlans_and_has_a_table(
+    session: Session, filtering: str, mode: ConnectMode
+) -> None:
+    """With a table nothing need be learnt: the very first frame reaches its port alone."""
+    switch = LinuxBridge()
+    switch.configure({"vlan_filtering": filtering, "static_fdb": "on"})
+    with veth_ends(session, 4) as ends:
+        try:
+            try:
+                switch.start(session, [end.port for end in ends], mode, [0])
+            except UnavailableError as error:
+                assert filtering == "on" and "CONFIG_BRIDGE_VLAN_FILTERING" in str(error)
+                pytest.skip(str(error))
+            switch.wait_ports_up(20)
+            for end in ends:
+                end.send(mac_of(end.port.index ^ 1), FRAMES)
+            assert [len(end.received()) for end in ends] == [FRAMES] * 4
+            assert switch.counters().witness_rx_frames == 0
+            details = switch.details()
+            expected = ("1",) if filtering == "on" else ("0", "absent")
+            assert details["vlan_filtering"] in expected
+            assert details["option:vlan_filtering"] == filtering
+            assert details["static_entries"] == "4"
+        finally:
+            switch.stop()
+
+
+def ovs_or_skip() -> OvsDpdk:
+    switch = OvsDpdk()
+    probe = switch.probe()
+    if not probe.available:
+        pytest.skip(f"ovs-dpdk: {probe.reason}; {probe.remedy}")
+    return switch
+
+
+@pytest.mark.parametrize("profile", ["none", "balanced", "low-latency"])
+def test_ovs_has_the_options_in_force(session: Session, profile: str) -> None:
+    switch = ovs_or_skip()
+    switch.configure({"emc": "off", "pmd_maxsleep_us": "40", "profile": profile})
+    cores = [0, 1]
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores for two PMD threads")
+    with vhost_ends(session, 2) as ends:
+        try:
+            switch.start(session, [e.port for e in ends], ConnectMode.CROSS_CONNECT, cores)
+            switch.wait_ports_up(20)
+            details = switch.details()
+            assert details["other_config:emc-insert-inv-prob"] == "0"
+            assert details["other_config:pmd-maxsleep"] == "40"
+            assert details["option:profile"] == profile
+            queues = details["rxq_assignment"]
+            pinned = {"none": 0, "balanced": 1, "low-latency": 2}[profile]
+            assert queues.count("isolated : true") == pinned, queues
+            if pinned:
+                first = queues[queues.index("core_id 0") :].split("pmd thread")[0]
+                assert "port: p0" in first, queues
+        finally:
+            switch.stop()
+
+
+def test_a_queue_alone_on_the_only_core_is_refused(session: Session) -> None:
+    switch = ovs_or_skip()
+    switch.configure({"profile": "balanced"})
+    with vhost_ends(session, 2) as ends:
+        with pytest.raises(UsageError, match="use switch_cores: 2 or more"):
+            switch.start(session, [e.port for e in ends], ConnectMode.LEARNING, [0])
+        switch.stop()

@@ -1,0 +1,49 @@
+"""`run --resume` goes on with what the run was begun with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.campaign.model import Campaign
+from switchmark.cli import run
+from switchmark.cli.measure import Wish
+from switchmark.results.store import Run
+
+
+def begin(results: Path, overrides: list[str]) -> None:
+    Run.create(
+        results,
+        campaign="quick",
+        campaign_text="",
+        definition={},
+        settings={"set": overrides},
+        host={},
+    ).close()
+
+
+def resumed(results: Path, monkeypatch: pytest.MonkeyPatch, given: list[str]) -> list[str]:
+    """The overrides that a resumed run plans with."""
+    seen: list[Wish] = []
+
+    def measure(_campaign: Campaign, _there: object, wish: Wish) -> int:
+        seen.append(wish)
+        return 0
+
+    monkeypatch.setattr(run, "measure", measure)
+    run.command("quick", given, resume=True, results=results)
+    return seen[0].overrides
+
+
+def test_the_first_start_s_settings_are_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(tmp_path, ["duration=3s", "repetitions=1"])
+    assert resumed(tmp_path, monkeypatch, []) == ["duration=3s", "repetitions=1"]
+    assert "--set duration=3s --set repetitions=1" in capsys.readouterr().err
+
+
+def test_new_settings_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(tmp_path, ["duration=3s"])
+    assert resumed(tmp_path, monkeypatch, ["duration=4s"]) == ["duration=4s"]

@@ -1,0 +1,94 @@
+"""Options of a switch, from the text of a campaign to the switch."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.campaign.notation import from_notation, to_notation
+from switchmark.campaign.source import CampaignError
+from switchmark.errors import UsageError
+from switchmark.switch.options import configured, join, parse
+from switchmark.switch.ovs_dpdk import OvsDpdk
+from switchmark.switch.registry import SWITCHES, make_switch
+
+
+def options_of(text: str) -> list[str]:
+    there = installed()
+    campaign = load_text(text, "c.yaml", there.known)
+    trials = expand(campaign, there.switches, there.environments)
+    return sorted(trial.switch_options for trial in trials)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("{vlan_filtering: on}", ["vlan_filtering:on"]),
+        ("{vlan_filtering: on, static_fdb: off}", ["static_fdb:off+vlan_filtering:on"]),
+        ("vlan_filtering:on+static_fdb:off", ["static_fdb:off+vlan_filtering:on"]),
+        ("[{static_fdb: on}, {static_fdb: off}]", ["static_fdb:off", "static_fdb:on"]),
+        ("none, vlan_filtering:on", ["", "vlan_filtering:on"]),
+        ("{}", [""]),
+    ],
+)  # fmt: skip
+def test_as_campaigns_write_them(written: str, read: list[str]) -> None:
+    assert options_of(f"switch: linux-bridge\nswitch_options: {written}\n") == read
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("{vlan_filtering: 3}", "switch option vlan_filtering is '3'; it takes on, off"),
+        ("{emc: on}", "has no switch option 'emc' (it has: vlan_filtering, static_fdb)"),
+        ("vlan_filtering", "c.yaml:2: switch_options: 'vlan_filtering' is no option"),
+        ("{vlan_filtering: [on, off]}", "c.yaml:2: switch_options: a list does not belong here"),
+        ("{vlan_filtering: }", "switch_options: has no value"),
+    ],
+)  # fmt: skip
+def test_what_a_switch_does_not_have_is_refused(written: str, says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        options_of(f"switch: linux-bridge\nswitch_options: {written}\n")
+    assert says in str(error.value)
+
+
+def test_a_switch_without_options_refuses_all() -> None:
+    with pytest.raises(
+        UsageError, match=r"tc-redirect has no switch option 'emc' \(it has: none\)"
+    ):
+        options_of("switch: tc-redirect\nswitch_options: {emc: on}\n")
+    with pytest.raises(UsageError, match="tc-redirect has no switch options"):
+        configured(make_switch("tc-redirect"), "emc:on")
+
+
+def test_a_notation_names_them() -> None:
+    text = "(V=ovs-dpdk, P=64, switch_options=pmd_maxsleep_us:50+emc:off)"
+    trial = from_notation(text)
+    assert trial.switch_options == "emc:off+pmd_maxsleep_us:50"
+    assert "switch_options=emc:off+pmd_maxsleep_us:50" in to_notation(trial)
+    assert from_notation(to_notation(trial)) == trial
+    assert join(parse(trial.switch_options)) == trial.switch_options
+    with pytest.raises(CampaignError, match="given twice"):
+        from_notation("(V=ovs-dpdk, P=64, switch_options=emc:off+emc:on)")
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_every_default_is_allowed(name: str) -> None:
+    for option in SWITCHES[name]().capabilities.options:
+        assert option.takes(option.default), f"{name}: {option.name}"
+        assert option.meaning and option.allowed
+        configured(make_switch(name), f"{option.name}:{option.default}")
+
+
+def test_a_profile_sets_what_is_not_chosen() -> None:
+    switch = configured(OvsDpdk(), "profile:balanced")
+    assert isinstance(switch, OvsDpdk)
+    assert switch.option("rxq_affinity") == "ingress"
+    assert switch.option("pmd_maxsleep_us") == "0"
+    switch.configure({"profile": "low-latency", "rxq_affinity": "auto"})
+    assert switch.option("rxq_affinity") == "auto"
+    assert OvsDpdk().option("rxq_affinity") == "auto"
+    for wrong in ("10001", "-1", "x"):
+        with pytest.raises(UsageError, match="it takes 0 to 10000"):
+            switch.configure({"pmd_maxsleep_us": wrong})
