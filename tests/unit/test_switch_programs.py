@@ -193,7 +193,7 @@ class TestVpp:
         port = SwitchPort(0, PortKind.VETH, "02:00:00:00:00:01", device="v0", mtu_bytes=9000)
         assert vpp.interfaces_of([port, PORTS[1]]) == {0: "host-v0", 1: "VirtualEthernet0/0/0"}
         lines = vpp.commands([port, PORTS[1]], CROSS)
-        assert lines[0] == "create host-interface name v0"
+        assert lines[0] == "create host-interface name v0 cksum-gso-disable"
         assert "set interface mtu packet 9000 host-v0" in lines
 
     def test_statistics_are_summed_over_threads(self) -> None:
