@@ -16,11 +16,11 @@ from typing import Any
 
 from switchmark.campaign.model import Trial
 from switchmark.errors import TrialFailed
+from switchmark.method.latency import merge_latency
 from switchmark.method.measurer import LoadPoint
 from switchmark.method.throughput import Tick, common_time, run_traffic
 from switchmark.method.trim import kept_intervals, rate_per_s, totals
 from switchmark.method.verification import PairEnds
-from switchmark.results.histogram import merge_histograms, percentiles_ns
 from switchmark.results.record import Latency, MethodTrial
 
 INTERVALS_A_TRIAL = 10
@@ -70,7 +70,8 @@ class DeployedMeasurer:
         Both are processes of one host, so they share one clock. Raises `TrialFailed` when no
         frame arrived."""
         point = self._run(duration_s, load_pps, {"burst": burst}, {"latency": 1})
-        return point, _one_way(point, [pair.b.result or {} for pair in self._ends])
+        results = [pair.b.result or {} for pair in self._ends]
+        return point, merge_latency("one_way", results, point.lost_frames, "no frame arrived")
 
     def _run(
         self,
@@ -211,25 +212,3 @@ def _totals(result: Mapping[str, Any] | None) -> dict[str, int]:
 
 def _unique(pair: PairEnds) -> int:
     return int(((pair.b.result or {}).get("loss") or {}).get("received_unique", 0))
-
-
-def _one_way(point: LoadPoint, results: Sequence[Mapping[str, Any]]) -> Latency:
-    actual = merge_histograms(result["latency"]["from_actual"] for result in results)
-    intended = merge_histograms(result["latency"]["from_intended"] for result in results)
-    reported = [result["latency"] for result in results if result["latency"]["count"]]
-    if not reported:
-        raise TrialFailed("no frame arrived: there is no latency to report")
-    count = sum(one["count"] for one in reported)
-    return Latency(
-        kind="one_way",
-        count=count,
-        min_ns=min(one["min_ns"] for one in reported),
-        mean_ns=sum(one["mean_ns"] * one["count"] for one in reported) / count,
-        stdev_ns=float(actual.get_stddev()),
-        max_ns=max(one["max_ns"] for one in reported),
-        percentiles_ns=percentiles_ns(actual),
-        intended_percentiles_ns=percentiles_ns(intended),
-        histogram=actual.encode().decode(),
-        intended_histogram=intended.encode().decode(),
-        lost=point.lost_frames,
-    )

@@ -8,7 +8,8 @@ omission).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
@@ -55,20 +56,23 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     )
 
 
-def _merge(clients: Sequence[EngineProcess]) -> Latency:
-    results = [client.result or {} for client in clients]
+def merge_latency(
+    kind: Literal["rtt", "one_way"],
+    results: Sequence[Mapping[str, Any]],
+    lost: int,
+    nothing: str,
+) -> Latency:
+    """One distribution of several engines' results, from their merged histograms.
+
+    Raises `TrialFailed` saying `nothing` when there is no sample in any of them."""
     actual = merge_histograms(result["latency"]["from_actual"] for result in results)
     intended = merge_histograms(result["latency"]["from_intended"] for result in results)
-    if not actual.get_total_count():
-        raise TrialFailed("no request was answered: there is no latency to report")
     reported = [result["latency"] for result in results if result["latency"]["count"]]
-    requests = sum(result["totals"]["tx_offered"] for result in results)
-    answers = sum((result.get("loss") or {}).get("received_unique", 0) for result in results)
-    if answers > requests:
-        raise TrialFailed(f"counts contradict each other: {answers} answers to {requests} requests")
+    if not actual.get_total_count() or not reported:
+        raise TrialFailed(f"{nothing}: there is no latency to report")
     count = sum(one["count"] for one in reported)
     return Latency(
-        kind="rtt",
+        kind=kind,
         count=count,
         min_ns=min(one["min_ns"] for one in reported),
         mean_ns=sum(one["mean_ns"] * one["count"] for one in reported) / count,
@@ -78,5 +82,16 @@ def _merge(clients: Sequence[EngineProcess]) -> Latency:
         intended_percentiles_ns=percentiles_ns(intended),
         histogram=actual.encode().decode(),
         intended_histogram=intended.encode().decode(),
-        lost=requests - answers,
+        lost=lost,
     )
+
+
+def _merge(clients: Sequence[EngineProcess]) -> Latency:
+    results = [client.result or {} for client in clients]
+    requests = sum(result["totals"]["tx_offered"] for result in results)
+    answers = sum((result.get("loss") or {}).get("received_unique", 0) for result in results)
+    lost = max(0, requests - answers)
+    merged = merge_latency("rtt", results, lost, "no request was answered")
+    if answers > requests:
+        raise TrialFailed(f"counts contradict each other: {answers} answers to {requests} requests")
+    return merged
