@@ -5,20 +5,64 @@
 #include <string.h>
 
 const struct io_ops *const io_backends[] = {
-    &io_udp,  &io_raw,
+    &io_udp,    &io_raw, &io_packet_mmap,
+#ifdef HAVE_AF_XDP
+    &io_af_xdp,
+#endif
+#ifdef HAVE_LIBURING
+    &io_uring,
+#endif
 #ifdef HAVE_DPDK
     &io_dpdk,
 #endif
-    &io_null, NULL,
+    &io_null,   NULL,
 };
+
+const struct io_absence io_missing[] = {
+#ifndef HAVE_AF_XDP
+    {"af_xdp", "built without the kernel's headers for it; install linux-libc-dev 5.11 or later "
+               "and rebuild"},
+#endif
+#ifndef HAVE_LIBURING
+    {"io_uring", "built without liburing 2.3; install liburing-dev and rebuild"},
+#endif
+#ifndef HAVE_DPDK
+    {"dpdk", "built without DPDK; install libdpdk-dev 22.11 or later and rebuild"},
+#endif
+    {NULL, NULL},
+};
+
+static bool is_name(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
 
 const struct io_ops *io_find(const char *name, size_t length)
 {
     for (const struct io_ops *const *ops = io_backends; *ops != NULL; ops++) {
-        if (strlen((*ops)->name) == length && memcmp((*ops)->name, name, length) == 0)
+        if (is_name((*ops)->name, name, length))
             return *ops;
     }
     return NULL;
+}
+
+const char *io_why_missing(const char *name, size_t length)
+{
+    for (const struct io_absence *row = io_missing; row->name != NULL; row++) {
+        if (is_name(row->name, name, length))
+            return row->reason;
+    }
+    return NULL;
+}
+
+bool io_is_datagram(const char *spec)
+{
+    const char *socket;
+
+    if (strncmp(spec, "io_uring:", 9) != 0)
+        return strncmp(spec, "udp", 3) == 0;
+    socket = strstr(spec, "socket=udp");
+    return socket != NULL && (socket[10] == ',' || socket[10] == '\0');
 }
 
 const char *io_next_argument(const char *arguments, char *key, size_t key_size, char *value,

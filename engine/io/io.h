@@ -36,6 +36,7 @@ struct io_config {
     uint16_t src_udp, dst_udp;
     bool src_mac_given, src_ip_given, dst_ip_given;
     bool rx_may_block;        /* the role does nothing but receive on this one port */
+    bool rx_untimed;          /* the role only counts: frames may be handed over late, together */
     uint16_t stream;          /* `null` invents frames of this stream */
     int core;                 /* the core of the worker that opens and uses the port, -1: any */
     const char *const *specs; /* every --port of this process: DPDK is set up once for all */
@@ -119,10 +120,23 @@ struct io_port {
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
-extern const struct io_ops io_null, io_udp, io_raw, io_dpdk;
+extern const struct io_ops io_null, io_udp, io_raw, io_packet_mmap, io_af_xdp, io_uring, io_dpdk;
 
 /* All backends of this build, ended by NULL. */
 extern const struct io_ops *const io_backends[];
+
+/* Backends that this build lacks, ended by a row without a name. */
+struct io_absence {
+    const char *name;
+    const char *reason; /* and what to do about it */
+};
+extern const struct io_absence io_missing[];
+
+/* Why this build lacks the backend of this name; NULL: there is none of that name. */
+const char *io_why_missing(const char *name, size_t length);
+
+/* Do ports of this specification hand datagrams to the kernel, which writes the headers? */
+bool io_is_datagram(const char *spec);
 
 /* Backend by the name before ':' in a port specification, or NULL. */
 const struct io_ops *io_find(const char *name, size_t length);

@@ -35,6 +35,12 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     return Io.DPDK if kind in (PortKind.VHOST_USER, PortKind.MEMIF) else Io.RAW_MMSG
 
 
+def needed_powers(io: Io) -> tuple[str, ...]:
+    """Capabilities (without CAP_, in small letters) that an application in a container needs
+    for this I/O, beyond those that every one has."""
+    return ("net_admin", "bpf") if io is Io.AF_XDP else ()
+
+
 class Deployment:
     """A context manager. Inside, every application is ready and every port is up."""
 
@@ -196,8 +202,8 @@ def engine_args(
 def port_spec(port: NodePort, io: Io) -> str:
     """The engine's `--port` value for a node's port."""
     match io:
-        case Io.UDP | Io.RAW:
-            return f"{io.value}:dev={port.device_inside}"
+        case Io.UDP | Io.RAW | Io.PACKET_MMAP | Io.AF_XDP | Io.IO_URING if port.device_inside:
+            return f"{io.value.replace('-', '_')}:dev={port.device_inside}"
         case Io.UDP_MMSG | Io.RAW_MMSG:
             return f"{io.value.removesuffix('-mmsg')}:dev={port.device_inside},mmsg"
         case Io.DPDK if port.kind is PortKind.MEMIF:
