@@ -77,7 +77,7 @@ def jumbo_wire() -> Iterator[tuple[Node, Node]]:
 
 
 @pytest.mark.parametrize("io", ALL)
-@pytest.mark.parametrize("size", [64, 1518])
+@pytest.mark.parametrize("size", [65, 1518])
 def test_what_is_sent_is_seen_by_an_independent_counter(
     wire: tuple[Node, Node], io: str, size: int
 ) -> None:
@@ -109,7 +109,7 @@ def check_pair(sent: dict, received: dict, size: int, frames: int) -> None:
 
 
 @pytest.mark.parametrize("io", ALL)
-@pytest.mark.parametrize("size", [64, 700, 1518])
+@pytest.mark.parametrize("size", [64, 1518])
 def test_both_ends_agree_at_a_low_rate(wire: tuple[Node, Node], io: str, size: int) -> None:
     args = ["--rate", "10k", "--burst", "4", "--frame-size", str(size), "--touch", *UNHURRIED]
     sent, received = run_pair(wire, io, args, duration="0.3")
@@ -133,7 +133,7 @@ def test_frames_of_another_backend_are_received_whole(wire: tuple[Node, Node], i
     check_pair(sent, received, 300, 4000)
 
 
-@pytest.mark.parametrize("io", ALL)
+@pytest.mark.parametrize("io", [*WHOLE_FRAMES, *all_ios("io_uring-socket=udp")])
 def test_jumbo_frames_pass_whole(jumbo_wire: tuple[Node, Node], io: str) -> None:
     args = ["--rate", "5k", "--burst", "3", "--frame-size", "9018", "--touch", *UNHURRIED]
     sent, received = run_pair(jumbo_wire, io, args, duration="0.3")
@@ -252,7 +252,7 @@ def test_drops_on_our_side_are_not_hidden(wire: tuple[Node, Node], io: str) -> N
         receiver.tell("start")
         receiver.wait("started")
         receiver.process.send_signal(signal.SIGSTOP)
-        sender.tell("start duration=1")
+        sender.tell("start duration=0.5")
         sent = sender.finish("wait")[0]["totals"]["tx_offered"]
         receiver.process.send_signal(signal.SIGCONT)
         silent = 0
