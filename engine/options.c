@@ -64,12 +64,8 @@ unsigned options_parse_cores(const char *text, int *cores, unsigned max)
 static bool read_number(const struct option_row *row, const char *text, uint64_t *value)
 {
     switch (row->kind) {
-    case KIND_RATE:
-        if (strcmp(text, "max") == 0) {
-            *value = 0;
-            return true;
-        }
-        return value_parse_count(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_LINE_RATE:
+        return rate_parse_line(text, value);
     case KIND_SECONDS:
         return value_parse_seconds(text, value) && *value >= row->min && *value <= row->max;
     case KIND_MICROSECONDS:
@@ -85,9 +81,8 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
 static bool bad_value(const struct option_row *row, const char *text, char *error, size_t size)
 {
     switch (row->kind) {
-    case KIND_RATE:
-        return fail(error, size, "--rate: '%s' is neither 'max' nor a rate from 1 to 10G frames/s",
-                    text);
+    case KIND_LINE_RATE:
+        return fail(error, size, "--%s: '%s' is not a line rate such as 10Gbps", row->name, text);
     case KIND_SECONDS:
         return fail(error, size, "--%s: '%s' is not a time from %g to %g s", row->name, text,
                     (double)row->min / 1e9, (double)row->max / 1e9);
@@ -133,6 +128,16 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
     return true;
 }
 
+/* Rates and schedules say themselves what is wrong with them. */
+static bool read_schedule(const struct option_row *row, const char *text, void *field, char *error,
+                          size_t size)
+{
+    char reason[384];
+    const bool good = row->kind == KIND_RATE ? rate_parse(text, field, reason, sizeof reason)
+                                             : schedule_parse(text, field, reason, sizeof reason);
+    return good || fail(error, size, "--%s: %s", row->name, reason);
+}
+
 static bool read_name(const char *text, const char *const *names, uint64_t *index)
 {
     for (*index = 0; names[*index] != NULL; (*index)++) {
@@ -172,6 +177,11 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
     case KIND_START:
         good = read_name(text, starts, &number);
         o->start_now = number == 1;
+        break;
+    case KIND_RATE:
+    case KIND_SCHEDULE:
+        if (!read_schedule(row, text, field, error, size))
+            return false;
         break;
     case KIND_EAL:
         if (o->eal_argument_count == EAL_ARGUMENTS_MAX)
@@ -245,6 +255,11 @@ bool options_override(struct traffic *traffic, const char *assignment, char *err
     return true;
 }
 
+bool options_fit(const struct traffic *t, char *error, size_t size)
+{
+    return schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
+}
+
 static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
@@ -279,6 +294,10 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size,
                     "--latency: only a receiver takes it; clients and testers time "
                     "every frame anyway");
+    if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
+        return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
+    if (!options_fit(&o->traffic, error, size))
+        return false;
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
                     (unsigned long long)o->reference.queue);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "traffic/frame.h"
+#include "traffic/schedule.h"
 
 #define EAL_ARGUMENTS_MAX 32
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
@@ -17,7 +18,9 @@ enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 
 /* What a `start` command may override for one trial. */
 struct traffic {
-    uint64_t rate_pps; /* 0: max */
+    struct rate rate; /* amount 0: max */
+    struct schedule schedule;
+    uint64_t line_bps; /* what a rate in percent is a share of; 0: not stated */
     uint64_t burst;
     uint64_t frame_size;  /* with FCS */
     uint64_t duration_ns; /* 0: until stopped */
@@ -40,6 +43,7 @@ struct options {
     unsigned port_count;
     struct frame_address address;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
+    bool rate_given;
     uint64_t stream;
     bool touch, bidirectional, mac_update, session, start_now;
     uint64_t catch_up_ns;
@@ -62,6 +66,9 @@ enum parse_result options_parse(struct options *options, int argc, char **argv, 
 /* Read one "key=value" of a `start` command into `traffic`. */
 bool options_override(struct traffic *traffic, const char *assignment, char *error,
                       size_t error_size);
+
+/* Whether the keys of a trial go together, once all are read. */
+bool options_fit(const struct traffic *traffic, char *error, size_t error_size);
 
 /* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);

@@ -31,8 +31,12 @@ const struct option_row option_table[] = {
     {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
      "tells pairs of senders and receivers apart (default 0)"},
     {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
-    {"rate", KIND_RATE, "PPS|max", 1, 10000000000ULL, AT(traffic.rate_pps), 0, true,
-     "frames a second; suffixes k, M, G (default max)"},
+    {"rate", KIND_RATE, "RATE|max", 0, 0, AT(traffic.rate), AT(rate_given), true,
+     "frames a second (1.5M), bits a second (1Gbps-l1, 500Mbps-l2), or 80% (default max)"},
+    {"line-rate", KIND_LINE_RATE, "BPS", 0, 0, AT(traffic.line_bps), 0, true,
+     "what a rate in percent is a share of, such as 10Gbps"},
+    {"schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.schedule), 0, true,
+     "constant, poisson[:SEED], on-off:ON:OFF or ramp:FROM:TO:OVER (default constant)"},
     {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
      "frames that are due together (default 32)"},
     {"duration", KIND_SECONDS, "SECONDS", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
@@ -110,7 +114,7 @@ void options_print_help(void)
     printf("  %-24s %s\n  %-24s %s\n", "--help", "this text", "--version", "the version");
     printf(
         "\nCommands on standard input: probe N, probe-broadcast N, counters,\n"
-        "start [key=value ...] (rate, burst, duration, frame-size, interval, at), stop.\n"
+        "start [key=value ...] (rate, schedule, burst, duration, ...), stop.\n"
         "Events are JSON lines on standard output; docs/engine-protocol.md describes both.\n\n%s",
         examples);
 }

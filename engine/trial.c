@@ -127,6 +127,11 @@ void trial_check_port(struct trial *trial, const struct io_port *port)
         atomic_store(&trial->stop, REASON_FAILURE);
 }
 
+double trial_mean_frame_bytes(const struct trial *trial)
+{
+    return (double)trial->traffic.frame_size;
+}
+
 static void begin_end(struct trial *trial, unsigned index)
 {
     struct end *end = &trial->ends[index];
@@ -172,9 +177,10 @@ static void set_times(struct trial *trial)
     set_next_event(trial);
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        pacing_begin(&end->tx.pacing, trial->traffic.rate_pps, (uint32_t)trial->traffic.burst,
+        pacing_begin(&end->tx.pacing, trial->plan.rate_pps, (uint32_t)trial->traffic.burst,
                      engine_clock.hz, trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
+        pacing_take_shape(&end->tx.pacing, &trial->plan, engine_clock.hz, i);
         end->rx.lock_intended = trial->start_tick;
     }
 }
@@ -211,6 +217,8 @@ static void begin(struct trial *trial)
     trial->drained = false;
     trial->snapshot_index = 0;
     trial->reason = REASON_NONE;
+    trial->plan = schedule_plan(&trial->traffic.schedule, &trial->traffic.rate,
+                                trial->traffic.line_bps, trial_mean_frame_bytes(trial));
     empty_ports(trial);
     trial_read_drops(trial);
     for (unsigned i = 0; i < trial->end_count; i++)

@@ -57,6 +57,7 @@ enum { WORKER_STARTING, WORKER_READY, WORKER_GO };
 struct trial {
     const struct options *options;
     struct traffic traffic;
+    struct schedule_plan plan; /* the traffic's schedule in frames a second */
     struct end *ends;
     unsigned end_count;
     unsigned workers;
@@ -146,7 +147,7 @@ static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t n
 /* When the next frame of an end is due; now, when the port refused some. */
 static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 {
-    if (end->tx.pacing.unlimited || end->tx.pending > 0)
+    if (end->tx.pending > 0 || (end->tx.pacing.unlimited && !end->tx.pacing.shaped))
         return now;
     return pacing_due(&end->tx.pacing);
 }
@@ -159,6 +160,9 @@ void trial_read_drops(struct trial *trial);
 
 /* Sum of all ends' counters since the trial began. */
 void trial_totals(const struct trial *trial, struct counters *totals);
+
+/* Of the frames that this trial sends, with FCS. */
+double trial_mean_frame_bytes(const struct trial *trial);
 
 /* Does this end send, does it receive and track, in this trial? */
 bool trial_end_sends(const struct trial *trial, unsigned end);

@@ -22,10 +22,7 @@ static const char *reason_name(enum reason reason)
 static void put_config(struct json *j, const struct trial *trial)
 {
     json_object(j, "config");
-    if (trial->traffic.rate_pps == 0)
-        json_null(j, "rate_pps");
-    else
-        json_unsigned(j, "rate_pps", trial->traffic.rate_pps);
+    report_schedule(j, trial);
     json_unsigned(j, "burst", trial->traffic.burst);
     json_unsigned(j, "frame_size_bytes", trial->traffic.frame_size);
     json_bool(j, "touch", trial->options->touch);
@@ -103,7 +100,8 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     static struct histogram lateness; /* too large for a stack; only the printer comes here */
     uint64_t skipped = 0, stall = 0;
 
-    if (!trial->options->role->sends || trial->traffic.rate_pps == 0) {
+    if (!trial->options->role->sends ||
+        schedule_is_unlimited(&trial->traffic.schedule, &trial->traffic.rate)) {
         json_null(j, "pacing");
         return;
     }
@@ -119,6 +117,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_unsigned(j, "late_max_ns", lateness.max);
     json_number(j, "late_mean_ns", histogram_mean(&lateness));
     json_unsigned(j, "late_p99_ns", histogram_percentile(&lateness, 99));
+    json_unsigned(j, "late_p999_ns", histogram_percentile(&lateness, 99.9));
     json_unsigned(j, "catch_up_bound_ns", trial->options->catch_up_ns);
     json_unsigned(j, "skipped", skipped);
     json_unsigned(j, "longest_stall_ns", clock_ticks_to_ns(stall));

@@ -53,7 +53,7 @@ static void everything_is_read(void **state)
     assert_int_equal(o.address.src_udp, 13994);
     assert_int_equal(o.traffic.frame_size, 9018);
     assert_int_equal(o.stream, 65535);
-    assert_int_equal(o.traffic.rate_pps, 1500000);
+    assert_int_equal(o.traffic.rate.amount, 1500000);
     assert_int_equal(o.traffic.burst, 7);
     assert_int_equal(o.traffic.duration_ns, 250000000);
     assert_int_equal(o.traffic.interval_ns, 100000000);
@@ -84,9 +84,9 @@ static void bounds_hold(void **state)
     refused("sender --port null: --duration -1", "--duration");
     refused("sender --port null: --interval 0", "--interval: '0' is not a time from 0.001");
     assert_int_equal(parse("sender --port null: --rate 5G"), PARSE_OK);
-    assert_int_equal(o.traffic.rate_pps, 5000000000ULL);
+    assert_int_equal(o.traffic.rate.amount, 5000000000ULL);
     assert_int_equal(parse("sender --port null: --rate max"), PARSE_OK);
-    assert_int_equal(o.traffic.rate_pps, 0);
+    assert_int_equal(o.traffic.rate.amount, 0);
 }
 
 static void refused_with_many_ports(void)
@@ -110,7 +110,7 @@ static void errors_name_the_remedy(void **state)
     refused("sender --port null: --frame-szie 64", "did you mean '--frame-size'");
     refused("sender --port null: --qqqqqqqq 1", "see --help");
     refused("sender --port null: stray", "'stray' is not an option");
-    refused("sender --port null: --rate", "--rate needs a value: PPS|max");
+    refused("sender --port null: --rate", "--rate needs a value: RATE|max");
     refused("sender --port null: --touch=1", "takes no value");
     refused("sender", "sender takes 1 --port, not 0");
     refused("tester --port null:", "tester takes 2 --port, not 1");
@@ -159,12 +159,12 @@ static void core_lists_keep_their_last_core(void **state)
 static void overrides_change_only_the_traffic(void **state)
 {
     (void)state;
-    struct traffic t = {.rate_pps = 1, .burst = 2, .frame_size = 64};
+    struct traffic t = {.rate = {1, RATE_PPS}, .burst = 2, .frame_size = 64};
     assert_true(options_override(&t, "rate=max", error, sizeof error));
     assert_true(options_override(&t, "frame-size=1518", error, sizeof error));
     assert_true(options_override(&t, "at=123456789012345", error, sizeof error));
     assert_true(options_override(&t, "duration=1.5", error, sizeof error));
-    assert_int_equal(t.rate_pps, 0);
+    assert_int_equal(t.rate.amount, 0);
     assert_int_equal(t.frame_size, 1518);
     assert_int_equal(t.at_ns, 123456789012345);
     assert_int_equal(t.duration_ns, 1500000000);

@@ -67,6 +67,8 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
         if (pacing_ended(p, now))
             return 0;
         if (p->unlimited) {
+            if (!pacing_is_open(p, now))
+                return 0;
             tx->intended = now;
         } else {
             if (now < pacing_due(p))
