@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probes.h"
+
 #define LINK_WAIT_NS (10ULL * NS_PER_S)
 #define PROBE_WAIT_NS (1ULL * NS_PER_S)
 #define ORDINARY_FRAME_SIZE 1518
@@ -103,10 +105,8 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     return true;
 }
 
-static void join_end(struct trial *trial, unsigned index)
+void ends_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
 {
-    struct end *end = &trial->ends[index];
-    const struct options *o = trial->options;
     const bool swapped = index % 2 == 1;
 
     end->tx.port = end->port;
@@ -119,7 +119,7 @@ static void join_end(struct trial *trial, unsigned index)
     end->rx.from_intended = &end->from_intended;
     end->rx.touch = o->touch;
     end->rx.payload_only = end->port->udp_payload_only;
-    end->rx.stream = __builtin_bswap16((uint16_t)o->stream);
+    end->rx.stream = __builtin_bswap16(stream);
     memcpy(end->rx.mac, end->address.src_mac, 6);
     end->rx.mac_known = true;
     receive_expect(&end->rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
@@ -151,7 +151,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
             memcpy(trial->ends[1].address.dst_mac, trial->ends[0].address.src_mac, 6);
     }
     for (unsigned i = 0; i < trial->end_count; i++)
-        join_end(trial, i);
+        ends_join(&trial->ends[i], o, i, (uint16_t)o->stream);
     return ends_fit(trial, error, size);
 }
 
@@ -251,6 +251,7 @@ void ends_close(struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++)
         trial->ends[i].port->ops->close(trial->ends[i].port);
+    probes_close(trial);
     free(trial->ends);
     trial->ends = NULL;
     trial->end_count = 0;

@@ -13,6 +13,7 @@
 
 #define NAMES_MAX 62
 
+static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", NULL};
 
 const char *idle_name(uint64_t idle)
@@ -94,6 +95,7 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
                     text);
     case KIND_IDLE:
     case KIND_START:
+    case KIND_ECHO:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
     case KIND_CORES:
         return fail(error, size, "--core: '%s' is not one core or two, such as 1 or 0,1", text);
@@ -133,6 +135,8 @@ static bool read_schedule(const struct option_row *row, const char *text, void *
                           size_t size)
 {
     char reason[384];
+    if (row->kind == KIND_RATE && strcmp(row->name, "rate") != 0 && strcmp(text, "max") == 0)
+        return fail(error, size, "--%s: 'max' is no rate for probes; give e.g. 1k", row->name);
     const bool good = row->kind == KIND_RATE ? rate_parse(text, field, reason, sizeof reason)
                                              : schedule_parse(text, field, reason, sizeof reason);
     return good || fail(error, size, "--%s: %s", row->name, reason);
@@ -173,6 +177,9 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
         break;
     case KIND_IDLE:
         good = read_name(text, idle_names, field);
+        break;
+    case KIND_ECHO:
+        good = read_name(text, echo_names, field);
         break;
     case KIND_START:
         good = read_name(text, starts, &number);
@@ -257,6 +264,11 @@ bool options_override(struct traffic *traffic, const char *assignment, char *err
 
 bool options_fit(const struct traffic *t, char *error, size_t size)
 {
+    if (t->probe_schedule.shape == SCHEDULE_RAMP || t->probe_schedule.shape == SCHEDULE_ON_OFF)
+        return fail(error, size, "--probe-schedule: constant or poisson, not %s",
+                    schedule_name(t->probe_schedule.shape));
+    if (t->probe_rate.unit == RATE_LINE_SHARE && t->line_bps == 0)
+        return fail(error, size, "--probe-rate: a share of the line needs --line-rate");
     return schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
 }
 
@@ -272,6 +284,7 @@ static void set_defaults(struct options *o)
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
     o->traffic.interval_ns = NS_PER_S;
+    o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
     o->reference.queue = 8192;
 }
@@ -298,6 +311,15 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
     if (!options_fit(&o->traffic, error, size))
         return false;
+    if (o->traffic.probe_rate.amount > 0 && !o->role->sends)
+        return fail(error, size,
+                    "--probe-rate: only a sender, client or tester sends; give "
+                    "--probes 1 to what receives");
+    if (o->traffic.probes && o->role != &role_receiver && o->role != &role_server)
+        return fail(error, size, "--probes: only a receiver or server; others have --probe-rate");
+    if (o->probe_stream_given && o->probe_stream == o->stream)
+        return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
+                    (unsigned long long)o->stream);
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
                     (unsigned long long)o->reference.queue);

@@ -16,6 +16,9 @@
 
 enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 
+/* What a server with probes sends back. */
+enum echo { ECHO_PROBES, ECHO_ALL };
+
 /* What a `start` command may override for one trial. */
 struct traffic {
     struct rate rate; /* amount 0: max */
@@ -25,8 +28,12 @@ struct traffic {
     uint64_t frame_size;  /* with FCS */
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
-    uint64_t latency; /* receiver: 1 times every frame one way */
-    uint64_t at_ns;   /* CLOCK_MONOTONIC; 0: now */
+    uint64_t latency;       /* receiver: 1 times every frame one way */
+    struct rate probe_rate; /* of timed frames beside the load; amount 0: none */
+    struct schedule probe_schedule;
+    uint64_t probes; /* receiver, server: 1 expects a probe stream */
+    uint64_t echo;   /* enum echo */
+    uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: now */
 };
 
 /* What a `reference` does to data frames, a direction; 0: not. */
@@ -44,7 +51,8 @@ struct options {
     struct frame_address address;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
     bool rate_given;
-    uint64_t stream;
+    uint64_t stream, probe_stream;
+    bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now;
     uint64_t catch_up_ns;
     uint64_t idle; /* enum idle */

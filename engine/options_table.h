@@ -22,6 +22,7 @@ enum kind {
     KIND_CORES,
     KIND_IDLE,
     KIND_START,
+    KIND_ECHO,
     KIND_EAL
 };
 

@@ -34,6 +34,8 @@ struct end {
     struct receiver rx;
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
+    struct end *probe;        /* the probe stream on the same port (probes.h), or NULL */
+    struct end *probe_memory; /* kept between trials */
 };
 
 /* One port's part of an interval line, for the roles that stand between ports. */
@@ -138,18 +140,39 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
 /* Send what is due at an end; returns how many frames went. */
 static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t now)
 {
-    const unsigned sent = transmit_step(&end->tx, now);
+    unsigned sent = 0;
+    if (__builtin_expect(end->probe != NULL, 0)) /* first: nothing is to queue before a probe */
+        sent = transmit_step(&end->probe->tx, now);
+    sent += transmit_step(&end->tx, now);
     if (__builtin_expect(sent == 0 && end->port->failure[0] != '\0', 0))
         trial_check_port(trial, end->port);
     return sent;
 }
 
+static inline uint64_t transmitter_next_due(const struct transmitter *tx, uint64_t now)
+{
+    if (tx->pending > 0 || (tx->pacing.unlimited && !tx->pacing.shaped))
+        return now;
+    return pacing_due(&tx->pacing);
+}
+
 /* When the next frame of an end is due; now, when the port refused some. */
 static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 {
-    if (end->tx.pending > 0 || (end->tx.pacing.unlimited && !end->tx.pacing.shaped))
-        return now;
-    return pacing_due(&end->tx.pacing);
+    const uint64_t due = transmitter_next_due(&end->tx, now);
+
+    if (__builtin_expect(end->probe == NULL, 1))
+        return due;
+    const uint64_t probe_due = transmitter_next_due(&end->probe->tx, now);
+    return probe_due < due ? probe_due : due;
+}
+
+/* The trial is over for a sending end. */
+static inline void end_stop_sending(struct end *end, uint64_t now)
+{
+    if (end->probe != NULL)
+        transmit_end(&end->probe->tx, now);
+    transmit_end(&end->tx, now);
 }
 
 /* Run one trial from its start to its result; false when a port failed (message in `error`). */
@@ -160,6 +183,10 @@ void trial_read_drops(struct trial *trial);
 
 /* Sum of all ends' counters since the trial began. */
 void trial_totals(const struct trial *trial, struct counters *totals);
+
+/* Is there a probe stream, and is the load timed nevertheless? */
+bool trial_has_probes(const struct trial *trial);
+bool trial_times_load(const struct trial *trial);
 
 /* Of the frames that this trial sends, with FCS. */
 double trial_mean_frame_bytes(const struct trial *trial);

@@ -30,7 +30,7 @@ static void put_config(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-static void put_loss(struct json *j, const struct sequence_tracker *tracker)
+void report_loss(struct json *j, const struct sequence_tracker *tracker)
 {
     const struct sequence_summary s = sequence_summarise(tracker);
 
@@ -80,8 +80,8 @@ static void put_encoded(struct json *j, const char *key, const struct histogram 
     free(text);
 }
 
-static void put_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
-                        const struct histogram *intended)
+void report_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
+                    const struct histogram *intended)
 {
     json_object(j, "latency");
     json_string(j, "kind", kind == LATENCY_RTT ? "rtt" : "one_way");
@@ -162,8 +162,11 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_object(j, "totals");
     report_counters(j, &rx);
     json_end_object(j);
-    put_loss(j, &receiving->tracker);
-    put_latency(j, LATENCY_ONE_WAY, &receiving->from_actual, &receiving->from_intended);
+    report_loss(j, &receiving->tracker);
+    if (trial_times_load(trial))
+        report_latency(j, LATENCY_ONE_WAY, &receiving->from_actual, &receiving->from_intended);
+    if (sending->probe != NULL)
+        report_probe(j, trial, sending->probe, receiving->probe);
     json_end_object(j);
 }
 
@@ -205,12 +208,14 @@ void report_result(struct json *j, const struct trial *trial)
         if (trial->options->bidirectional)
             put_direction(j, trial, 1);
         json_end_list(j);
-    } else if (role->tracks) {
-        put_loss(j, &trial->ends[0].tracker);
-        if (role->latency != LATENCY_NONE || trial->traffic.latency)
-            put_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
-                        &trial->ends[0].from_actual, &trial->ends[0].from_intended);
+    } else if (trial_end_tracks(trial, 0)) {
+        report_loss(j, &trial->ends[0].tracker);
+        if (trial_times_load(trial))
+            report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
+                           &trial->ends[0].from_actual, &trial->ends[0].from_intended);
     }
+    if (role != &role_tester && trial->ends[0].probe != NULL)
+        report_probe(j, trial, trial->ends[0].probe, trial->ends[0].probe);
     if (role->stands_between)
         put_forwarder_ports(j, trial);
     put_pacing(j, trial, &totals);

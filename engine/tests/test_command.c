@@ -39,6 +39,9 @@ static void good_ones(void **state)
     assert_int_equal(c.traffic.duration_ns, 3000000000);
     assert_int_equal(c.traffic.interval_ns, 200000000);
     assert_int_equal(c.traffic.at_ns, 99);
+    assert_true(parse("start rate=50% line-rate=10Gbps schedule=on-off:10ms:90ms probe-rate=1k"));
+    assert_int_equal(c.traffic.schedule.off_ns, 90000000);
+    assert_int_equal(c.traffic.probe_rate.amount, 1000);
 }
 
 static void bad_ones_say_why(void **state)
@@ -54,6 +57,8 @@ static void bad_ones_say_why(void **state)
         {"stop now", "'now' is too much"},
         {"start rate", "not key=value"},
         {"start rate=0", "--rate"},
+        {"start rate=50%", "needs --line-rate"},
+        {"start schedule=poisson rate=max", "needs a mean --rate"},
         {"start frame-size=9999999", "from 64 to 9018"},
         {"start duratoin=1", "did you mean 'duration'"},
     };

@@ -89,6 +89,37 @@ static void bounds_hold(void **state)
     assert_int_equal(o.traffic.rate.amount, 0);
 }
 
+static void schedules_and_rates_go_together(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("sender --port null: --rate 80% --line-rate 10Gbps"), PARSE_OK);
+    assert_int_equal(o.traffic.rate.unit, RATE_LINE_SHARE);
+    assert_int_equal(o.traffic.line_bps, 10000000000ULL);
+    assert_int_equal(parse("sender --port null: --schedule ramp:1k:1Gbps-l2:10s"), PARSE_OK);
+    assert_int_equal(o.traffic.schedule.to.unit, RATE_L2_BPS);
+    refused("sender --port null: --rate 1Gbps", "--rate: '1Gbps' does not name its layer");
+    refused("sender --port null: --rate 80%", "--rate: a share of the line needs --line-rate");
+    refused("sender --port null: --line-rate 10G", "--line-rate: '10G' is not a line rate");
+    refused("sender --port null: --schedule poisson", "poisson needs a mean --rate");
+    refused("sender --port null: --schedule ramp:1:2:3 --rate 5", "--rate: a ramp has its own");
+    refused("sender --port null: --schedule poison --rate 5", "'poison' is not a schedule");
+}
+
+static void probe_streams_are_asked_of_the_right_role(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("client --port null: --probe-rate 1k"), PARSE_OK);
+    assert_int_equal(o.traffic.probe_schedule.shape, SCHEDULE_POISSON);
+    assert_int_equal(parse("server --port null: --probes 1 --echo all"), PARSE_OK);
+    assert_int_equal(o.traffic.echo, ECHO_ALL);
+    refused("receiver --port null: --probe-rate 1k", "--probe-rate: only a sender, client");
+    refused("sender --port null: --probes 1", "--probes: only a receiver or server");
+    refused("client --port null: --probe-rate max", "--probe-rate: 'max'");
+    refused("server --port null: --stream 5 --probe-stream 5", "--probe-stream: 5 is the load's");
+    refused("client --port null: --probe-schedule on-off:1:1", "constant or poisson");
+    refused("server --port null: --echo none", "--echo: 'none' is not one of probes|all");
+}
+
 static void refused_with_many_ports(void)
 {
     char *words[2 + 65] = {"switchmark-traffic", "forwarder"};
@@ -219,6 +250,8 @@ int main(void)
         cmocka_unit_test(everything_is_read),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(errors_name_the_remedy),
+        cmocka_unit_test(schedules_and_rates_go_together),
+        cmocka_unit_test(probe_streams_are_asked_of_the_right_role),
         cmocka_unit_test(help_and_version),
         cmocka_unit_test(core_lists_keep_their_last_core),
         cmocka_unit_test(overrides_change_only_the_traffic),

@@ -12,7 +12,7 @@ void transmit_begin(struct transmitter *tx)
     tx->skipped = 0;
     tx->stall = 0;
     histogram_reset(tx->lateness);
-    tx->prepared = tx->port->ops->tx_prepare != NULL &&
+    tx->prepared = !tx->shares_port && tx->port->ops->tx_prepare != NULL &&
                    tx->port->ops->tx_prepare(tx->port, t->bytes, t->length);
 }
 

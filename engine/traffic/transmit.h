@@ -18,6 +18,7 @@ struct transmitter {
     struct counters *counters;
     struct histogram *lateness; /* ns, one sample a burst; unused when unlimited */
     struct pacing pacing;
+    bool shares_port;  /* another transmitter uses the same buffers: write whole frames */
     bool prepared;     /* the port's buffers hold the template */
     uint32_t pending;  /* frames of the current burst that the port has not accepted */
     uint64_t intended; /* tick at which the current burst was due */
