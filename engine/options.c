@@ -190,6 +190,9 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
         if (!read_schedule(row, text, field, error, size))
             return false;
         break;
+    case KIND_TEXT:
+        *(const char **)field = text;
+        break;
     case KIND_EAL:
         if (o->eal_argument_count == EAL_ARGUMENTS_MAX)
             return fail(error, size, "--eal: more than %d arguments", EAL_ARGUMENTS_MAX);
@@ -284,9 +287,38 @@ static void set_defaults(struct options *o)
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
     o->traffic.interval_ns = NS_PER_S;
+    o->loops = 1;
     o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
     o->reference.queue = 8192;
+}
+
+static bool check_replay(const struct options *o, char *error, size_t size)
+{
+    const bool recorded = o->traffic.schedule.shape == SCHEDULE_RECORDED;
+
+    if (o->replay_path == NULL) {
+        if (recorded || o->stamp || o->loops != 1)
+            return fail(error, size, "--%s: only with --replay FILE",
+                        recorded   ? "schedule recorded"
+                        : o->stamp ? "stamp"
+                                   : "loops");
+        return true;
+    }
+    if (!o->role->sends)
+        return fail(error, size, "--replay: a %s does not send", o->role->name);
+    if (o->role->tracks && !o->stamp)
+        return fail(error, size,
+                    "--replay: a %s follows its frames by their stamp; give --stamp, "
+                    "or use a sender",
+                    o->role->name);
+    if (strncmp(o->ports[0], "udp", 3) == 0)
+        return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
+    if (recorded && o->rate_given)
+        return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
+    if (o->touch)
+        return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
+    return true;
 }
 
 static bool check_whole(const struct options *o, char *error, size_t size)
@@ -311,6 +343,10 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
     if (!options_fit(&o->traffic, error, size))
         return false;
+    if (o->traffic.latency && strncmp(o->ports[0], "pcap", 4) == 0)
+        return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
+    if (!check_replay(o, error, size))
+        return false;
     if (o->traffic.probe_rate.amount > 0 && !o->role->sends)
         return fail(error, size,
                     "--probe-rate: only a sender, client or tester sends; give "
@@ -332,7 +368,7 @@ static bool check_whole(const struct options *o, char *error, size_t size)
     const bool has_headers =
         strncmp(o->ports[0], "raw", 3) == 0 || strncmp(o->ports[0], "dpdk", 4) == 0;
     const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
-    if (sends && has_headers && !o->dst_mac_given)
+    if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
         return fail(error, size, "%s over %.4s needs --dst-mac: the MAC address of its peer",
                     o->role->name, o->ports[0]);
     return true;

@@ -51,6 +51,9 @@ struct options {
     struct frame_address address;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
     bool rate_given;
+    const char *replay_path;
+    uint64_t loops; /* of the replay; 0: until the trial ends */
+    bool stamp;     /* put our stamp into replayed frames */
     uint64_t stream, probe_stream;
     bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now;

@@ -23,6 +23,7 @@ enum kind {
     KIND_IDLE,
     KIND_START,
     KIND_ECHO,
+    KIND_TEXT,
     KIND_EAL
 };
 

@@ -140,11 +140,21 @@ void trial_check_port(struct trial *trial, const struct io_port *port)
 {
     if (port->failure[0] != '\0')
         atomic_store(&trial->stop, REASON_FAILURE);
+    else if (port->ended && !trial->options->role->sends)
+        atomic_store(&trial->stop, REASON_REPLAYED);
+}
+
+void trial_check_sending(struct trial *trial, const struct end *end)
+{
+    trial_check_port(trial, end->port);
+    if (transmit_is_over(&end->tx) && atomic_load(&trial->stop) == 0)
+        atomic_store(&trial->stop, REASON_REPLAYED);
 }
 
 double trial_mean_frame_bytes(const struct trial *trial)
 {
-    return (double)trial->traffic.frame_size;
+    return trial->replay.count > 0 ? replay_mean_frame_bytes(&trial->replay)
+                                   : (double)trial->traffic.frame_size;
 }
 
 static void begin_end(struct trial *trial, unsigned index)
@@ -158,6 +168,9 @@ static void begin_end(struct trial *trial, unsigned index)
                          (uint16_t)o->stream, kind, trial->epoch, end->port->udp_payload_only);
     end->before = end->counters;
     end->tx.shares_port = end->probe != NULL;
+    end->tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
+    end->tx.replay_end =
+        trial->options->loops == 0 ? UINT64_MAX : trial->options->loops * trial->replay.count;
     if (trial_end_sends(trial, index))
         transmit_begin(&end->tx);
     if (trial_end_tracks(trial, index)) {
@@ -193,10 +206,14 @@ static void set_times(struct trial *trial)
     set_next_event(trial);
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        pacing_begin(&end->tx.pacing, trial->plan.rate_pps, (uint32_t)trial->traffic.burst,
-                     engine_clock.hz, trial->start_tick, trial->end_tick,
+        const bool recorded = trial->plan.shape == SCHEDULE_RECORDED;
+        pacing_begin(&end->tx.pacing, trial->plan.rate_pps,
+                     recorded ? 1 : (uint32_t)trial->traffic.burst, engine_clock.hz,
+                     trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
         pacing_take_shape(&end->tx.pacing, &trial->plan, engine_clock.hz, i);
+        if (end->tx.replay != NULL)
+            transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;
     }
     probes_set_times(trial);
@@ -236,7 +253,14 @@ static void begin(struct trial *trial)
     trial->reason = REASON_NONE;
     trial->plan = schedule_plan(&trial->traffic.schedule, &trial->traffic.rate,
                                 trial->traffic.line_bps, trial_mean_frame_bytes(trial));
+    trial->plan.replay = &trial->replay;
+    trial->plan.frames =
+        trial->options->loops == 0 ? UINT64_MAX : trial->options->loops * trial->replay.count;
+    replay_set_epoch(&trial->replay, trial->epoch);
     empty_ports(trial);
+    trial->number++;
+    for (unsigned i = 0; i < trial->end_count; i++)
+        trial->ends[i].port->trial = trial->number;
     trial_read_drops(trial);
     for (unsigned i = 0; i < trial->end_count; i++)
         begin_end(trial, i);
@@ -369,6 +393,8 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     fill_snapshot(trial, &trial->last_snapshot);
     for (unsigned i = 0; i < trial->end_count; i++)
         receive_end(&trial->ends[i].rx);
+    for (unsigned i = 0; i < trial->end_count; i++)
+        trial->ends[i].port->trial = 0;
     probes_end(trial);
     return !find_failure(trial, error, error_size);
 }

@@ -21,6 +21,7 @@ enum reason {
     REASON_STOP,
     REASON_SIGNAL,
     REASON_EOF,
+    REASON_REPLAYED, /* the file that is replayed, or received from, is at its end */
     REASON_FAILURE
 };
 
@@ -59,12 +60,14 @@ enum { WORKER_STARTING, WORKER_READY, WORKER_GO };
 struct trial {
     const struct options *options;
     struct traffic traffic;
+    struct replay replay;      /* of --replay; count 0: none */
     struct schedule_plan plan; /* the traffic's schedule in frames a second */
     struct end *ends;
     unsigned end_count;
     unsigned workers;
     unsigned epoch;
-    uint64_t idle; /* enum idle */
+    unsigned number; /* of the trial, from 1 */
+    uint64_t idle;   /* enum idle */
 
     uint64_t start_tick, end_tick;
     uint64_t next_event;    /* tick of the next interval or of the end */
@@ -115,8 +118,11 @@ static inline void trial_idle(struct trial *trial, struct io_port *port, uint64_
         trial_idle_slow(trial, port, now, until);
 }
 
-/* A port has failed for good: remember it and stop. */
+/* A port has failed for good, or nothing more will come from it: remember it and stop. */
 void trial_check_port(struct trial *trial, const struct io_port *port);
+
+/* Nothing was sent: has the port failed, or is the replay over? */
+void trial_check_sending(struct trial *trial, const struct end *end);
 
 /* Receive one burst at an end, count and track it; returns how many frames came. */
 static inline unsigned end_receive(struct trial *trial, struct end *end)
@@ -127,7 +133,7 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
 
     if (count == 0) {
         counter_add(&end->counters.idle_polls, 1);
-        if (__builtin_expect(port->failure[0] != '\0', 0))
+        if (__builtin_expect(port->failure[0] != '\0' || port->ended, 0))
             trial_check_port(trial, port);
         return 0;
     }
@@ -144,8 +150,8 @@ static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t n
     if (__builtin_expect(end->probe != NULL, 0)) /* first: nothing is to queue before a probe */
         sent = transmit_step(&end->probe->tx, now);
     sent += transmit_step(&end->tx, now);
-    if (__builtin_expect(sent == 0 && end->port->failure[0] != '\0', 0))
-        trial_check_port(trial, end->port);
+    if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->tx.replay != NULL), 0))
+        trial_check_sending(trial, end);
     return sent;
 }
 

@@ -12,6 +12,8 @@ static const char *reason_name(enum reason reason)
         return "signal";
     case REASON_EOF:
         return "eof";
+    case REASON_REPLAYED:
+        return "replayed";
     case REASON_FAILURE:
         return "failure";
     default:

@@ -29,12 +29,24 @@ static void put_shape(struct json *j, const struct schedule_plan *plan)
     json_end_object(j);
 }
 
+static void put_replay(struct json *j, const struct trial *trial)
+{
+    json_object(j, "replay");
+    json_string(j, "file", trial->options->replay_path);
+    json_unsigned(j, "frames", trial->replay.count);
+    json_number(j, "mean_frame_size_bytes", replay_mean_frame_bytes(&trial->replay));
+    json_unsigned(j, "length_ns", trial->replay.length_ns);
+    json_unsigned(j, "loops", trial->options->loops);
+    json_bool(j, "stamped", trial->options->stamp);
+    json_end_object(j);
+}
+
 void report_schedule(struct json *j, const struct trial *trial)
 {
-    const struct schedule_plan *plan = &trial->plan;
+    const struct schedule_plan *plan = &trial->plan; /* `recorded` has no rate of its own */
     const double mean_bytes = trial_mean_frame_bytes(trial);
 
-    if (schedule_is_unlimited(&trial->traffic.schedule, &trial->traffic.rate)) {
+    if (plan->rate_pps <= 0) {
         json_null(j, "rate_pps");
         json_null(j, "rate_l1_bps");
         json_null(j, "rate_l2_bps");
@@ -46,4 +58,6 @@ void report_schedule(struct json *j, const struct trial *trial)
     if (trial->traffic.line_bps != 0)
         json_unsigned(j, "line_rate_bps", trial->traffic.line_bps);
     put_shape(j, plan);
+    if (trial->replay.count > 0)
+        put_replay(j, trial);
 }

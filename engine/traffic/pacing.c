@@ -6,6 +6,8 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "traffic/replay.h"
+
 #define LOG_BITS 10
 #define LOG_STEPS (1U << LOG_BITS)
 #define LN2_32 2977044472ULL /* ln 2 with 32 fraction bits */
@@ -117,6 +119,19 @@ static void ramp_go_to(struct pacing *p, uint64_t index)
     p->next = ramp_due(p, index);
 }
 
+static uint128 recorded_due(const struct pacing *p, uint64_t index)
+{
+    if (index >= p->frames)
+        return NEVER;
+    return p->start + pacing_fixed((double)replay_time_ns(p->replay, index) * p->ticks_a_ns);
+}
+
+static void recorded_go_to(struct pacing *p, uint64_t index)
+{
+    p->index = index;
+    p->next = recorded_due(p, index);
+}
+
 void pacing_take_shape(struct pacing *p, const struct schedule_plan *plan, double hz,
                        unsigned index)
 {
@@ -143,6 +158,13 @@ void pacing_take_shape(struct pacing *p, const struct schedule_plan *plan, doubl
         p->slope = (p->to - p->from) / p->over;
         ramp_go_to(p, 0);
         break;
+    case SCHEDULE_RECORDED:
+        p->unlimited = false;
+        p->replay = plan->replay;
+        p->frames = plan->frames;
+        p->ticks_a_ns = hz / 1e9;
+        recorded_go_to(p, 0);
+        break;
     default:
         break;
     }
@@ -161,6 +183,9 @@ void pacing_advance_shaped(struct pacing *p)
             p->window += p->period;
             p->next = p->window;
         }
+        break;
+    case SCHEDULE_RECORDED:
+        recorded_go_to(p, p->index + 1);
         break;
     default:
         ramp_go_to(p, p->index + 1);
@@ -206,6 +231,24 @@ static uint64_t ramp_give_up(struct pacing *p, uint128 limit)
     return index - first;
 }
 
+static uint64_t recorded_give_up(struct pacing *p, uint128 limit)
+{
+    const double ticks = (double)(uint64_t)((limit - p->start) >> 64);
+    const uint64_t first = p->index;
+    uint64_t index = replay_before(p->replay, (uint64_t)(ticks / p->ticks_a_ns));
+
+    if (index > p->frames)
+        index = p->frames;
+    if (index < first)
+        index = first;
+    while (index > first && recorded_due(p, index - 1) >= limit)
+        index--;
+    while (recorded_due(p, index) < limit)
+        index++;
+    recorded_go_to(p, index);
+    return index - first;
+}
+
 uint64_t pacing_give_up_shaped(struct pacing *p, uint64_t limit)
 {
     const uint128 until = (uint128)limit << 64;
@@ -221,6 +264,9 @@ uint64_t pacing_give_up_shaped(struct pacing *p, uint64_t limit)
         on_off_go_to(p, before);
         break;
     }
+    case SCHEDULE_RECORDED:
+        bursts = recorded_give_up(p, until);
+        break;
     default:
         bursts = ramp_give_up(p, until);
     }

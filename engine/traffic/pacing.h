@@ -22,10 +22,13 @@ struct pacing {
     uint64_t end;   /* tick at which the schedule ends */
     enum schedule_shape shape;
     uint128 start;
-    uint64_t random;              /* poisson: the generator's state */
-    uint128 window, on, period;   /* on-off: start of the present on-time; lengths */
-    uint64_t bursts_a_window;     /* on-off, not unlimited */
-    uint64_t index;               /* of the next burst: of a ramp, or in an on-time */
+    uint64_t random;             /* poisson: the generator's state */
+    uint128 window, on, period;  /* on-off: start of the present on-time; lengths */
+    uint64_t bursts_a_window;    /* on-off, not unlimited */
+    uint64_t index;              /* of the next burst: of a ramp, or in an on-time */
+    const struct replay *replay; /* recorded: whose times */
+    uint64_t frames;             /* recorded: how many, all rounds counted */
+    double ticks_a_ns;
     double from, to, slope, over; /* ramp: frames a tick, the same a tick, ticks */
 };
 

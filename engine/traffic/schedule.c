@@ -9,9 +9,9 @@
 #define PARTS_MAX 4
 #define PART_BYTES 40
 #define TIME_MAX_NS (1000000ULL * 1000000000ULL)
-#define EXAMPLES "constant, poisson, poisson:7, on-off:10ms:90ms or ramp:1k:1M:10s"
+#define EXAMPLES "constant, poisson, poisson:7, on-off:10ms:90ms, ramp:1k:1M:10s or recorded"
 
-static const char *const names[] = {"constant", "poisson", "on-off", "ramp", NULL};
+static const char *const names[] = {"constant", "poisson", "on-off", "ramp", "recorded", NULL};
 
 const char *schedule_name(enum schedule_shape shape)
 {
@@ -108,7 +108,7 @@ bool schedule_parse(const char *text, struct schedule *s, char *error, size_t si
         return false;
     default:
         if (count > 1)
-            snprintf(error, size, "constant takes nothing more: its rate is --rate");
+            snprintf(error, size, "%s takes nothing more", parts[0]);
         return count == 1;
     }
 }

@@ -5,6 +5,7 @@
  *   poisson[:SEED]      bursts at independent, exponential distances, with the same mean rate
  *   on-off:ON:OFF       constant (or max) for ON, nothing for OFF, again and again
  *   ramp:FROM:TO:OVER   the rate goes in a straight line from FROM to TO, then stays at TO
+ *   recorded            the times of the file that is replayed
  *
  * Times are 10ms, 500us, 1.5s; a bare number is seconds. */
 #ifndef SM_SCHEDULE_H
@@ -12,7 +13,15 @@
 
 #include "traffic/rate.h"
 
-enum schedule_shape { SCHEDULE_CONSTANT, SCHEDULE_POISSON, SCHEDULE_ON_OFF, SCHEDULE_RAMP };
+enum schedule_shape {
+    SCHEDULE_CONSTANT,
+    SCHEDULE_POISSON,
+    SCHEDULE_ON_OFF,
+    SCHEDULE_RAMP,
+    SCHEDULE_RECORDED
+};
+
+struct replay;
 
 struct schedule {
     enum schedule_shape shape;
@@ -28,6 +37,8 @@ struct schedule_plan {
     double rate_pps; /* 0: max; of a ramp, what it ends with */
     double from_pps;
     uint64_t seed, on_ns, off_ns, over_ns;
+    const struct replay *replay; /* recorded: whose times, and how many frames of it */
+    uint64_t frames;
 };
 
 bool schedule_parse(const char *text, struct schedule *schedule, char *error, size_t error_size);
@@ -44,6 +55,7 @@ bool schedule_fits(const struct schedule *schedule, const struct rate *rate, uin
 /* As fast as the port takes it, all the time or in the on-times. */
 static inline bool schedule_is_unlimited(const struct schedule *schedule, const struct rate *rate)
 {
-    return rate->amount == 0 && schedule->shape != SCHEDULE_RAMP;
+    return rate->amount == 0 && schedule->shape != SCHEDULE_RAMP &&
+           schedule->shape != SCHEDULE_RECORDED;
 }
 #endif
