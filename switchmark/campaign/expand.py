@@ -27,7 +27,7 @@ from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
-KERNEL_PORTS = frozenset({PortKind.VETH, PortKind.TAP})
+KERNEL_PORTS = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})
 
 # What the bench takes around a trial, for the estimate of the time left; measured values
 # replace it as soon as the first trials have run.
@@ -102,15 +102,23 @@ def usable_ports(
 ) -> list[PortKind]:
     """The port kinds that switch, environment and traffic I/O all have, best first.
 
-    Sockets (udp, raw) need a kernel device; DPDK reaches every kind."""
-    socket = io not in {Io.AUTO, Io.DPDK}
+    Sockets (udp, raw) and netmap need a kernel device; DPDK reaches every kind but a VALE port,
+    which is netmap's own."""
     return [
         kind
         for kind in capabilities.port_kinds
         if port_kind in {None, kind}
         and (environment_ports is None or kind in environment_ports)
-        and (not socket or kind in KERNEL_PORTS)
+        and _reaches(io, kind)
     ]
+
+
+def _reaches(io: Io, kind: PortKind) -> bool:
+    if io is Io.AUTO:
+        return True
+    if kind is PortKind.VALE:
+        return io is Io.NETMAP
+    return io is Io.DPDK or kind in KERNEL_PORTS
 
 
 class _Settler:

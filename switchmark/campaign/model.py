@@ -62,6 +62,7 @@ class Io(StrEnum):
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
     DPDK = "dpdk"
+    NETMAP = "netmap"
 
 
 class Idle(StrEnum):

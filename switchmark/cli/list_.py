@@ -37,6 +37,7 @@ IOS: dict[Io, str] = {
     Io.RAW: "a packet socket, send and recv",
     Io.RAW_MMSG: "a packet socket, sendmmsg and recvmmsg",
     Io.DPDK: "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
+    Io.NETMAP: "netmap: a VALE port, or a kernel device in netmap mode",
 }
 
 

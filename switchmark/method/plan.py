@@ -22,7 +22,7 @@ from switchmark.method.deployment import resolve_io
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import SCENARIOS
-from switchmark.switch.base import Capabilities, ConnectMode
+from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
@@ -74,8 +74,8 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     """The trial over the bare wire that this one is judged against; None for the wire itself.
 
     Its placement must be the trial's own: with the switch's cores left idle."""
-    if plan.trial.switch == WIRE:
-        return None
+    if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
+        return None  # (such a port is not there without its switch, so it has no bare wire)
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
