@@ -57,6 +57,7 @@ def expand(
 
     Raises `UsageError`, one line a problem, when a switch cannot do what is asked of it or
     when switches would be compared in different connect modes without saying so."""
+    campaign, _ = leave_out_unable(campaign, capabilities, environment_ports)
     problems = [
         problem
         for sweep in campaign.sweeps
@@ -72,6 +73,27 @@ def expand(
     settle = _Settler(modes, capabilities, environment_ports)
     trials = dict.fromkeys(settle(t) for sweep in campaign.sweeps for t in trials_of(sweep))
     return _in_blocks(list(trials), campaign)
+
+
+def leave_out_unable(
+    campaign: Campaign,
+    capabilities: Mapping[str, Capabilities],
+    environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
+) -> tuple[Campaign, list[str]]:
+    """With `skip_unavailable`, the campaign without the switches that cannot do what is asked,
+    and why they are left out. A sweep that none can do stays as it is, to be refused."""
+    if not campaign.skip_unavailable:
+        return campaign, []
+    sweeps, reasons = [], []
+    for sweep in campaign.sweeps:
+        refused = {
+            switch: list(_refusals(sweep, switch, capabilities, environment_ports))
+            for switch in sweep.switch
+        }
+        able = tuple(switch for switch, problems in refused.items() if not problems)
+        sweeps.append(sweep.model_copy(update={"switch": able}) if able else sweep)
+        reasons += [problem for problems in refused.values() for problem in problems if able]
+    return campaign.model_copy(update={"sweeps": tuple(sweeps)}), list(dict.fromkeys(reasons))
 
 
 def trials_of(sweep: Sweep) -> Iterator[Trial]:

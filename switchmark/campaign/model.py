@@ -226,6 +226,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
 

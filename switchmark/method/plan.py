@@ -122,6 +122,24 @@ def check_available(steps: Sequence[Step]) -> None:
         raise UnavailableError("\n".join(problems))
 
 
+def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
+    """The steps of the switches that this machine can run, and why the others are left out.
+
+    Raises `UnavailableError` when it can run none of them."""
+    switches = {step.plan.switch.name: step.plan.switch for step in steps if not step.is_baseline}
+    probes = {name: switch.probe() for name, switch in switches.items()}
+    reasons = [
+        f"{name}: {probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")
+        for name, probe in probes.items()
+        if not probe.available
+    ]
+    kept = [s for s in steps if not s.is_baseline and probes[s.plan.switch.name].available]
+    if not kept:
+        raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
+    wires = {step.baseline.id for step in kept if step.baseline is not None}
+    return [s for s in steps if s.is_baseline and s.plan.trial.id in wires] + kept, reasons
+
+
 def _place(
     trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cpus: Sequence[Cpu]
 ) -> Placement:

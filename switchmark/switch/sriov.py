@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
-from switchmark.scenario.topology import pair_mac
 from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
@@ -25,6 +24,7 @@ from switchmark.switch.base import (
 )
 from switchmark.switch.made import PortMakingSwitch
 from switchmark.switch.options import WithOptions
+from switchmark.switch.ports import WITNESS_MAC
 from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
 from switchmark.testbed.things import Setting
 
@@ -35,7 +35,6 @@ DEADLINE_S = 30.0  # for drivers to look at new functions
 POLL_S = 0.02
 FIRST_VLAN = 100
 UP = 1  # of a device's flags
-WITNESS_MAC = pair_mac(0xFFFF, 0)
 
 
 class Sriov(WithOptions, PortMakingSwitch):
