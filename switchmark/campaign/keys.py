@@ -213,7 +213,8 @@ KEYS: tuple[Key, ...] = (
         "port_kind",
         "port_kind",
         "where the applications meet the switch: `veth`, `vhost-user`, `tap`, `memif`, "
-        "`macvlan`, `vf`, `vale`, or `auto`: the switch's best that the environment has and `io` can use",
+        "`macvlan`, `vf`, `vale`, or `auto`: the switch's best that the environment has "
+        "and `io` can use",
         _port_kind,
         lambda value: "auto" if value is None else str(value),
         "veth",

@@ -13,6 +13,7 @@ from switchmark.switch.direct import Direct
 from switchmark.switch.fastclick import FastClick
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.macvlan import Macvlan
+from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_kernel import OvsKernel
 from switchmark.switch.ovs_netdev import OvsNetdev
@@ -34,6 +35,7 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "macvlan": Macvlan,
     "ovs": OvsKernel,
     "ovs-netdev": OvsNetdev,
+    "ovs-afxdp": OvsAfxdp,
     "ovs-dpdk": OvsDpdk,
     "af-packet": AfPacket,
     "basicfwd": BasicForwarder,
