@@ -241,13 +241,15 @@ def traces(session_id: str) -> set[str]:
 
 
 def port_ends(
-    session: Session, switch: Switch, count: int
+    session: Session, switch: Switch, count: int, core: int = 1
 ) -> AbstractContextManager[list[VethEnd]] | AbstractContextManager[list[VhostEnd]]:
     """Ports of the kind that the switch likes best, of those that there are ends for."""
     kind = rig_kind(switch)
     if kind in MADE_BY_SWITCH:
         return made_ends(session, switch, count)
-    return (veth_ends if kind is PortKind.VETH else vhost_ends)(session, count)
+    if kind is PortKind.VETH:
+        return veth_ends(session, count)
+    return vhost_ends(session, count, core)
 
 
 def rig_kind(switch: Switch) -> PortKind:

@@ -7,31 +7,31 @@ something works; how fast it works they do not tell.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from switchmark.environment.engine_binary import find_engine
 from tests.vm.initramfs import initramfs, kernel_image
 from tests.vm.packages import Kernel, Qemu, kernel, qemu
 
 PROJECT = Path(__file__).parents[2]
 MEMORY_MB = 1536
-LIMIT_S = 180.0  # of each test
+LIMIT_S = 180.0  # of each job
 KVM_TRIAL_S = 20.0
 DEV_KVM = Path("/dev/kvm")
+EMULATED = "tcg,thread=multi"
 
 START = """\
-export PATH={path} HOME=/tmp LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+export PATH={path} HOME=/tmp LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={project}
 export SWITCHMARK_TRAFFIC={engine} SWITCHMARK_STATE_DIR=/run/switchmark
-{mounts}
 /bin/busybox hostname guest
 ip link set lo up
 cd {project}
@@ -70,7 +70,11 @@ class Machine:
     accelerator: str
     devices: tuple[str, ...] = ()
     append: str = ""
-    memory_backend: bool = False  # shared with a vhost-user switch on the host
+    shared_memory: bool = False  # with a vhost-user switch on the host
+
+    @property
+    def emulated(self) -> bool:
+        return self.accelerator == EMULATED
 
     def command(self, exchange: Path) -> list[str]:
         """The QEMU command line; the machine ends by itself when its job has."""
@@ -79,13 +83,13 @@ class Machine:
         return [
             str(self.qemu.program),
             *self.qemu.data,
-            *("-accel", self.accelerator, "-cpu", "max" if "tcg" in self.accelerator else "host"),
-            *("-smp", "2", "-m", f"{MEMORY_MB}M", "-no-reboot", "-nodefaults", "-nic", "none"),
+            *("-accel", self.accelerator, "-cpu", "max" if self.emulated else "host"),
+            *("-smp", "2", "-m", f"{MEMORY_MB}M", "-no-reboot", "-nodefaults"),
             *("-display", "none", "-monitor", "none"),
             *("-serial", f"file:{exchange / 'console'}"),
             *(
                 ("-machine", "q35,memory-backend=mem", "-object", memory)
-                if self.memory_backend
+                if self.shared_memory
                 else ("-machine", "q35")
             ),
             *("-kernel", str(kernel_image(self.kernel)), "-initrd", str(initramfs(self.kernel))),
@@ -95,29 +99,17 @@ class Machine:
             *self.devices,
         ]
 
-    def write_job(self, exchange: Path, job: str) -> None:
-        """What the guest runs after booting, in the project's folder."""
-        (exchange / "job").write_text(job)
-        (exchange / "start").write_text(
-            START.format(
-                path=shlex.quote(f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"),
-                engine=shlex.quote(str(engine())),
-                mounts="",
-                project=shlex.quote(str(PROJECT)),
-            )
-        )
-
     def run(self, job: str, limit_s: float = LIMIT_S) -> Outcome:
         """Boot, run the job, and return when the machine is off."""
-        exchange = Path(tempfile.mkdtemp(prefix="smvm", dir="/var/tmp"))
-        self.write_job(exchange, job)
+        exchange = new_exchange(job)
         begun = time.monotonic()
-        process = subprocess.Popen(
-            self.command(exchange),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=(exchange / "qemu").open("w"),
-        )
+        with (exchange / "qemu").open("w") as errors:
+            process = subprocess.Popen(
+                self.command(exchange),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
         try:
             process.wait(limit_s)
         except subprocess.TimeoutExpired:
@@ -128,6 +120,21 @@ class Machine:
         return outcome(exchange, time.monotonic() - begun)
 
 
+def new_exchange(job: str) -> Path:
+    """A folder that host and guest both write to, with what the guest runs after booting, in
+    the project's folder."""
+    exchange = Path(tempfile.mkdtemp(prefix="smvm", dir="/var/tmp"))
+    (exchange / "job").write_text(job)
+    (exchange / "start").write_text(
+        START.format(
+            path=shlex.quote(f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"),
+            engine=shlex.quote(str(find_engine())),
+            project=shlex.quote(str(PROJECT)),
+        )
+    )
+    return exchange
+
+
 def share(tag: str, path: Path, *, writable: bool) -> list[str]:
     """A folder of the host that the guest mounts by its tag."""
     access = "" if writable else ",readonly=on"
@@ -136,6 +143,8 @@ def share(tag: str, path: Path, *, writable: bool) -> list[str]:
 
 
 def outcome(exchange: Path, seconds: float) -> Outcome:
+    """What is in the exchange folder now."""
+
     def text(name: str) -> str:
         path = exchange / name
         return path.read_text(errors="replace") if path.exists() else ""
@@ -150,39 +159,28 @@ def outcome(exchange: Path, seconds: float) -> Outcome:
     )
 
 
-def engine() -> Path:
-    """The engine that the guest runs: the one that this process would run."""
-    from switchmark.environment.engine_binary import find_engine
-
-    return find_engine()
-
-
 @cache
 def accelerator(program: Qemu, guest_kernel: Kernel) -> str:
-    """`kvm` where our kernel gets as far as running a job on it, else `tcg`."""
+    """`kvm` where our kernel gets as far as running a job on it, else emulation."""
     if os.access(DEV_KVM, os.R_OK | os.W_OK):
         tried = Machine(guest_kernel, program, "kvm").run("true", KVM_TRIAL_S)
+        shutil.rmtree(tried.folder, ignore_errors=True)
         if tried.code == 0:
             return "kvm"
-    return "tcg,thread=multi"
+    return EMULATED
 
 
-@contextlib.contextmanager
 def machine(
     *,
     release: str | None = None,
-    devices: Sequence[str] = (),
+    devices: tuple[str, ...] = (),
     append: str = "",
     with_igb: bool = False,
-    memory_backend: bool = False,
-) -> Iterator[Machine]:
-    """A machine of the distribution's kernel, or of the release that a module was built for."""
+    shared_memory: bool = False,
+) -> Machine:
+    """A machine of the distribution's kernel, or of the release that a module was built for.
+
+    Raises NotHereError with what is missing."""
     guest_kernel, program = kernel(release), qemu(with_igb=with_igb)
-    yield Machine(
-        guest_kernel,
-        program,
-        accelerator(program, guest_kernel),
-        tuple(devices),
-        append,
-        memory_backend,
-    )
+    how = accelerator(program, guest_kernel)
+    return Machine(guest_kernel, program, how, devices, append, shared_memory)

@@ -34,7 +34,7 @@ $b mkdir /upper/upper /upper/work
 $b mount -t overlay -o lowerdir=/lower,upperdir=/upper/upper,workdir=/upper/work overlay /host
 for d in proc sys dev; do $b mount --move /$d /host/$d; done
 for d in run tmp dev/shm dev/pts exchange; do $b mkdir -p /host/$d; done
-for d in run tmp dev/shm; do $b mount -t tmpfs tmpfs /host/$d; done
+for d in run dev/shm; do $b mount -t tmpfs tmpfs /host/$d; done
 $b mount -t devpts devpts /host/dev/pts
 $b mkdir -p /host/lib/modules /host/run/lock
 $b mount -t 9p -o trans=virtio,version=9p2000.L,cache=loose,ro,msize=262144 modules \
