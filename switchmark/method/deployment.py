@@ -228,7 +228,7 @@ def port_spec(port: NodePort, io: Io) -> str:
         return f"dpdk:{_dpdk_port(port)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
         return f"netmap:{port.made.netmap}"
-    if port.device_inside is None:
+    if port.device_inside is None or io is Io.AUTO:
         raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
     if io is Io.NETMAP:
         return f"netmap:{port.device_inside}"
