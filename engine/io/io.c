@@ -12,7 +12,7 @@ const struct io_ops *const io_backends[] = {
 #ifdef HAVE_NETMAP
     &io_netmap,
 #endif
-    &io_null,   NULL,
+    &io_null,   &io_pcap, NULL,
 };
 
 const struct io_ops *io_find(const char *name, size_t length)
