@@ -41,7 +41,7 @@ struct options {
     struct frame_address address;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
     uint64_t stream;
-    bool touch, bidirectional, mac_update, session, start_now;
+    bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
     uint64_t catch_up_ns;
     uint64_t idle; /* enum idle */
     int cores[CORES_MAX];

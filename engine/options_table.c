@@ -70,6 +70,8 @@ const struct option_row option_table[] = {
      "begin at once, or when told on standard input (default command)"},
     {"session", KIND_FLAG, NULL, 0, 0, AT(session), 0, false,
      "return to idle after each result instead of exiting"},
+    {"hardware-counters", KIND_FLAG, NULL, 0, 0, AT(hardware_counters), 0, false,
+     "count cycles, instructions and misses of the trial (perf_event_open)"},
     {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
      "hugepage memory for DPDK"},
     {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false, "hand ARG to DPDK's EAL as it is (repeatable)"},

@@ -227,7 +227,7 @@ static void run(struct trial *trial, unsigned worker)
             moved += step(trial, &paths[i], &due);
         if (moved == 0)
             trial_idle(trial, NULL, now, due);
-        now = clock_ticks();
+        now = trial_round(&trial->ends[0], now, moved > 0);
     }
     for (unsigned i = 0; paths != NULL && i < trial->end_count; i++) {
         free(paths[i].slots);

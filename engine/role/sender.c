@@ -7,9 +7,10 @@ static void run(struct trial *trial, unsigned worker)
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
-        if (end_send(trial, end, now) == 0)
+        const unsigned sent = end_send(trial, end, now);
+        if (sent == 0)
             trial_idle(trial, NULL, now, end_next_due(end, now));
-        now = clock_ticks();
+        now = trial_round(end, now, sent > 0);
     }
     transmit_end(&end->tx, now);
 }
