@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "role/faults.h"
 #include "traffic/frame.h"
 
 #define EAL_ARGUMENTS_MAX 32
@@ -24,14 +25,6 @@ struct traffic {
     uint64_t interval_ns;
     uint64_t latency; /* receiver: 1 times every frame one way */
     uint64_t at_ns;   /* CLOCK_MONOTONIC; 0: now */
-};
-
-/* What a `reference` does to data frames, a direction; 0: not. */
-struct reference {
-    uint64_t delay_ns;
-    uint64_t drop_every, duplicate_every, reorder_every;
-    uint64_t limit_pps, limit_burst; /* token bucket: rate and depth in frames */
-    uint64_t queue;                  /* frames that can wait, a power of two */
 };
 
 struct options {

@@ -12,6 +12,7 @@
 #include "measure/cpu.h"
 #include "measure/hardware.h"
 #include "options.h"
+#include "role/faults.h"
 #include "role/role.h"
 #include "traffic/receive.h"
 #include "traffic/transmit.h"
@@ -36,6 +37,7 @@ struct end {
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
     struct variation variation;
+    struct fault_counts faults; /* reference: of the frames that leave by this port */
     uint64_t
         spent_ticks[2]; /* by its worker in this trial: [0] in rounds without, [1] with frames */
 };

@@ -204,6 +204,19 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_end_object(j);
 }
 
+/* The truth that was set: what a receiver behind this port should find. */
+static void put_faults(struct json *j, const struct fault_counts *f)
+{
+    json_object(j, "faults");
+    json_unsigned(j, "dropped", f->did[FAULT_DROP]);
+    json_unsigned(j, "duplicated", f->did[FAULT_DUPLICATE]);
+    json_unsigned(j, "reordered", f->did[FAULT_REORDER]);
+    json_unsigned(j, "corrupted", f->did[FAULT_CORRUPT]);
+    json_unsigned(j, "limited", f->limited);
+    json_unsigned(j, "overflowed", f->overflowed);
+    json_end_object(j);
+}
+
 static void put_forwarder_ports(struct json *j, const struct trial *trial)
 {
     json_list(j, "ports");
@@ -215,6 +228,8 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
         json_unsigned(j, "rx_socket_drops", c.rx_socket_drops);
         json_unsigned(j, "tx_offered", c.tx_offered);
         json_unsigned(j, "tx_dropped", c.tx_dropped);
+        if (trial->options->role == &role_reference)
+            put_faults(j, &trial->ends[i].faults);
         json_end_object(j);
     }
     json_end_list(j);
