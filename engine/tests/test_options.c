@@ -221,7 +221,7 @@ static void faults_of_the_reference(void **state)
 
     snprintf(text, sizeof text,
              "%s--delay-us 100 --jitter-us 20 --jitter normal --drop-share 0.001 "
-             "--duplicate-share 1 --reorder-every 7 --corrupt-share .5 --fault-seed 12",
+             "--duplicate-share 1 --reorder-every 7 --corrupt-share 0.5 --fault-seed 12",
              ports);
     assert_int_equal(parse(text), PARSE_OK);
     assert_int_equal(o.reference.jitter_ns, 20000);

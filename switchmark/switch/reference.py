@@ -22,7 +22,7 @@ from switchmark.switch.tools import not_root
 from switchmark.testbed.host import Session
 
 VARIABLE = "SWITCHMARK_REFERENCE"
-_NUMBER, _SHARE, _SHAPE = r"[0-9]+", r"0|1|0?\.[0-9]{1,9}", "uniform|normal"
+_NUMBER, _SHARE, _SHAPE = r"[0-9]+", r"0|1|0\.[0-9]{1,9}", "uniform|normal"
 FAULTS = {
     "delay-us": _NUMBER,
     "jitter-us": _NUMBER,
