@@ -11,6 +11,8 @@ enum kind {
     KIND_FLAG,
     KIND_COUNT,
     KIND_RATE,
+    KIND_LINE_RATE,
+    KIND_SCHEDULE,
     KIND_SECONDS,
     KIND_MICROSECONDS,
     KIND_SHARE,
@@ -22,6 +24,8 @@ enum kind {
     KIND_CORES,
     KIND_IDLE,
     KIND_START,
+    KIND_ECHO,
+    KIND_TEXT,
     KIND_EAL
 };
 

@@ -91,6 +91,7 @@ void report_lateness(struct json *j, const struct histogram *lateness)
     json_unsigned(j, "late_max_ns", lateness->max);
     json_number(j, "late_mean_ns", histogram_mean(lateness));
     json_unsigned(j, "late_p99_ns", histogram_percentile(lateness, 99));
+    json_unsigned(j, "late_p999_ns", histogram_percentile(lateness, 99.9));
     json_unsigned(j, "bursts", lateness->count);
     put_percentiles(j, lateness, 0);
     report_histogram(j, "lateness", lateness);

@@ -12,6 +12,8 @@ static const char *reason_name(enum reason reason)
         return "signal";
     case REASON_EOF:
         return "eof";
+    case REASON_REPLAYED:
+        return "replayed";
     case REASON_FAILURE:
         return "failure";
     default:
@@ -22,10 +24,7 @@ static const char *reason_name(enum reason reason)
 static void put_config(struct json *j, const struct trial *trial)
 {
     json_object(j, "config");
-    if (trial->traffic.rate_pps == 0)
-        json_null(j, "rate_pps");
-    else
-        json_unsigned(j, "rate_pps", trial->traffic.rate_pps);
+    report_schedule(j, trial);
     json_unsigned(j, "burst", trial->traffic.burst);
     json_unsigned(j, "frame_size_bytes", trial->traffic.frame_size);
     json_bool(j, "touch", trial->options->touch);
@@ -59,7 +58,7 @@ static void put_reordering(struct json *j, const struct reorder *r, uint64_t reo
     json_end_object(j);
 }
 
-static void put_loss(struct json *j, const struct sequence_tracker *tracker)
+void report_loss(struct json *j, const struct sequence_tracker *tracker)
 {
     const struct sequence_summary s = sequence_summarise(tracker);
 
@@ -87,7 +86,8 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     static struct histogram lateness; /* too large for a stack; only the printer comes here */
     uint64_t skipped = 0, stall = 0;
 
-    if (!trial->options->role->sends || trial->traffic.rate_pps == 0) {
+    if (!trial->options->role->sends ||
+        schedule_is_unlimited(&trial->traffic.schedule, &trial->traffic.rate)) {
         json_null(j, "pacing");
         return;
     }
@@ -199,8 +199,11 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_object(j, "totals");
     report_counters(j, &rx);
     json_end_object(j);
-    put_loss(j, &receiving->tracker);
-    report_latency(j, LATENCY_ONE_WAY, receiving);
+    report_loss(j, &receiving->tracker);
+    if (trial_times_load(trial))
+        report_latency(j, LATENCY_ONE_WAY, receiving);
+    if (sending->probe != NULL)
+        report_probe(j, trial, sending->probe, receiving->probe);
     json_end_object(j);
 }
 
@@ -259,12 +262,14 @@ void report_result(struct json *j, const struct trial *trial)
         if (trial->options->bidirectional)
             put_direction(j, trial, 1);
         json_end_list(j);
-    } else if (role->tracks) {
-        put_loss(j, &trial->ends[0].tracker);
-        if (role->latency != LATENCY_NONE || trial->traffic.latency)
+    } else if (trial_end_tracks(trial, 0)) {
+        report_loss(j, &trial->ends[0].tracker);
+        if (trial_times_load(trial))
             report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
                            &trial->ends[0]);
     }
+    if (role != &role_tester && trial->ends[0].probe != NULL)
+        report_probe(j, trial, trial->ends[0].probe, trial->ends[0].probe);
     if (role->stands_between)
         put_forwarder_ports(j, trial);
     put_pacing(j, trial, &totals);

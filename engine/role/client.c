@@ -15,7 +15,7 @@ static void run(struct trial *trial, unsigned worker)
             trial_idle(trial, end->port, now, end_next_due(end, now));
         now = trial_round(end, begun, received + sent > 0);
     }
-    transmit_end(&end->tx, now);
+    end_stop_sending(end, now);
 }
 
 const struct role role_client = {

@@ -198,6 +198,19 @@ static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t
     }
 }
 
+/* A frame of another stream: perhaps the companion's, which then counts it. */
+static enum verdict offer_to_companion(struct receiver *rx, const struct io_frame *frame,
+                                       uint64_t now)
+{
+    uint8_t verdict;
+
+    receive_burst(rx->companion, frame, 1, now, &verdict);
+    if (verdict == VERDICT_DATA)
+        return VERDICT_BESIDE;
+    return verdict == VERDICT_FOREIGN || verdict == VERDICT_PROBE ? VERDICT_FOREIGN
+                                                                  : VERDICT_BESIDE_OTHER;
+}
+
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
                        uint64_t now, uint8_t *verdicts)
 {
@@ -206,7 +219,9 @@ unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsig
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        const enum verdict verdict = receive_judge(rx, &frames[i]);
+        enum verdict verdict = receive_judge(rx, &frames[i]);
+        if (__builtin_expect(verdict == VERDICT_FOREIGN, 0) && rx->companion != NULL)
+            verdict = offer_to_companion(rx, &frames[i], now);
         seen[verdict]++;
         if (verdicts != NULL)
             verdicts[i] = (uint8_t)verdict;

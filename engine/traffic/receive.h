@@ -18,6 +18,8 @@ enum verdict {
     VERDICT_FOREIGN,
     VERDICT_OTHER,
     VERDICT_CORRUPT,
+    VERDICT_BESIDE,       /* data of the companion's stream, counted there */
+    VERDICT_BESIDE_OTHER, /* the same, but stale or corrupt */
     VERDICTS
 };
 
@@ -47,6 +49,7 @@ struct receiver {
     uint8_t mac[6];
     bool mac_known;
     struct intact_headers intact;
+    struct receiver *companion; /* for a second stream on the same port, or NULL */
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
     struct variation *variation;
