@@ -54,6 +54,7 @@ class VethEnd:
 def create_namespace(name: str) -> None:
     """A new named network namespace with only `lo` (up), IPv6 off."""
     NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    mounts.make_shared(NETNS_DIR)
     path = NETNS_DIR / name
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
 

@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
-from switchmark.results.store import find_latest, open_run
+from switchmark.results.store import open_run
 from tests.vm.guest import Machine, Outcome, machine
 from tests.vm.packages import NotHereError
 
@@ -23,7 +23,6 @@ TRIAL = (
     "--quiet --results /tmp/results --set trim.warm_up=0.4s --set trim.cool_down=0.2s "
     "--set interval=0.2s --set verify.timeout=60s --set verify.min_arrived=90%"
 )
-KEEP = "; code=$?; cp -r /tmp/results /exchange/; exit $code"
 
 
 def trial(what: str) -> str:
@@ -60,11 +59,15 @@ def keep() -> Iterator[Callable[[Outcome], Outcome]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def records(outcome: Outcome, name: str = "trial") -> list[Record]:
-    """The records that the guest's bench has stored, read as any other results."""
-    latest = find_latest(outcome.folder / "results", name)
-    assert latest is not None, f"no results:\n{outcome.output[-3000:]}\n{outcome.console[-1000:]}"
-    return list(open_run(latest).records())
+def records(outcome: Outcome, count: int = 1) -> list[Record]:
+    """The records that the guest's bench has stored, read as any other results, in the order of
+    their measurement."""
+    runs = sorted((outcome.folder / "results").glob("trial-*"))
+    found = [record for run in runs for record in open_run(run).records()]
+    assert len(found) == count, (
+        f"{len(found)} records:\n{outcome.output[-3000:]}\n{outcome.console[-1000:]}"
+    )
+    return sorted(found, key=lambda record: record.started_at)
 
 
 def check_forwarded(record: Record, switch: str, mode: str) -> None:
