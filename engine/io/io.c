@@ -5,7 +5,7 @@
 #include <string.h>
 
 const struct io_ops *const io_backends[] = {
-    &io_udp,    &io_raw, &io_packet_mmap,
+    &io_udp,    &io_raw,  &io_packet_mmap,
 #ifdef HAVE_AF_XDP
     &io_af_xdp,
 #endif
@@ -15,7 +15,10 @@ const struct io_ops *const io_backends[] = {
 #ifdef HAVE_DPDK
     &io_dpdk,
 #endif
-    &io_null,   NULL,
+#ifdef HAVE_NETMAP
+    &io_netmap,
+#endif
+    &io_null,   &io_pcap, NULL,
 };
 
 const struct io_absence io_missing[] = {
@@ -28,6 +31,9 @@ const struct io_absence io_missing[] = {
 #endif
 #ifndef HAVE_DPDK
     {"dpdk", "built without DPDK; install libdpdk-dev 22.11 or later and rebuild"},
+#endif
+#ifndef HAVE_NETMAP
+    {"netmap", "built without netmap's headers; get them and rebuild with -Dnetmap_headers=FOLDER"},
 #endif
     {NULL, NULL},
 };

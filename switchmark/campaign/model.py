@@ -65,6 +65,7 @@ class Io(StrEnum):
     AF_XDP = "af-xdp"
     IO_URING = "io-uring"
     DPDK = "dpdk"
+    NETMAP = "netmap"
 
 
 class Idle(StrEnum):
@@ -228,6 +229,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
 
