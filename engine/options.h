@@ -7,11 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/io.h"
 #include "traffic/frame.h"
 
 #define EAL_ARGUMENTS_MAX 32
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
-#define CORES_MAX 2
+#define CORES_MAX IO_QUEUES_MAX
 
 enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 
@@ -42,8 +43,10 @@ struct options {
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
     uint64_t stream;
     bool touch, bidirectional, mac_update, session, start_now;
+    bool list_json;
     uint64_t catch_up_ns;
-    uint64_t idle; /* enum idle */
+    uint64_t idle;   /* enum idle */
+    uint64_t queues; /* of a sender's or receiver's port, each with a worker */
     int cores[CORES_MAX];
     unsigned core_count;
     uint64_t dpdk_memory_mb;
@@ -53,7 +56,7 @@ struct options {
     struct reference reference;
 };
 
-enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_BAD };
+enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_MANUAL, PARSE_LIST, PARSE_BAD };
 
 /* Read the command line. On PARSE_BAD `error` holds one line. */
 enum parse_result options_parse(struct options *options, int argc, char **argv, char *error,
@@ -67,6 +70,7 @@ bool options_override(struct traffic *traffic, const char *assignment, char *err
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);
 
 void options_print_help(void);
+void options_print_manual(void); /* the same as a man page (roff) */
 
 const char *idle_name(uint64_t idle);
 #endif

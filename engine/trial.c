@@ -2,13 +2,13 @@
  * outside does so once an interval, never once a burst. */
 #include "trial.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "report/events.h"
+#include "workers.h"
 
 #define DRAIN_SILENCE_NS (20ULL * 1000 * 1000)
 #define DRAIN_LONGEST_NS (500ULL * 1000 * 1000)
@@ -17,7 +17,8 @@
 
 bool trial_end_sends(const struct trial *trial, unsigned end)
 {
-    return trial->options->role->sends && (end == 0 || trial->options->bidirectional);
+    return trial->options->role->sends &&
+           (end == 0 || trial->options->bidirectional || trial->options->queues > 1);
 }
 
 /* A lone port tracks its own stream; of a tester's two, the one opposite a sending end. */
@@ -25,7 +26,8 @@ bool trial_end_tracks(const struct trial *trial, unsigned end)
 {
     if (!trial->options->role->tracks)
         return false;
-    return trial->end_count == 1 || end == 1 || trial->options->bidirectional;
+    return trial->end_count == 1 || end == 1 || trial->options->bidirectional ||
+           trial->options->queues > 1;
 }
 
 void trial_read_drops(struct trial *trial)
@@ -53,6 +55,7 @@ static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
     snapshot->t_ns = clock_monotonic_ns();
     trial_totals(trial, &snapshot->totals);
     cpu_times_read(&snapshot->cpu);
+    faults_look(trial, snapshot->t_ns);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         struct io_port *port = end->port;
@@ -133,9 +136,10 @@ static void begin_end(struct trial *trial, unsigned index)
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
     const bool knows_mark = o->role->latency != LATENCY_NONE;
+    const uint64_t stream = o->queues > 1 ? o->stream + index : o->stream;
 
     frame_template_build(&end->tx.template, &end->address, (uint32_t)trial->traffic.frame_size,
-                         (uint16_t)o->stream, kind, trial->epoch, end->port->udp_payload_only);
+                         (uint16_t)stream, kind, trial->epoch, end->port->udp_payload_only);
     end->before = end->counters;
     if (trial_end_sends(trial, index))
         transmit_begin(&end->tx);
@@ -144,6 +148,7 @@ static void begin_end(struct trial *trial, unsigned index)
         const uint32_t mark =
             load32(end->tx.template.bytes + (end->port->udp_payload_only ? 0 : HEADERS_BYTES));
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);
+        lanes_begin(end);
     }
 }
 
@@ -154,6 +159,14 @@ static void empty_ports(struct trial *trial)
         for (unsigned polls = 0; polls < 64 && end_receive(trial, &trial->ends[i]) > 0; polls++)
             continue;
     }
+}
+
+/* Several workers share the rate; the first ones take what does not divide. */
+static uint64_t rate_of(const struct trial *trial, unsigned end)
+{
+    const uint64_t rate = trial->traffic.rate_pps, share = trial->options->queues;
+
+    return share > 1 ? rate / share + (end < rate % share) : rate;
 }
 
 /* Set the clock of the trial; it begins when everything is prepared, at `at` or shortly after
@@ -172,10 +185,11 @@ static void set_times(struct trial *trial)
     set_next_event(trial);
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        pacing_begin(&end->tx.pacing, trial->traffic.rate_pps, (uint32_t)trial->traffic.burst,
+        pacing_begin(&end->tx.pacing, rate_of(trial, i), (uint32_t)trial->traffic.burst,
                      engine_clock.hz, trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
         end->rx.lock_intended = trial->start_tick;
+        lanes_start(end, trial->start_tick);
     }
 }
 
@@ -218,46 +232,9 @@ static void begin(struct trial *trial)
     trial->run_delay_before_ns = cpu_run_delay_ns();
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
+    faults_begin(trial);
     event_started(trial);
     wait_for_start(trial);
-}
-
-static void pin(int core)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
-/* The second worker is in place before the trial begins: on a busy core a new thread may wait
- * long for its first turn, and frames would wait for it. */
-static void *run_second_worker(void *argument)
-{
-    struct trial *trial = argument;
-    struct io_port *port = trial->ends[1].port;
-
-    pin(trial->options->cores[1]);
-    if (port->ops->thread_enter != NULL)
-        port->ops->thread_enter(port);
-    atomic_store(&trial->second_worker, WORKER_READY);
-    while (atomic_load(&trial->second_worker) == WORKER_READY)
-        sched_yield();
-    trial->options->role->run(trial, 1);
-    return NULL;
-}
-
-static bool start_second_worker(struct trial *trial, pthread_t *thread, char *error, size_t size)
-{
-    atomic_store(&trial->second_worker, WORKER_STARTING);
-    const int result = pthread_create(thread, NULL, run_second_worker, trial);
-    if (result != 0) {
-        snprintf(error, size, "cannot start a second worker: %s", strerror(result));
-        return false;
-    }
-    while (atomic_load(&trial->second_worker) == WORKER_STARTING)
-        sched_yield();
-    return true;
 }
 
 /* One look at all ports; returns whether frames of our stream came. */
@@ -314,27 +291,28 @@ static bool find_failure(const struct trial *trial, char *error, size_t size)
 
 bool trial_run(struct trial *trial, char *error, size_t error_size)
 {
-    const bool two = trial->workers == 2;
-    pthread_t thread;
+    struct workers workers;
 
-    if (two && !start_second_worker(trial, &thread, error, error_size))
+    if (!workers_start(&workers, trial, error, error_size))
         return false;
     begin(trial);
-    atomic_store(&trial->second_worker, WORKER_GO);
+    workers_go(trial);
     trial->options->role->run(trial, 0);
     trial->ended_ns = clock_monotonic_ns();
     trial->reason = (enum reason)atomic_load(&trial->stop);
     if (trial->reason == REASON_NONE)
         trial->reason = REASON_DURATION;
-    if (two)
-        pthread_join(thread, NULL);
+    workers_join(&workers);
     if (trial->options->role->drains && trial->reason != REASON_FAILURE)
         drain(trial);
     trial->drained_ns = clock_monotonic_ns();
     cpu_times_read(&trial->cpu_after);
     trial->run_delay_after_ns = cpu_run_delay_ns();
     fill_snapshot(trial, &trial->last_snapshot);
-    for (unsigned i = 0; i < trial->end_count; i++)
+    for (unsigned i = 0; i < trial->end_count; i++) {
         receive_end(&trial->ends[i].rx);
+        lanes_end(&trial->ends[i]);
+    }
+    faults_judge(trial);
     return !find_failure(trial, error, error_size);
 }

@@ -22,7 +22,6 @@
 
 #include "io/dpdk.h"
 
-#define MEMORY_MB_MIN 64
 #define ARGUMENTS_MAX 64
 
 static pthread_mutex_t administration = PTHREAD_MUTEX_INITIALIZER;
@@ -225,19 +224,6 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
     return true;
 }
 
-/* Enough for the buffers of all ports, so that memory never grows while peers are attached
- * (each growth would be negotiated with every one of them). */
-static unsigned memory_needed_mb(const struct io_config *config, uint32_t room_bytes)
-{
-    const unsigned ports = config->spec_count > 0 ? config->spec_count : 2;
-    const unsigned port_mb = room_bytes <= 4096 ? 12 : 48;
-    unsigned total_mb = 32 + ports * port_mb;
-
-    if (config->dpdk_memory_mb > 0)
-        return config->dpdk_memory_mb;
-    return total_mb < MEMORY_MB_MIN ? MEMORY_MB_MIN : total_mb;
-}
-
 static bool wants_pci(const struct io_config *config)
 {
     bool found = strncmp(config->arguments, "pci=", 4) == 0;
@@ -249,7 +235,9 @@ static bool wants_pci(const struct io_config *config)
 
 bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size)
 {
-    const unsigned memory_mb = memory_needed_mb(config, room_bytes);
+    /* Enough for the buffers of all ports, so that memory never grows while peers are attached
+     * (each growth would be negotiated with every one of them). */
+    const unsigned memory_mb = dpdk_spec_memory_mb(config, room_bytes);
 
     if (started)
         return true;

@@ -33,10 +33,8 @@ static void put_config(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-static void put_loss(struct json *j, const struct sequence_tracker *tracker)
+static void put_loss(struct json *j, struct sequence_summary s)
 {
-    const struct sequence_summary s = sequence_summarise(tracker);
-
     json_object(j, "loss");
     json_unsigned(j, "expected", s.expected);
     json_unsigned(j, "received_unique", s.received_unique);
@@ -96,6 +94,15 @@ static void put_latency(struct json *j, enum latency_kind kind, const struct his
     put_summary(j, intended);
     json_end_object(j);
     json_end_object(j);
+}
+
+static void put_latency_of_all(struct json *j, const struct trial *trial)
+{
+    const enum latency_kind kind = trial->options->role->latency;
+    static struct histogram actual, intended; /* too large for a stack; only the printer is here */
+
+    lanes_latency(trial, &actual, &intended);
+    put_latency(j, kind == LATENCY_NONE ? LATENCY_ONE_WAY : kind, &actual, &intended);
 }
 
 static void put_pacing(struct json *j, const struct trial *trial, const struct counters *totals)
@@ -163,7 +170,7 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_object(j, "totals");
     report_counters(j, &rx);
     json_end_object(j);
-    put_loss(j, &receiving->tracker);
+    put_loss(j, sequence_summarise(&receiving->tracker));
     put_latency(j, LATENCY_ONE_WAY, &receiving->from_actual, &receiving->from_intended);
     json_end_object(j);
 }
@@ -191,6 +198,8 @@ void report_result(struct json *j, const struct trial *trial)
 
     trial_totals(trial, &totals);
     json_string(j, "reason", reason_name(trial->reason));
+    json_bool(j, "partial", trial->partial);
+    json_string(j, "fault", trial->fault[0] != '\0' ? trial->fault : NULL);
     json_unsigned(j, "duration_ns", trial->ended_ns - trial->started_ns);
     json_unsigned(j, "drain_ns", trial->drained_ns - trial->ended_ns);
     if (trial->options->role->drains)
@@ -207,10 +216,9 @@ void report_result(struct json *j, const struct trial *trial)
             put_direction(j, trial, 1);
         json_end_list(j);
     } else if (role->tracks) {
-        put_loss(j, &trial->ends[0].tracker);
+        put_loss(j, lanes_summarise(trial));
         if (role->latency != LATENCY_NONE || trial->traffic.latency)
-            put_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
-                        &trial->ends[0].from_actual, &trial->ends[0].from_intended);
+            put_latency_of_all(j, trial);
     }
     if (role->stands_between)
         put_forwarder_ports(j, trial);

@@ -1,9 +1,9 @@
-/* sender: sends on one port, by its schedule. */
+/* sender: sends on one port, by its schedule; each worker on its queue. */
 #include "trial.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
-    struct end *end = &trial->ends[0];
+    struct end *end = &trial->ends[worker];
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -18,6 +18,7 @@ const struct role role_sender = {
     .name = "sender",
     .summary = "sends frames by rate and burst",
     .ports = 1,
+    .queues = true,
     .sends = true,
     .run = run,
 };
