@@ -193,7 +193,7 @@ static bool kernel_device_is_up(const char *name)
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool up = true;
 
-    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%.15s", name);
     if (fd >= 0)
         up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) &&
              (request.ifr_flags & IFF_RUNNING);
