@@ -150,6 +150,8 @@ int dpdk_socket_wait_peer(struct dpdk_port *port); /* -1: asked to stop */
 /* True when the peer hung up or the keeper should stop, false after `timeout_ms` (-1: none). */
 bool dpdk_socket_wait_hangup(struct dpdk_port *port, int fd, int timeout_ms);
 bool dpdk_socket_stopping(struct dpdk_port *port, int wait_ms);
+/* From now on an answer of the peer matters little: do not wait long for it. */
+void dpdk_socket_hurry(int fd);
 /* The next connect() of this thread inside DPDK gets this connected socket instead. */
 void dpdk_socket_hand_over(int fd);
 /* Pass control messages and file descriptors between the peer and the driver's end until

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -23,6 +24,7 @@
 #include "io/dpdk.h"
 
 #define ARGUMENTS_MAX 64
+#define FILES_MIN 64U
 
 static pthread_mutex_t administration = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
@@ -124,6 +126,17 @@ static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
              "needs %u MB of free hugepages, finds %ld; reserve %u more pages of 2 MB in "
              "/proc/sys/vm/nr_hugepages (now %u), or lower --dpdk-memory-mb",
              memory_mb, free_mb, (memory_mb - (unsigned)free_mb + 1) / 2, reserved_pages());
+    return false;
+}
+
+static bool files_are_enough(char *error, size_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= FILES_MIN)
+        return true;
+    snprintf(error, size, "DPDK needs %u open files, this process may have %lu; see ulimit -n",
+             FILES_MIN, (unsigned long)limit.rlim_cur);
     return false;
 }
 
@@ -245,7 +258,7 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
         snprintf(error, size, "DPDK needs /sys; mount sysfs in this container (read-only will do)");
         return false;
     }
-    if (!memory_is_there(memory_mb, error, size))
+    if (!memory_is_there(memory_mb, error, size) || !files_are_enough(error, size))
         return false;
     with_pci = wants_pci(config);
     /* A peer that dies while DPDK writes to its socket must not take us along. */

@@ -65,6 +65,7 @@ static void serve_virtio_user(struct dpdk_port *port, int fd)
     dpdk_open_gates(port);
     dpdk_socket_wait_hangup(port, fd, -1);
     dpdk_close_gates(port);
+    dpdk_socket_hurry(fd);
     device_detach(port);
 }
 

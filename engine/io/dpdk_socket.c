@@ -21,6 +21,7 @@
 
 #define RETRY_MS 10
 #define ANSWER_TIMEOUT_S 2 /* a peer that accepts and never answers must not hang us */
+#define LAST_ANSWER_US 300000
 #define RELAY_BYTES_MAX 4096
 #define RELAY_FDS_MAX 16
 
@@ -151,6 +152,13 @@ bool dpdk_socket_wait_hangup(struct dpdk_port *port, int fd, int timeout_ms)
     while ((ready = poll(fds, 2, timeout_ms)) < 0 && errno == EINTR)
         ;
     return ready != 0;
+}
+
+void dpdk_socket_hurry(int fd)
+{
+    const struct timeval timeout = {.tv_usec = LAST_ANSWER_US};
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
 }
 
 /* Pass one message on with the descriptors that came with it. False: the sender hung up or the

@@ -67,7 +67,6 @@ def test_a_receiver_that_vanishes_and_returns(wire: str, kind: str) -> None:
                 receiver.start()
                 passes(sender, "tx_offered")
                 receiver.kill()
-            Path(wire).unlink(missing_ok=True) if "vhost=" in receive_port else None
             wait_until(lambda: sender.event("interval")["tx_offered"] == 0, "nobody takes frames")
         result = sender.stop()
         assert result["partial"] is True
@@ -91,8 +90,9 @@ def test_a_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
             sender.kill()
         with Engine("sender", [send_port], *SENDS, core=0) as sender:
             sender.start()
-            wait_until(lambda: receiver.event("interval")["rx_frames"] == 0, "the old is gone", 20)
-            passes(receiver, "rx_frames")
+            passes(sender, "tx_offered")
+            for _ in range(3):  # the lines that were under way, and one that was not
+                passes(receiver, "rx_frames")
             result = receiver.stop()
             assert result["partial"] is True
             assert "came back" in result["fault"]
@@ -109,7 +109,7 @@ def test_a_ring_that_nobody_empties(wire: str, kind: str) -> None:
         Engine("sender", [send_port], *SENDS, core=0) as sender,
     ):
         receiver.start()
-        sender.start("duration=2.5")
+        sender.start("duration=1.6")
         passes(sender, "tx_offered")
         os.kill(receiver.child.pid, signal.SIGSTOP)
         try:
@@ -145,7 +145,7 @@ def ip(*args: str) -> None:
 
 
 FAULTS = {"down": ("link", "set", "smflt0a", "down"), "deleted": ("link", "del", "smflt0a")}
-NEAR_PORTS = ["af-packet=smflt0a", "raw:dev=smflt0a,mmsg", "raw:dev=smflt0a"]
+NEAR_PORTS = ["af-packet=smflt0a", "raw:dev=smflt0a,mmsg"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -162,7 +162,7 @@ def test_a_device_that_goes_down_or_away(port: str, role: str, fault: str) -> No
         engine.event("ready")
         if role == "receiver":
             other.start()
-        engine.start("duration=3")
+        engine.start("duration=1.5")
         passes(engine, counter)
         ip(*FAULTS[fault])
         result = engine.result()
