@@ -55,7 +55,7 @@ static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
     snapshot->t_ns = clock_monotonic_ns();
     trial_totals(trial, &snapshot->totals);
     cpu_times_read(&snapshot->cpu);
-    faults_look(trial, snapshot->t_ns);
+    outage_look(trial, snapshot->t_ns);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         struct io_port *port = end->port;
@@ -232,7 +232,7 @@ static void begin(struct trial *trial)
     trial->run_delay_before_ns = cpu_run_delay_ns();
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
-    faults_begin(trial);
+    outage_begin(trial);
     event_started(trial);
     wait_for_start(trial);
 }
@@ -313,6 +313,6 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
         receive_end(&trial->ends[i].rx);
         lanes_end(&trial->ends[i]);
     }
-    faults_judge(trial);
+    outage_judge(trial);
     return !find_failure(trial, error, error_size);
 }

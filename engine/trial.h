@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "faults.h"
+#include "outage.h"
 #include "io/io.h"
 #include "lanes.h"
 #include "measure/cpu.h"
@@ -36,7 +36,7 @@ struct end {
     struct receiver rx;
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
-    struct fault_watch watch;
+    struct outage_watch watch;
     unsigned lane_count; /* streams that are told apart here; 0 and 1: the end's own */
     uint16_t first_stream;
     struct lane *lanes; /* those after the first */

@@ -1,7 +1,7 @@
 /* What went wrong around a trial without ending it: a peer that left, a device that went down, a
  * ring that nobody emptied. The result of such a trial is partial, and says so. */
-#ifndef SM_FAULTS_H
-#define SM_FAULTS_H
+#ifndef SM_OUTAGE_H
+#define SM_OUTAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@
 struct end;
 struct trial;
 
-struct fault_watch {
+struct outage_watch {
     unsigned links_lost;       /* of the port, when the trial began */
     bool was_up, went_down;    /* as seen once an interval */
     uint64_t offered, refused; /* of the end, at the last look */
@@ -18,9 +18,9 @@ struct fault_watch {
     uint64_t longest_stuck_ns;
 };
 
-void faults_begin(struct trial *trial);
+void outage_begin(struct trial *trial);
 /* Once an interval, by worker 0. */
-void faults_look(struct trial *trial, uint64_t now_ns);
+void outage_look(struct trial *trial, uint64_t now_ns);
 /* After the trial: whether its result is partial, and why in one line (trial->fault). */
-void faults_judge(struct trial *trial);
+void outage_judge(struct trial *trial);
 #endif

@@ -37,7 +37,7 @@ static void begin(const struct role *role)
     trial->ends[0].port = &port->base;
     trial->started_ns = 10 * SECOND;
     link_is_up = true;
-    faults_begin(trial);
+    outage_begin(trial);
 }
 
 /* An interval in which the port took `offered` frames and refused `refused` times. */
@@ -46,13 +46,13 @@ static void interval(unsigned end_s, uint64_t offered, uint64_t refused)
     trial->ends[0].counters.tx_offered += offered;
     trial->ends[0].counters.ring_full_polls += refused;
     trial->ended_ns = (10 + end_s) * SECOND;
-    faults_look(trial, trial->ended_ns);
+    outage_look(trial, trial->ended_ns);
 }
 
 /* Judge, clean up, and say whether it was partial with these words. */
 static bool partial(const char *words)
 {
-    faults_judge(trial);
+    outage_judge(trial);
     const bool found = trial->partial && strstr(trial->fault, words) != NULL;
     assert_int_equal(trial->partial, trial->fault[0] != '\0');
     fake_close(port);
@@ -90,7 +90,7 @@ static void a_ring_that_nobody_empties(void **state)
     begin(&role_sender); /* from its beginning, however short */
     trial->ends[0].counters.ring_full_polls += 5;
     trial->ended_ns = trial->started_ns + SECOND / 10;
-    faults_look(trial, trial->ended_ns);
+    outage_look(trial, trial->ended_ns);
     assert_true(partial("took nothing for 0.1 s"));
 }
 

@@ -1,5 +1,5 @@
 /* Watching for faults from what ports and counters tell once an interval. */
-#include "faults.h"
+#include "outage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,13 +16,13 @@ static bool is_up(const struct end *end)
     return port->ops->link_up == NULL || port->ops->link_up(port);
 }
 
-void faults_begin(struct trial *trial)
+void outage_begin(struct trial *trial)
 {
     trial->partial = false;
     trial->fault[0] = '\0';
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        end->watch = (struct fault_watch){
+        end->watch = (struct outage_watch){
             .links_lost = end->port->links_lost,
             .was_up = is_up(end),
             .offered = end->counters.tx_offered,
@@ -34,7 +34,7 @@ void faults_begin(struct trial *trial)
 
 static void look_at(struct end *end, uint64_t now_ns)
 {
-    struct fault_watch *w = &end->watch;
+    struct outage_watch *w = &end->watch;
     const uint64_t offered = end->counters.tx_offered, refused = end->counters.ring_full_polls;
     const bool up = is_up(end);
 
@@ -51,7 +51,7 @@ static void look_at(struct end *end, uint64_t now_ns)
     w->looked_ns = now_ns;
 }
 
-void faults_look(struct trial *trial, uint64_t now_ns)
+void outage_look(struct trial *trial, uint64_t now_ns)
 {
     for (unsigned i = 0; i < trial->end_count; i++)
         look_at(&trial->ends[i], now_ns);
@@ -67,7 +67,7 @@ static bool link_loss_counts(const struct trial *trial, const struct end *end)
 static bool judge_end(struct trial *trial, unsigned index)
 {
     const struct end *end = &trial->ends[index];
-    const struct fault_watch *w = &end->watch;
+    const struct outage_watch *w = &end->watch;
     const bool lost = w->went_down || end->port->links_lost != w->links_lost;
     const uint64_t trial_ns = trial->ended_ns - trial->started_ns;
     const bool took_nothing = end->counters.tx_offered == end->before.tx_offered &&
@@ -90,7 +90,7 @@ static bool judge_end(struct trial *trial, unsigned index)
     return false;
 }
 
-void faults_judge(struct trial *trial)
+void outage_judge(struct trial *trial)
 {
     if (trial->reason == REASON_FAILURE)
         trial->partial = true;
