@@ -35,6 +35,7 @@ void lanes_join(struct end *end, unsigned first_stream)
         lane->rx.tracker = &lane->tracker;
         lane->rx.from_actual = &lane->from_actual;
         lane->rx.from_intended = &lane->from_intended;
+        lane->rx.variation = &lane->variation;
     }
 }
 
@@ -102,8 +103,6 @@ static void join_queues(struct sequence_summary *to, const struct sequence_summa
         to->first_sequence = from->first_sequence;
     if (from->last_sequence > to->last_sequence)
         to->last_sequence = from->last_sequence;
-    if (from->max_reorder_extent > to->max_reorder_extent)
-        to->max_reorder_extent = from->max_reorder_extent;
     to->received_unique += from->received_unique;
     to->duplicates += from->duplicates;
     to->reordered += from->reordered;
@@ -134,36 +133,50 @@ static void add_stream(struct sequence_summary *to, const struct sequence_summar
     to->lost = lost;
 }
 
-struct sequence_summary lanes_summarise(const struct trial *trial)
+static void add_reordering(struct reorder *to, const struct reorder *from)
 {
-    struct sequence_summary all = {0};
+    if (from->max_extent > to->max_extent)
+        to->max_extent = from->max_extent;
+    if (from->max_late_ticks > to->max_late_ticks)
+        to->max_late_ticks = from->max_late_ticks;
+    if (from->max_degree > to->max_degree)
+        to->max_degree = from->max_degree;
+    to->extent_sum += from->extent_sum;
+    to->late_ticks_sum += from->late_ticks_sum;
+    for (unsigned i = 0; i < REORDER_DEGREES; i++)
+        to->degrees[i] += from->degrees[i];
+}
 
-    if (trial->end_count == 1 && trial->ends[0].lane_count <= 1)
-        return sequence_summarise(&trial->ends[0].tracker);
+static void add_delays(struct end *all, const struct end *end, unsigned lane)
+{
+    const struct lane *extra = lane == 0 ? NULL : &end->lanes[lane - 1];
+    const struct variation *v = lane == 0 ? &end->variation : &extra->variation;
+
+    histogram_add(&all->from_actual, lane == 0 ? &end->from_actual : &extra->from_actual);
+    histogram_add(&all->from_intended, lane == 0 ? &end->from_intended : &extra->from_intended);
+    histogram_add(&all->variation.grown, &v->grown);
+    histogram_add(&all->variation.shrunk, &v->shrunk);
+}
+
+struct sequence_summary lanes_summarise(const struct trial *trial, struct end *all)
+{
+    struct sequence_summary sum = {0};
+
+    sequence_reset(&all->tracker);
+    histogram_reset(&all->from_actual);
+    histogram_reset(&all->from_intended);
+    variation_reset(&all->variation);
     for (unsigned lane = 0; lane < trial->ends[0].lane_count; lane++) {
         struct sequence_summary stream = {0};
         for (unsigned i = 0; i < trial->end_count; i++) {
-            const struct sequence_summary s = sequence_summarise(tracker_of(&trial->ends[i], lane));
+            const struct sequence_tracker *tracker = tracker_of(&trial->ends[i], lane);
+            const struct sequence_summary s = sequence_summarise(tracker);
             join_queues(&stream, &s);
+            add_reordering(&all->tracker.reorder, &tracker->reorder);
+            add_delays(all, &trial->ends[i], lane);
         }
         settle(&stream);
-        add_stream(&all, &stream);
+        add_stream(&sum, &stream);
     }
-    return all;
-}
-
-void lanes_latency(const struct trial *trial, struct histogram *from_actual,
-                   struct histogram *from_intended)
-{
-    histogram_reset(from_actual);
-    histogram_reset(from_intended);
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        const struct end *end = &trial->ends[i];
-        histogram_add(from_actual, &end->from_actual);
-        histogram_add(from_intended, &end->from_intended);
-        for (unsigned lane = 1; lane < end->lane_count; lane++) {
-            histogram_add(from_actual, &end->lanes[lane - 1].from_actual);
-            histogram_add(from_intended, &end->lanes[lane - 1].from_intended);
-        }
-    }
+    return sum;
 }

@@ -9,6 +9,7 @@
 
 #include "measure/histogram.h"
 #include "measure/sequence.h"
+#include "measure/variation.h"
 #include "traffic/receive.h"
 
 struct end;
@@ -18,6 +19,7 @@ struct lane {
     struct receiver rx;
     struct sequence_tracker tracker;
     struct histogram from_actual, from_intended;
+    struct variation variation;
 };
 
 /* Make the lanes beyond an end's own. False: no memory. */
@@ -34,11 +36,9 @@ void lanes_end(struct end *end);
 /* What receive_burst does, each frame in the lane of its stream. */
 void lanes_receive(struct end *end, const struct io_frame *frames, unsigned count, uint64_t now);
 
-/* All streams over all queues. A frame that a switch doubled, the copies on different queues,
- * counts as a duplicate once every frame of its stream has come, and hides a loss before. */
-struct sequence_summary lanes_summarise(const struct trial *trial);
-
-/* Add the samples of all lanes of all ends. */
-void lanes_latency(const struct trial *trial, struct histogram *from_actual,
-                   struct histogram *from_intended);
+/* All streams over all queues; `all` gets the latencies, their variation, and the metrics of
+ * reordering (its tracker's `reorder`). A frame that a switch doubled, the copies on different
+ * queues, counts as a duplicate once every frame of its stream has come, and hides a loss before.
+ */
+struct sequence_summary lanes_summarise(const struct trial *trial, struct end *all);
 #endif

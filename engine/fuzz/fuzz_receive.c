@@ -17,7 +17,7 @@ static const struct frame_address peer = {.src_mac = {2, 0, 0, 0, 0, 1},
                                           .dst_udp = 2000};
 static struct options options;
 static struct trial trial;
-static struct end *end;
+static struct end *end, all;
 static struct fake_port *port;
 
 static void begin(uint8_t flags)
@@ -32,6 +32,7 @@ static void begin(uint8_t flags)
                                 .tracker = &end->tracker,
                                 .from_actual = &end->from_actual,
                                 .from_intended = &end->from_intended,
+                                .variation = &end->variation,
                                 .touch = flags & 1,
                                 .payload_only = flags & 2,
                                 .latency_wanted = flags & 4,
@@ -78,7 +79,7 @@ static void queue_raw(struct input *in)
 static void check_counts(unsigned frames)
 {
     const struct counters *c = &end->counters;
-    const struct sequence_summary s = lanes_summarise(&trial);
+    const struct sequence_summary s = lanes_summarise(&trial, &all);
 
     must(c->rx_frames + c->rx_stale + c->rx_probe + c->rx_foreign + c->rx_other + c->rx_corrupt ==
          frames);
