@@ -10,7 +10,9 @@ from pathlib import Path
 
 MNT_DETACH = 2
 UMOUNT_NOFOLLOW = 8
-MS_BIND = 4096
+MS_BIND = 1 << 12
+MS_REC = 1 << 14
+MS_SHARED = 1 << 20
 
 
 @cache
@@ -36,9 +38,18 @@ def below(path: str | Path) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
-def bind(source: str | Path, target: str | Path) -> None:
-    """Bind-mount a file or directory."""
-    result = libc().mount(os.fsencode(source), os.fsencode(target), b"none", MS_BIND, None)
+def share(target: Path) -> bool:
+    """Let mounts below a mount point be seen in other mount namespaces; False: it is none."""
+    result = libc().mount(b"none", os.fsencode(target), b"none", MS_SHARED | MS_REC, None)
+    if result != 0 and ctypes.get_errno() != errno.EINVAL:
+        raise_errno(f"share {target}")
+    return result == 0
+
+
+def bind(source: str | Path, target: str | Path, *, recursive: bool = False) -> None:
+    """Bind-mount a file or directory; recursive: with what is mounted below it."""
+    flags = MS_BIND | (MS_REC if recursive else 0)
+    result = libc().mount(os.fsencode(source), os.fsencode(target), b"none", flags, None)
     if result != 0:
         raise_errno(f"mount {source} on {target}")
 

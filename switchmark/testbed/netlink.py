@@ -53,7 +53,7 @@ class VethEnd:
 
 def create_namespace(name: str) -> None:
     """A new named network namespace with only `lo` (up), IPv6 off."""
-    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    _prepare_directory()
     path = NETNS_DIR / name
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
 
@@ -67,6 +67,22 @@ def create_namespace(name: str) -> None:
             netlink.link("set", index=1, state="up")
 
     _in_thread(unshare_and_name)
+
+
+def _prepare_directory() -> None:
+    """Make the directory of names a shared mount point, as the first `ip netns add` does.
+
+    Were it left to a later `ip netns add`, that would mount the directory over itself, and
+    the namespaces that are there already would be mounted twice: once seen, once below."""
+    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    fd = os.open(NETNS_DIR, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)  # `ip` and other benches do the same
+        if not mounts.share(NETNS_DIR):
+            mounts.bind(NETNS_DIR, NETNS_DIR, recursive=True)
+            mounts.share(NETNS_DIR)
+    finally:
+        os.close(fd)
 
 
 def inside(netns: str | None, action: Callable[[], Result]) -> Result:
