@@ -69,6 +69,8 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
         return rate_parse_line(text, value);
     case KIND_SECONDS:
         return value_parse_seconds(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_SHARE: /* billionths, as seconds are kept in */
+        return value_parse_seconds(text, value) && *value <= row->max;
     case KIND_MICROSECONDS:
         if (!value_parse_count(text, value) || *value > row->max)
             return false;
@@ -87,6 +89,8 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_SECONDS:
         return fail(error, size, "--%s: '%s' is not a time from %g to %g s", row->name, text,
                     (double)row->min / 1e9, (double)row->max / 1e9);
+    case KIND_SHARE:
+        return fail(error, size, "--%s: '%s' is not a probability from 0 to 1", row->name, text);
     case KIND_MAC:
         return fail(error, size, "--%s: '%s' is not a MAC address such as 02:00:00:00:00:01",
                     row->name, text);
@@ -95,6 +99,7 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
                     text);
     case KIND_IDLE:
     case KIND_START:
+    case KIND_JITTER:
     case KIND_ECHO:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
     case KIND_CORES:
@@ -123,6 +128,9 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
         const char *near = value_nearest(word, names);
         if (strcmp(word, "dpdk") == 0)
             return fail(error, size, "--port: this build has no dpdk; install libdpdk and rebuild");
+        if (strcmp(word, "netmap") == 0)
+            return fail(error, size,
+                        "--port: this build has no netmap; rebuild with -Dnetmap_headers=FOLDER");
         return fail(error, size, "--port: unknown backend '%s'%s%s%s", word,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
@@ -156,6 +164,7 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
 {
     void *field = (char *)o + row->offset;
     static const char *const starts[] = {"command", "now", NULL};
+    static const char *const jitters[] = {"uniform", "normal", NULL};
     uint64_t number = 0;
     bool good = true;
 
@@ -177,6 +186,9 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
         break;
     case KIND_IDLE:
         good = read_name(text, idle_names, field);
+        break;
+    case KIND_JITTER:
+        good = read_name(text, jitters, field);
         break;
     case KIND_ECHO:
         good = read_name(text, echo_names, field);
@@ -287,6 +299,7 @@ static void set_defaults(struct options *o)
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
     o->traffic.interval_ns = NS_PER_S;
+    o->reference.seed = 1;
     o->loops = 1;
     o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
@@ -359,18 +372,21 @@ static bool check_whole(const struct options *o, char *error, size_t size)
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
                     (unsigned long long)o->reference.queue);
-    if (o->reference.reorder_every == 1)
+    if (o->reference.jitter == JITTER_UNIFORM && o->reference.jitter_ns > o->reference.delay_ns)
+        return fail(error, size, "--jitter-us: more than --delay-us would make delays below 0");
+    if (o->reference.every[FAULT_REORDER] == 1)
         return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
     if (strncmp(o->ports[0], "udp", 3) == 0 && strcmp(o->role->name, "reference") == 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
     if (o->core_count == 2 && strcmp(o->role->name, "tester") != 0)
         return fail(error, size, "--core: only a tester uses two cores");
-    const bool has_headers =
-        strncmp(o->ports[0], "raw", 3) == 0 || strncmp(o->ports[0], "dpdk", 4) == 0;
+    const bool has_headers = strncmp(o->ports[0], "raw", 3) == 0 ||
+                             strncmp(o->ports[0], "dpdk", 4) == 0 ||
+                             strncmp(o->ports[0], "netmap", 6) == 0;
     const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
     if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
-        return fail(error, size, "%s over %.4s needs --dst-mac: the MAC address of its peer",
-                    o->role->name, o->ports[0]);
+        return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
+                    o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
     return true;
 }
 

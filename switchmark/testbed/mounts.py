@@ -10,8 +10,8 @@ from pathlib import Path
 
 MNT_DETACH = 2
 UMOUNT_NOFOLLOW = 8
-MS_BIND = 1 << 12
-MS_REC = 1 << 14
+MS_BIND = 4096
+MS_REC = 16384
 MS_SHARED = 1 << 20
 
 
@@ -38,20 +38,26 @@ def below(path: str | Path) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
-def share(target: Path) -> bool:
-    """Let mounts below a mount point be seen in other mount namespaces; False: it is none."""
-    result = libc().mount(b"none", os.fsencode(target), b"none", MS_SHARED | MS_REC, None)
-    if result != 0 and ctypes.get_errno() != errno.EINVAL:
-        raise_errno(f"share {target}")
-    return result == 0
-
-
-def bind(source: str | Path, target: str | Path, *, recursive: bool = False) -> None:
-    """Bind-mount a file or directory; recursive: with what is mounted below it."""
-    flags = MS_BIND | (MS_REC if recursive else 0)
-    result = libc().mount(os.fsencode(source), os.fsencode(target), b"none", flags, None)
+def bind(source: str | Path, target: str | Path) -> None:
+    """Bind-mount a file or directory."""
+    result = libc().mount(os.fsencode(source), os.fsencode(target), b"none", MS_BIND, None)
     if result != 0:
         raise_errno(f"mount {source} on {target}")
+
+
+def make_shared(folder: Path) -> None:
+    """Make a folder a mount point of its own that shares what is mounted in it, as `ip netns`
+    does with its folder before the first namespace. Had we mounted in it before that, `ip` would
+    cover our mounts by copies, and the names below could not be removed any more."""
+    if libc().mount(b"", os.fsencode(folder), b"none", MS_SHARED | MS_REC, None) == 0:
+        return
+    if ctypes.get_errno() != errno.EINVAL:
+        raise_errno(f"sharing of {folder}")
+    path = os.fsencode(folder)
+    if libc().mount(path, path, b"none", MS_BIND | MS_REC, None) != 0:
+        raise_errno(f"mount {folder} on itself")
+    if libc().mount(b"", path, b"none", MS_SHARED | MS_REC, None) != 0:
+        raise_errno(f"sharing of {folder}")
 
 
 def unmount(target: Path) -> None:

@@ -53,7 +53,8 @@ class VethEnd:
 
 def create_namespace(name: str) -> None:
     """A new named network namespace with only `lo` (up), IPv6 off."""
-    _prepare_directory()
+    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    mounts.make_shared(NETNS_DIR)
     path = NETNS_DIR / name
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
 
@@ -67,22 +68,6 @@ def create_namespace(name: str) -> None:
             netlink.link("set", index=1, state="up")
 
     _in_thread(unshare_and_name)
-
-
-def _prepare_directory() -> None:
-    """Make the directory of names a shared mount point, as the first `ip netns add` does.
-
-    Were it left to a later `ip netns add`, that would mount the directory over itself, and
-    the namespaces that are there already would be mounted twice: once seen, once below."""
-    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
-    fd = os.open(NETNS_DIR, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)  # `ip` and other benches do the same
-        if not mounts.share(NETNS_DIR):
-            mounts.bind(NETNS_DIR, NETNS_DIR, recursive=True)
-            mounts.share(NETNS_DIR)
-    finally:
-        os.close(fd)
 
 
 def inside(netns: str | None, action: Callable[[], Result]) -> Result:
@@ -121,6 +106,32 @@ def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
         inside(a.netns, add)
     finally:
         os.close(fd)
+
+
+def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
+    """Move a device of this namespace into another, under the name it is to have there.
+
+    Raises OSError when there is no such device, or it cannot be moved or set up."""
+    assert end.netns is not None
+    fd = os.open(NETNS_DIR / end.netns, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with IPRoute() as netlink:
+            found = netlink.link_lookup(ifname=device)
+            if not found:
+                raise OSError(f"network device {device} is not there")
+            netlink.link("set", index=found[0], state="down")
+            netlink.link("set", index=found[0], ifname=end.device, net_ns_fd=fd)
+    except NetlinkError as error:
+        raise OSError(f"network device {device}: cannot be moved ({error})") from None
+    finally:
+        os.close(fd)
+
+    def set_mtu() -> None:
+        with IPRoute() as netlink:
+            index = netlink.link_lookup(ifname=end.device)[0]
+            netlink.link("set", index=index, mtu=mtu_bytes)
+
+    inside(end.netns, set_mtu)
 
 
 def bring_up(
