@@ -21,42 +21,37 @@ const struct io_ops *const io_backends[] = {
     &io_null,   &io_pcap, NULL,
 };
 
-const struct io_absence io_missing[] = {
+const struct io_missing io_missing[] = {
 #ifndef HAVE_AF_XDP
     {"af_xdp", "built without the kernel's headers for it; install linux-libc-dev 5.11 or later "
                "and rebuild"},
 #endif
 #ifndef HAVE_LIBURING
-    {"io_uring", "built without liburing 2.3; install liburing-dev and rebuild"},
+    {"io_uring", "built without liburing; install liburing-dev (2.3 or later) and rebuild"},
 #endif
 #ifndef HAVE_DPDK
-    {"dpdk", "built without DPDK; install libdpdk-dev 22.11 or later and rebuild"},
+    {"dpdk", "built without libdpdk; install libdpdk-dev (22.11 or later) and rebuild"},
 #endif
 #ifndef HAVE_NETMAP
-    {"netmap", "built without netmap's headers; get them and rebuild with -Dnetmap_headers=FOLDER"},
+    {"netmap", "built without netmap's headers; rebuild with -Dnetmap_headers=FOLDER"},
 #endif
     {NULL, NULL},
 };
 
-static bool is_name(const char *name, const char *text, size_t length)
+const char *io_missing_reason(const char *name)
 {
-    return strlen(name) == length && memcmp(name, text, length) == 0;
+    for (const struct io_missing *m = io_missing; m->name != NULL; m++) {
+        if (strcmp(m->name, name) == 0)
+            return m->reason;
+    }
+    return NULL;
 }
 
 const struct io_ops *io_find(const char *name, size_t length)
 {
     for (const struct io_ops *const *ops = io_backends; *ops != NULL; ops++) {
-        if (is_name((*ops)->name, name, length))
+        if (strlen((*ops)->name) == length && memcmp((*ops)->name, name, length) == 0)
             return *ops;
-    }
-    return NULL;
-}
-
-const char *io_why_missing(const char *name, size_t length)
-{
-    for (const struct io_absence *row = io_missing; row->name != NULL; row++) {
-        if (is_name(row->name, name, length))
-            return row->reason;
     }
     return NULL;
 }

@@ -65,7 +65,7 @@ static void check_backend(const char *name, const char *const *good, const char 
     char error[256];
 
     if (ops == NULL) { /* then it says why */
-        assert_non_null(io_why_missing(name, strlen(name)));
+        assert_non_null(io_missing_reason(name));
         return;
     }
     for (; *good != NULL; good++)
@@ -115,13 +115,13 @@ static void one_queue_or_several(void **state)
 static void missing_backends_have_reasons(void **state)
 {
     (void)state;
-    for (const struct io_absence *row = io_missing; row->name != NULL; row++) {
+    for (const struct io_missing *row = io_missing; row->name != NULL; row++) {
         assert_null(io_find(row->name, strlen(row->name)));
         assert_non_null(strstr(row->reason, "rebuild"));
-        assert_ptr_equal(io_why_missing(row->name, strlen(row->name)), row->reason);
+        assert_ptr_equal(io_missing_reason(row->name), row->reason);
     }
-    assert_null(io_why_missing("raw", 3));
-    assert_null(io_why_missing("nonsense", 8));
+    assert_null(io_missing_reason("raw"));
+    assert_null(io_missing_reason("nonsense"));
 }
 
 static void datagram_ports_are_known(void **state)
