@@ -216,7 +216,8 @@ static void set_times(struct trial *trial)
                      recorded ? 1 : (uint32_t)trial->traffic.burst, engine_clock.hz,
                      trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
-        pacing_take_shape(&end->tx.pacing, &trial->plan, engine_clock.hz, i);
+        pacing_take_shape(&end->tx.pacing, &trial->plan, engine_clock.hz,
+                          (unsigned)trial->options->stream * 2 + i);
         if (end->tx.replay != NULL)
             transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;

@@ -239,15 +239,13 @@ class _Loader:
     def _check_schedules(self, grid: Mapping[str, Entry]) -> None:
         """Whether schedules, rates and methods go together, every one with every one."""
         entry, rate = grid["schedule"], grid["rate"].values
-        (dimension,) = grid["dimension"].values
+        usual = keys.BY_NAME["rate"].default(grid["dimension"].values[0])
         for schedule in entry.values:
             shape = schedule.partition(":")[0]
             message = None
             if shape == "poisson" and None in rate and Method.PLAIN in grid["method"].values:
                 message = "poisson has no meaning at rate max; give rate, e.g. 100k"
-            elif rates.has_own_rate(schedule) and rate != (
-                keys.BY_NAME["rate"].default(dimension),
-            ):
+            elif rates.has_own_rate(schedule) and not set(rate) <= {None, usual}:
                 message = "a ramp has its own rates; leave rate out, or give each a sweep"
             elif not rates.is_steady(schedule) and grid["method"].values != (Method.PLAIN,):
                 message = f"methods of many trials want a steady load, not {shape}; use poisson"
