@@ -7,7 +7,7 @@
 
 #include "ends.h"
 
-#define SEED_APART (1U << 20) /* the probes' schedules are not those of any port's load */
+#define SEED_APART (1U << 31) /* the probes' schedules are not those of any port's load */
 
 uint16_t probe_stream(const struct options *o)
 {
@@ -91,7 +91,7 @@ void probes_set_times(struct trial *trial)
         pacing_begin(&probe->tx.pacing, plan.rate_pps, 1, engine_clock.hz, trial->start_tick,
                      trial->end_tick, clock_ns_to_ticks(trial->options->catch_up_ns));
         pacing_take_shape(&probe->tx.pacing, &plan, engine_clock.hz,
-                          ((unsigned)trial->options->stream * 2 + i) | SEED_APART);
+                          trial_seed_index(trial, i) | SEED_APART);
         probe->rx.lock_intended = trial->start_tick;
     }
 }
