@@ -38,6 +38,7 @@ struct end {
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
     struct variation variation;
+    struct flow_groups groups;  /* with --flow-groups */
     struct fault_counts faults; /* reference: of the frames that leave by this port */
     uint64_t spent_ticks[2];    /* by its worker, in rounds [0] without and [1] with frames */
     struct end *probe;          /* the probe stream on the same port (probes.h), or NULL */

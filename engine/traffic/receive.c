@@ -32,6 +32,8 @@ void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
     histogram_reset(rx->from_actual);
     histogram_reset(rx->from_intended);
     variation_reset(rx->variation);
+    if (rx->groups != NULL)
+        flow_groups_reset(rx->groups);
 }
 
 void receive_end(struct receiver *rx)
@@ -184,11 +186,14 @@ static inline int64_t elapsed_ns(int64_t ticks)
     return ticks > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)ticks) : 0;
 }
 
-static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now)
+static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now, bool grouped)
 {
     const uint32_t sequence = __builtin_bswap32(load32(payload + 4));
 
-    sequence_add(rx->tracker, sequence, now);
+    const enum sequence_arrival arrival = sequence_add(rx->tracker, sequence, now);
+
+    if (grouped)
+        flow_groups_add(rx->groups, sequence, arrival);
     if (rx->latency_wanted) {
         const int64_t since = ticks_since(now, stamp_intended(payload));
         const int64_t delay_ns = elapsed_ns(since - (int64_t)stamp_lateness(payload));
@@ -211,8 +216,11 @@ static enum verdict offer_to_companion(struct receiver *rx, const struct io_fram
                                                                   : VERDICT_BESIDE_OTHER;
 }
 
-unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
-                       uint64_t now, uint8_t *verdicts)
+/* Compiled once with and once without groups, so that these cost nothing when they are off. */
+__attribute__((always_inline)) static inline unsigned receive_all(struct receiver *rx,
+                                                                  const struct io_frame *frames,
+                                                                  unsigned count, uint64_t now,
+                                                                  uint8_t *verdicts, bool grouped)
 {
     struct counters *c = rx->counters;
     uint64_t seen[VERDICTS] = {0};
@@ -232,7 +240,7 @@ unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsig
         rx->trial_frames++;
         rx->trial_bytes += size;
         if (rx->tracking)
-            measure(rx, receive_payload(rx, &frames[i]), now);
+            measure(rx, receive_payload(rx, &frames[i]), now, grouped);
     }
     counter_add(&c->rx_frames, seen[VERDICT_DATA]);
     counter_add(&c->rx_bytes, bytes);
@@ -244,4 +252,12 @@ unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsig
         counter_add(&c->rx_corrupt, seen[VERDICT_CORRUPT]);
     }
     return (unsigned)seen[VERDICT_DATA];
+}
+
+unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
+                       uint64_t now, uint8_t *verdicts)
+{
+    if (__builtin_expect(rx->groups != NULL, 0))
+        return receive_all(rx, frames, count, now, verdicts, true);
+    return receive_all(rx, frames, count, now, verdicts, false);
 }

@@ -6,6 +6,7 @@
 #include "io/io.h"
 #include "measure/clock.h"
 #include "measure/counters.h"
+#include "measure/flow_groups.h"
 #include "measure/histogram.h"
 #include "measure/sequence.h"
 #include "measure/variation.h"
@@ -53,6 +54,7 @@ struct receiver {
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
     struct variation *variation;
+    struct flow_groups *groups; /* or NULL */
 };
 
 /* What may arrive: frames sent to `own.src_*` from `own.dst_*`; what is not given is not

@@ -60,13 +60,16 @@ def run(
     rate: int = RATE_PPS,
     burst: int = 1,
     traffic: tuple[str, ...] = (),
+    receiving: tuple[str, ...] = (),
 ) -> tuple[Event, Event, dict[str, int]]:
     """Results of sender and receiver, and what the reference did on the way there."""
     a, _, _, b = chain
     ends = ["--idle", "yield", "--core", "1", *traffic]
     with (
         reference(chain, *faults) as between,
-        engine("receiver", f"--port=raw:dev={b.device},mmsg", *ends, node=b) as receiver,
+        engine(
+            "receiver", f"--port=raw:dev={b.device},mmsg", *ends, *receiving, node=b
+        ) as receiver,
         engine("sender", f"--port=raw:dev={a.device},mmsg", *ends, *PATIENT, node=a) as sender,
     ):
         receiver.tell("start latency=1")
@@ -117,6 +120,18 @@ def test_every_nth_is_found_exactly(
     due = dict.fromkeys(FAULTS, 0) | {fault: struck(FRAMES, 40)}
     assert found(received) == due
     assert {name: did[word] for name, word in FAULTS.items()} == due
+
+
+def test_loss_of_one_flow_shows_in_its_group(chain: tuple[Node, Node, Node, Node]) -> None:
+    """Every 8th frame is dropped: all of them are of one of eight groups."""
+    _, received, _ = run(chain, "--drop-every", "8", receiving=("--flow-groups", "8"))
+    groups = received["flow_groups"]
+    assert [group["received_unique"] for group in groups] == [
+        0 if number == 4 else FRAMES // 8 for number in range(8)
+    ]
+    assert [group["lost"] > 0 for group in groups] == [number == 4 for number in range(8)]
+    assert sum(group["lost"] for group in groups) == received["loss"]["lost"]
+    assert sum(group["expected"] for group in groups) == received["loss"]["expected"]
 
 
 def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]) -> None:
