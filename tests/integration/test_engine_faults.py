@@ -25,10 +25,9 @@ pytestmark = [
     pytest.mark.skipif(engine_path() is None, reason="the engine is not built"),
 ]
 
-RATE_PPS = 20_000
+RATE_PPS = 5000  # slow: sockets hold what comes while a busy machine lets a receiver wait
 DURATION_S = 0.5
-FRAMES = int(RATE_PPS * DURATION_S)
-ATTEMPTS = 6
+ATTEMPTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +57,12 @@ def run(
     chain: tuple[Node, Node, Node, Node], *faults: str, rate: int = RATE_PPS, **how: Any
 ) -> tuple[Event, Event, dict[str, int]]:
     """Results of sender and receiver, and what the reference did on the way there, of a run in
-    which the machine lost nothing of its own: every intended frame was sent in time, and none
-    was dropped at the receiver's socket."""
+    which no socket overflowed: the machine lost nothing of its own."""
     for _ in range(ATTEMPTS):
         sent, received, did = run_once(chain, *faults, rate=rate, **how)
-        whole = sent["totals"]["tx_offered"] == rate * DURATION_S
-        if whole and received["totals"]["rx_socket_drops"] == 0:
+        if did["socket_drops"] + received["totals"]["rx_socket_drops"] == 0:
             return sent, received, did
-    pytest.skip(
-        f"machine too busy: {sent['totals']['tx_offered']} of {rate * DURATION_S:.0f} frames sent, "
-        f"{received['totals']['rx_socket_drops']} dropped at the receiver's socket"
-    )
+    pytest.skip(f"machine too busy: sockets overflowed in each of {ATTEMPTS} runs")
 
 
 def run_once(
@@ -100,7 +94,14 @@ def run_once(
         assert code == 0
         did, code = between.finish("stop")
         assert code == 0
-    return sent, received, did["ports"][1]["faults"]
+    entry, exit_ = did["ports"]
+    return sent, received, exit_["faults"] | {"socket_drops": entry["rx_socket_drops"]}
+
+
+def frames_of(sent: Event) -> int:
+    count = sent["totals"]["tx_offered"]
+    assert count > 0
+    return int(count)
 
 
 def struck(frames: int, every: int) -> int:
@@ -108,12 +109,12 @@ def struck(frames: int, every: int) -> int:
     return (frames - 1 - every // 2) // every + 1 if frames > every // 2 else 0
 
 
-def found(received: Event) -> dict[str, int]:
+def found(sent: Event, received: Event) -> dict[str, int]:
     """What the receiver says of each fault. A damaged frame is no frame of the stream: it
     is missing, too, and was not dropped."""
     loss, corrupt = received["loss"], received["totals"]["rx_corrupt"]
     return {
-        "drop": FRAMES - loss["received_unique"] - corrupt,
+        "drop": frames_of(sent) - loss["received_unique"] - corrupt,
         "duplicate": loss["duplicates"],
         "reorder": loss["reordered"],
         "corrupt": corrupt,
@@ -133,19 +134,18 @@ FAULTS = {
 def test_every_nth_is_found_exactly(
     chain: tuple[Node, Node, Node, Node], fault: str, touch: tuple[str, ...]
 ) -> None:
-    _, received, did = run(chain, f"--{fault}-every", "40", traffic=touch)
-    due = dict.fromkeys(FAULTS, 0) | {fault: struck(FRAMES, 40)}
-    assert found(received) == due
+    sent, received, did = run(chain, f"--{fault}-every", "40", traffic=touch)
+    due = dict.fromkeys(FAULTS, 0) | {fault: struck(frames_of(sent), 40)}
+    assert found(sent, received) == due
     assert {name: did[word] for name, word in FAULTS.items()} == due
 
 
 def test_loss_of_one_flow_shows_in_its_group(chain: tuple[Node, Node, Node, Node]) -> None:
     """Every 8th frame is dropped: all of them are of one of eight groups."""
-    _, received, _ = run(chain, "--drop-every", "8", receiving=("--flow-groups", "8"))
+    sent, received, _ = run(chain, "--drop-every", "8", receiving=("--flow-groups", "8"))
     groups = received["flow_groups"]
-    assert [group["received_unique"] for group in groups] == [
-        0 if number == 4 else FRAMES // 8 for number in range(8)
-    ]
+    due = [len(range(number, frames_of(sent), 8)) for number in range(8)]
+    assert [group["received_unique"] for group in groups] == [*due[:4], 0, *due[5:]]
     assert [group["lost"] > 0 for group in groups] == [number == 4 for number in range(8)]
     assert sum(group["lost"] for group in groups) == received["loss"]["lost"]
     assert sum(group["expected"] for group in groups) == received["loss"]["expected"]
@@ -155,8 +155,8 @@ def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]
     """In bursts, so that the follower comes at once and not after the 2 ms of patience."""
 
     def missing() -> float:
-        _, received, did = run(chain, "--reorder-every", "50", burst=2)
-        loss, due = received["loss"], struck(FRAMES, 50)
+        sent, received, did = run(chain, "--reorder-every", "50", burst=2)
+        loss, due = received["loss"], struck(frames_of(sent), 50)
         assert did["reordered"] == due
         assert loss["lost"] == loss["duplicates"] == 0
         assert loss["reordered"] <= due
@@ -164,7 +164,7 @@ def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]
             assert loss["max_reorder_extent"] == loss["mean_reorder_extent"] == 1
             assert loss["n_reordered"]["1"] == loss["reordered"]
             assert loss["max_n_reordered"] == 1
-        assert loss["reordered_ratio"] == pytest.approx(loss["reordered"] / FRAMES)
+        assert loss["reordered_ratio"] == pytest.approx(loss["reordered"] / frames_of(sent))
         return float(due - loss["reordered"])
 
     find(0, 0, missing)
@@ -178,27 +178,50 @@ def test_random_faults_are_binomial_and_exactly_those_reported(
     chain: tuple[Node, Node, Node, Node], fault: str, share: float
 ) -> None:
     seed = "77"
-    _, received, did = run(chain, f"--{fault}-share", str(share), "--fault-seed", seed)
-    seen = found(received)
+    sent, received, did = run(chain, f"--{fault}-share", str(share), "--fault-seed", seed)
+    seen, frames = found(sent, received), frames_of(sent)
     assert seen == {name: did[word] for name, word in FAULTS.items()}
-    deviation = math.sqrt(FRAMES * share * (1 - share))
-    assert abs(seen[fault] - FRAMES * share) <= 4 * deviation
+    deviation = math.sqrt(frames * share * (1 - share))
+    assert abs(seen[fault] - frames * share) <= 4 * deviation
 
 
 def test_a_seed_gives_the_same_faults_again(chain: tuple[Node, Node, Node, Node]) -> None:
-    drop = ("--drop-share", "0.1", "--fault-seed")
-    counts = [found(run(chain, *drop, seed)[1])["drop"] for seed in ("5", "5", "6")]
-    assert counts[0] == counts[1] != counts[2]
+    """The same frames: the first one that is missing, and the last, and how many are."""
+
+    def missing(seed: str) -> tuple[int, int, int]:
+        for _ in range(ATTEMPTS):
+            sent, received, _ = run(
+                chain,
+                "--drop-share",
+                "0.1",
+                "--fault-seed",
+                seed,
+                receiving=("--flow-groups", "256"),
+            )
+            if frames_of(sent) == RATE_PPS * DURATION_S:
+                break
+        else:
+            pytest.skip("machine too busy: the sender could not end its schedule in any run")
+        groups = [group["received_unique"] for group in received["flow_groups"]]
+        return (
+            received["loss"]["received_unique"],
+            received["loss"]["last_sequence"],
+            hash(tuple(groups)),
+        )
+
+    first, again, other = (missing(seed) for seed in ("5", "5", "6"))
+    assert first == again != other
 
 
 def test_random_overtaking_is_found_as_it_was_done(chain: tuple[Node, Node, Node, Node]) -> None:
     def missing() -> float:
-        _, received, did = run(chain, "--reorder-share", "0.05", burst=4)
+        sent, received, did = run(chain, "--reorder-share", "0.05", burst=4)
+        frames = frames_of(sent)
         assert received["loss"]["lost"] == received["loss"]["duplicates"] == 0
         # A frame is not held while another is: p / (1 + p) of them are.
         share = 0.05 / 1.05
-        deviation = math.sqrt(FRAMES * share * (1 - share))
-        assert abs(did["reordered"] - FRAMES * share) <= 4 * deviation
+        deviation = math.sqrt(frames * share * (1 - share))
+        assert abs(did["reordered"] - frames * share) <= 4 * deviation
         return float(did["reordered"] - received["loss"]["reordered"])
 
     # Patience ends for some of those that were last of their burst when the sender stalls.
@@ -257,11 +280,11 @@ def test_delay_variation_is_that_of_the_set_jitter(
 def test_jitter_makes_frames_overtake_and_loses_none(
     chain: tuple[Node, Node, Node, Node],
 ) -> None:
-    _, received, _ = run(chain, "--delay-us", "2000", "--jitter-us", "1000")
-    loss = received["loss"]
+    sent, received, _ = run(chain, "--delay-us", "2000", "--jitter-us", "1000")
+    loss, frames = received["loss"], frames_of(sent)
     assert loss["lost"] == loss["duplicates"] == 0
-    assert loss["reordered"] > FRAMES / 10  # 20 frames lie within the jitter
-    assert 1 < loss["max_reorder_extent"] < FRAMES
+    assert loss["reordered"] > frames / 10  # ten frames lie within the jitter
+    assert 1 < loss["max_reorder_extent"] < frames
     assert loss["n_reordered"]["1"] <= loss["reordered"]
     # A frame is overtaken by at most those sent within twice the jitter: 2 ms.
     floor_ns = 2_000_000
