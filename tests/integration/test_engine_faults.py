@@ -44,7 +44,9 @@ def reference(chain: tuple[Node, Node, Node, Node], *faults: str) -> Iterator[En
     _, left, right, _ = chain
     ports = [f"--port=raw:dev={end.device},mmsg" for end in (left, right)]
     process = Engine(
-        "reference", [*ports, *faults, "--start", "now", "--core", "0"], left.namespace
+        "reference",
+        [*ports, *faults, "--start", "now", "--core", "0", "--interval", "0.05"],
+        left.namespace,
     )
     try:
         process.wait("started")
@@ -90,12 +92,23 @@ def run_once(
         sender.tell(f"start duration={DURATION_S} rate={rate} burst={burst}")
         sent, code = sender.finish("wait")
         assert code == 0
+        wait_until_quiet(between)
         received, code = receiver.finish("stop")
         assert code == 0
         did, code = between.finish("stop")
         assert code == 0
     entry, exit_ = did["ports"]
     return sent, received, exit_["faults"] | {"socket_drops": entry["rx_socket_drops"]}
+
+
+def wait_until_quiet(between: Engine) -> None:
+    """Until a whole interval has passed in which the reference neither got nor sent a frame."""
+    count = len(between.all("interval")) + 1
+    while True:
+        count += 1
+        ports = between.wait("interval", count)["ports"]
+        if not any(port["rx_frames"] + port["tx_offered"] for port in ports):
+            return
 
 
 def frames_of(sent: Event) -> int:
@@ -190,14 +203,8 @@ def test_a_seed_gives_the_same_faults_again(chain: tuple[Node, Node, Node, Node]
 
     def missing(seed: str) -> tuple[int, int, int]:
         for _ in range(ATTEMPTS):
-            sent, received, _ = run(
-                chain,
-                "--drop-share",
-                "0.1",
-                "--fault-seed",
-                seed,
-                receiving=("--flow-groups", "256"),
-            )
+            drop = ("--drop-share", "0.1", "--fault-seed", seed)
+            sent, received, _ = run(chain, *drop, receiving=("--flow-groups", "256"))
             if frames_of(sent) == RATE_PPS * DURATION_S:
                 break
         else:
