@@ -97,7 +97,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             raise UnavailableError(
                 f"{self.name}: Linux {kernel_release()} has no vfio-pci; use vf_driver: kernel"
             )
-        self.namespace = self.footprint.namespace("sw")
+        self.namespace = self.make_namespace()
         self._create_functions()
         self._address([port.mac for port in wanted])
         to_kernel = self.option("vf_driver") == "kernel"
