@@ -26,6 +26,7 @@ from switchmark.switch.base import (
     Switch,
     SwitchPort,
 )
+from switchmark.switch.ports import WITNESS_MAC
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.host import Session
@@ -271,6 +272,20 @@ def test_vhost_witness(name: str, mode: ConnectMode, session: Session) -> None:
             ends[0].send_for(0.1)
             assert ends[1].settled()[0] > 100
             assert witness(switch) == taught
+        finally:
+            switch.stop()
+
+
+def test_fastclick_counts_what_its_table_sends_astray(session: Session) -> None:
+    """Its table drops what it does not know, so the witness is an entry: it can count."""
+    switch = available("fastclick")
+    with vhost_ends(session, 2) as ends:
+        try:
+            bring_up(switch, session, ends, ConnectMode.STATIC_MAC)
+            ends[0].send_for(0.02, to=WITNESS_MAC)
+            sent = ends[0].settled()[1]
+            assert sent > 0
+            until(lambda: witness(switch) == sent, 5, f"{sent} frames at the witness")
         finally:
             switch.stop()
 
