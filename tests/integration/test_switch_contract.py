@@ -352,7 +352,22 @@ def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
     assert switch.alive() is not None
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", MADE)
+def test_stop_takes_the_ports_it_has_made(name: str, session: Session) -> None:
+    switch = available(name)
+    before, entries = traces(session.id), len(session.ledger.outstanding())
+    for _ in "ab":
+        with port_ends(session, switch, 2) as ends:
+            bring_up(switch, session, ends, natural_mode(switch))
+            assert traces(session.id) != before
+            switch.stop()
+            switch.stop()
+            assert switch.alive() is not None
+        assert traces(session.id) == before
+        assert len(session.ledger.outstanding()) == entries
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if name not in MADE])
 def test_stop_leaves_nothing_and_can_be_repeated(name: str, session: Session) -> None:
     switch = available(name)
     for _ in "ab":  # and can be started again

@@ -214,6 +214,15 @@ class TestVpp:
             "set interface state memif2/0 up",
         ]
 
+    def test_vhost_user_is_told_its_receive_mode_when_its_peer_is_there(self) -> None:
+        options = {"rx_mode": "interrupt", "cross_connect": "xconnect"}
+        assert not any("rx-mode" in line for line in vpp.commands(PORTS[:2], CROSS, options))
+        assert vpp.late_commands(PORTS[:2], options) == [
+            "set interface rx-mode VirtualEthernet0/0/0 interrupt",
+            "set interface rx-mode VirtualEthernet0/0/1 interrupt",
+        ]
+        assert vpp.late_commands(PORTS, vpp.DEFAULTS) == []
+
     def test_statistics_are_summed_over_threads(self) -> None:
         told = vpp.parse_statistics(
             "[0]: local0 /if/names\n[1]: VirtualEthernet0/0/0 /if/names\n"
