@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.engine_binary import find_engine
 from tests.vm.conftest import check_forwarded, records, trial
-from tests.vm.guest import Machine, Outcome
+from tests.vm.guest import Machine, Outcome, guest_engine
 
 SETTING = "SWITCHMARK_NETMAP"
 
@@ -29,9 +28,10 @@ def module() -> Path:
     path = Path(folder, "netmap.ko").resolve()
     if not path.is_file():
         pytest.skip(f"{SETTING}={folder}: no netmap.ko in it")
-    told = subprocess.run([find_engine(), "--help"], capture_output=True, text=True, check=False)
+    engine = guest_engine()
+    told = subprocess.run([engine, "--help"], capture_output=True, text=True, check=False)
     if not re.search(r"^\s*netmap\b", told.stdout, re.MULTILINE):
-        pytest.skip(f"{find_engine()} is built without netmap; build with -Dnetmap_headers=FOLDER")
+        pytest.skip(f"{engine} is built without netmap; build with -Dnetmap_headers=FOLDER")
     return path
 
 
