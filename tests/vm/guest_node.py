@@ -1,10 +1,12 @@
 """A node that is a virtual machine: its port is a virtio-net device over vhost-user, and the
 engine in it speaks to the bench over a virtio console, as one on the host does over its pipes.
+Its clock is put in step with the host's, because samples of both ends are laid side by side.
 """
 
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +23,10 @@ FIRST_WITHOUT_TRAP = (8, 0)  # before, an emulated virtio-net with interrupts cr
 JOB = """\
 modprobe virtio_console
 modprobe virtio_net
-until ls /dev/vport*p1 2>/dev/null; do sleep 0.1; done
+until ls /dev/vport*p1 >/dev/null 2>&1; do sleep 0.1; done
 ip link set eth0 mtu {mtu} up
 exec 3<>$(ls /dev/vport*p1)
-"$SWITCHMARK_TRAFFIC" {args} <&3 >&3
+python tests/vm/in_step.py {differ} "$SWITCHMARK_TRAFFIC" {args} <&3 >&3
 """
 
 
@@ -51,7 +53,10 @@ class GuestNode:
         inside = list(args)
         inside[inside.index("--port") + 1] = "raw:dev=eth0,mmsg"
         port = self.spec.port
-        exchange = new_exchange(JOB.format(args=shlex.join(inside), mtu=port.mtu_bytes))
+        differ = time.time_ns() - time.monotonic_ns()
+        exchange = new_exchange(
+            JOB.format(args=shlex.join(inside), mtu=port.mtu_bytes, differ=differ)
+        )
         self.folders.append(exchange)
         quirk = "" if self.machine.qemu.version >= FIRST_WITHOUT_TRAP else ",vectors=0"
         devices = [
