@@ -39,8 +39,7 @@ cd {project}
 sh -eu /exchange/job >/exchange/output 2>&1
 echo $? >/exchange/code
 sync
-echo o >/proc/sysrq-trigger
-sleep 60
+exec /bin/busybox poweroff -f
 """
 
 
