@@ -210,9 +210,10 @@ def vhost_traffic(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> No
         assert sent > 100
         until(partial(counted_all, switch, before, sender, sent), 2, f"all {sent} counted")
         until(partial(drained, switch, ends), 10, "all in")
-        received = ends[receiver].settled()[0] - begun[receiver][0]
-        assert received > 100
-        assert moved_since(switch, before, receiver) == (0, received)
+        # (Snabb's own links hold frames that go on as soon as it gets the core again.)
+        alike = partial(counted_alike, switch, before, ends[receiver], begun[receiver][0])
+        until(alike, 10, "switch and receiver count the same frames")
+        assert ends[receiver].settled()[0] - begun[receiver][0] > 100
         for other in {0, 1, 2, 3} - {sender, receiver}:
             assert moved_since(switch, before, other) == (0, 0), "another pair's port moved"
             assert ends[other].settled()[0] == begun[other][0]
@@ -228,6 +229,13 @@ def counted_all(
     switch: Switch, before: dict[int, PortCounters], index: int, rx_frames: int
 ) -> bool:
     return moved_since(switch, before, index)[0] == rx_frames
+
+
+def counted_alike(
+    switch: Switch, before: dict[int, PortCounters], end: VhostEnd, begun_frames: int
+) -> bool:
+    received = end.settled()[0] - begun_frames
+    return moved_since(switch, before, end.port.index) == (0, received)
 
 
 def moved_since(switch: Switch, before: dict[int, PortCounters], index: int) -> tuple[int, int]:
