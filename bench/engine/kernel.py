@@ -264,7 +264,7 @@ class Bench:
             report = ["perf", "report", "-i", data.name, "--stdio", "-q", "-F", "overhead,dso"]
             said = subprocess.run(report, check=True, capture_output=True, text=True, timeout=60)
         shares = dict(line.split()[::-1][:2] for line in said.stdout.splitlines() if line.strip())
-        own = float(shares.get(OURS, "0%").rstrip("%"))
+        own = float(shares.get(self.engine.name, "0%").rstrip("%"))
         kernel = float(shares.get("[kernel.kallsyms]", "0%").rstrip("%"))
         return f"engine {own:.1f} %, kernel {kernel:.1f} %"
 
