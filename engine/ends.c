@@ -89,6 +89,10 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     char reason[256] = "";
 
     end->address = index % 2 == 0 ? o->address : frame_address_swapped(&o->address);
+    if (index % 2 == 1 && o->src_mac_b_given)
+        memcpy(end->address.src_mac, o->address_b.src_mac, 6);
+    if (index % 2 == 1 && o->dst_mac_b_given)
+        memcpy(end->address.dst_mac, o->address_b.dst_mac, 6);
     struct io_config config = make_config(o, index, &end->address, src_mac_given);
     const struct io_ops *ops = find_backend(spec, &config.arguments);
     end->port = ops->open(&config, reason, sizeof reason);

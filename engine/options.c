@@ -275,9 +275,11 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size, "--mac-update: only a forwarder rewrites frames");
     if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
-    if (o->traffic.latency && strcmp(o->role->name, "receiver") != 0)
+    if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
+        return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
+    if (o->traffic.latency && (!o->role->tracks || o->role->latency != LATENCY_NONE))
         return fail(error, size,
-                    "--latency: only a receiver takes it; clients and testers time "
+                    "--latency: only receiver and duplex take it; clients and testers time "
                     "every frame anyway");
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
@@ -290,7 +292,7 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size, "--core: only a tester uses two cores");
     const bool has_headers =
         strncmp(o->ports[0], "raw", 3) == 0 || strncmp(o->ports[0], "dpdk", 4) == 0;
-    const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
+    const bool sends = o->role->sends && o->role->ports == 1;
     if (sends && has_headers && !o->dst_mac_given)
         return fail(error, size, "%s over %.4s needs --dst-mac: the MAC address of its peer",
                     o->role->name, o->ports[0]);
@@ -354,10 +356,12 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
     }
     if (o->role == NULL) {
         const char *near = value_nearest(argv[1], names);
-        fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
-             near ? "; did you mean '"
-                  : "; roles: sender, receiver, client, server, forwarder, reference, tester",
-             near ? near : "", near ? "'?" : "");
+        fail(
+            error, size, "unknown role '%.40s'%s%s%s", argv[1],
+            near
+                ? "; did you mean '"
+                : "; roles: sender, receiver, client, server, forwarder, reference, tester, duplex",
+            near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }
     return parse_arguments(o, argc, argv, error, size);

@@ -219,7 +219,8 @@ static void begin(struct trial *trial)
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
     event_started(trial);
-    wait_for_start(trial);
+    if (!trial->options->role->listens_first)
+        wait_for_start(trial);
 }
 
 static void pin(int core)
