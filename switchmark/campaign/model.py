@@ -25,6 +25,7 @@ MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
+VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
 
 
@@ -73,6 +74,17 @@ class Idle(StrEnum):
     SLEEP = "sleep"
 
 
+# What stands in a chain: the engine's forwarder by its fastest I/O, a Linux bridge inside the
+# VNF, the engine's forwarder as a program over libpcap would be (packet sockets, one system
+# call a frame), or a program of the user's by its absolute path.
+VNFS = ("forwarder", "bridge", "pcap")
+
+
+def rewrites(vnf: str) -> bool:
+    """Whether the VNF addresses each frame to the next station, as a learning switch needs."""
+    return vnf in ("forwarder", "pcap")
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -105,12 +117,36 @@ class Trial(_Frozen):
     # Left idle on purpose, as a switch would use them.
     spare_cores: int = Field(default=0, ge=0, le=MAX_CORES)
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
+    bidirectional: bool = False  # throughput: both ends send, each at the rate
+    vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
 
     @property
     def id(self) -> str:
-        """16 hex digits of the whole description: the key under which its record is kept."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        """16 hex digits of the whole description: the key under which its record is kept.
+
+        A field that came later does not count while it has its default: what was measured
+        before there was such a field keeps its id."""
+        later = self.model_fields.keys() - _FIRST_FIELDS
+        described = {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in later or getattr(self, name) != Trial.model_fields[name].default
+        }
+        text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def streams(self) -> int:
+        """How many streams of traffic there are: a pair has two where it is bidirectional."""
+        return self.pairs * (2 if self.bidirectional else 1)
+
+
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
 
 
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
@@ -171,6 +207,8 @@ class Sweep(_Frozen):
     switch_options: tuple[str, ...]
     switch_cores: tuple[int, ...]
     spare_cores: tuple[int, ...]
+    bidirectional: tuple[bool, ...]
+    vnf: tuple[str, ...]
 
     @property
     def count(self) -> int:

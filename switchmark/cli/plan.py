@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,9 +15,10 @@ import typer
 from switchmark.campaign.expand import Estimate, estimate, expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
-from switchmark.campaign.model import Campaign, Dimension, Trial
+from switchmark.campaign.model import Campaign, Trial
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, print_json, print_line, print_table
+from switchmark.errors import UsageError
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan
@@ -26,6 +28,7 @@ Examples:
   switchmark plan quick
   switchmark plan my-campaign.yaml --set repetitions=1 --set duration=2s
   switchmark plan "(D=latency, V={linux-bridge, ovs-dpdk}, R=1k)" --diagram
+  switchmark plan "(V=ovs-dpdk, scenario=loopback-3)" --diagram --svg chain.svg
   switchmark plan my-campaign.yaml --json > plan.json
 """
 SHOWN = 40  # trials, unless all are asked for
@@ -33,7 +36,7 @@ SHOWN = 40  # trials, unless all are asked for
 # What decides where a trial runs; trials that agree in these are placed alike.
 _PLACED_BY = (
     "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
-    "connect_mode", "switch_cores", "spare_cores",
+    "connect_mode", "switch_cores", "spare_cores", "bidirectional", "vnf",
 )  # fmt: skip
 
 
@@ -92,6 +95,9 @@ def command(
     diagram: Annotated[
         bool, typer.Option("--diagram", help="Draw how nodes and switch are joined.")
     ] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the same into an SVG file.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all trials.")] = False,
 ) -> None:
     """Show what a campaign would run: every trial in its order, its cores, and how long it takes.
@@ -99,6 +105,8 @@ def command(
     Checks the campaign as `run` does, and touches nothing.
     """
     made = make_plan(campaign, overrides or [])
+    if svg is not None:
+        write_svg(made, svg)
     if json:
         print_json(_document(made))
         return
@@ -118,16 +126,25 @@ def make_plan(what: str, overrides: list[str]) -> Plan:
 
 
 def diagram_of(placed: TrialPlan) -> str:
-    """The topology of a trial as text: a line for each pair, the one switch in the middle."""
-    trial, kind = placed.trial, placed.port_kind
-    one_way = trial.dimension is Dimension.THROUGHPUT
-    left, right = ("sender", "receiver") if one_way else ("client", "server")
-    wire = f"--{kind}-->" if one_way else f"<--{kind}-->"
-    switch, inside = f"{trial.switch}, {placed.mode}", trial.environment
-    return "\n".join(
-        f"[{inside}: {left} {n}] {wire} [{switch}] {wire} [{inside}: {right} {n}]"
-        for n in range(trial.pairs)
-    )
+    """The topology of a trial as text: a line for each path, the switch where it is crossed."""
+    from switchmark.scenario.draw import draw_lines
+
+    return "\n".join(draw_lines(placed.topology, placed.labels()))
+
+
+def write_svg(made: Plan, path: Path) -> int:
+    """Draw each topology of the plan into a file of its own, numbered from the second on;
+    returns how many there are. Raises UsageError."""
+    from switchmark.scenario.draw import draw_svg
+
+    drawings = [draw_svg(placed.topology, placed.labels()) for placed in made.placed.values()]
+    for number, drawing in enumerate(dict.fromkeys(drawings)):
+        name = path if number == 0 else path.with_stem(f"{path.stem}-{number + 1}")
+        try:
+            name.write_text(drawing)
+        except OSError as error:
+            raise UsageError(f"--svg {name}: cannot be written ({error.strerror})") from None
+    return len(dict.fromkeys(drawings))
 
 
 def place_key(trial: Trial) -> tuple[Any, ...]:

@@ -17,17 +17,19 @@ from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
+from switchmark.method.arguments import resolve_io
 from switchmark.method.campaign import Step
-from switchmark.method.deployment import resolve_io
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
-from switchmark.scenario.registry import SCENARIOS
+from switchmark.scenario.registry import expand as expand_scenario
+from switchmark.scenario.registry import resolve
 from switchmark.switch.base import Capabilities, ConnectMode
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.placement import Demand, place
 
+WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
 
 
@@ -54,7 +56,7 @@ def plan_trial(
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
-    topology = SCENARIOS[trial.scenario](trial)
+    topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cpus)
     return TrialPlan(
         trial=trial,
@@ -67,6 +69,7 @@ def plan_trial(
         policy=campaign.trim,
         verify=campaign.verify,
         mixed_connect_modes=campaign.mixed_connect_modes,
+        wires=ENVIRONMENTS[WIRE_ENVIRONMENT](),
     )
 
 
@@ -86,9 +89,20 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
+            "scenario": _bare_scenario(plan.trial.scenario),
+            "vnf": Trial.model_fields["vnf"].default,
             **_ceiling_only(plan),
         }
     )
+
+
+def _bare_scenario(name: str) -> str:
+    """Between the ends of a chain, or of ends that are not alike, the wire is bare: what the
+    traffic applications could do at best."""
+    found = resolve(name)
+    if found is None or found.kind in ("pairs", "v2v", "p2p"):
+        return name
+    return "p2p" if found.chain else "v2v"
 
 
 def _ceiling_only(plan: TrialPlan) -> dict[str, object]:

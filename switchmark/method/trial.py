@@ -19,15 +19,17 @@ from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
 from switchmark.method import latency, many, throughput
+from switchmark.method.arguments import resolve_io
 from switchmark.method.cpu import CpuReading, cost
-from switchmark.method.deployment import Deployment, resolve_io
+from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
 from switchmark.method.reconcile import Reading, reconcile
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
 from switchmark.results.record import Placement, Reconciliation, Record, Timing
-from switchmark.scenario.topology import Topology
+from switchmark.scenario.draw import Labels, draw_lines
+from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
 
@@ -50,11 +52,22 @@ class TrialPlan:
     policy: TrimPolicy
     verify: VerifyPolicy
     mixed_connect_modes: bool = False
+    wires: Environment | None = None  # where wire ends live; None: with everything else
 
-    def pairs(self) -> list[tuple[NodeSpec, NodeSpec]]:
-        """What the environment is asked to make. Made on demand: plans are many, trials run
+    def labels(self) -> Labels:
+        """What a drawing of it says."""
+        trial = self.trial
+        vnf = trial.vnf.rpartition("/")[2]
+        return Labels(f"{trial.switch}, {self.mode}", trial.environment, self.port_kind.value, vnf)
+
+    def environment_of(self, place: Place) -> Environment:
+        """Where a node of the topology lives."""
+        return self.wires if self.wires and place is Place.WIRE else self.environment
+
+    def specs(self) -> list[NodeSpec]:
+        """What environments are asked to make. Made on demand: plans are many, trials run
         one at a time."""
-        return self.topology.pair_specs(
+        return self.topology.specs(
             self.port_kind,
             self.placement.application_cores,
             past_ip_stack=resolve_io(self.trial.io, self.port_kind) not in (Io.UDP, Io.UDP_MMSG),
@@ -109,11 +122,11 @@ def run_trial(
         "port_kind": plan.port_kind.value,
         "io": resolve_io(plan.trial.io, plan.port_kind).value,
         "placement": plan.placement,
+        "topology": draw_lines(plan.topology, plan.labels()),
+        "wire_ends": [n.name for n in plan.topology.nodes if n.place is Place.WIRE],
         "provenance": provenance,
     }
-    deployment = Deployment(
-        session, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
-    )
+    deployment = Deployment(session, plan)
     try:
         with deployment:
             watch.lap("deploy")
@@ -126,6 +139,7 @@ def run_trial(
         facts |= {"status": "failed", "message": _one_line(error)}
         facts["switch_log"] = deployment.switch_words
     facts["engines"] = [engine.as_run() for engine in deployment.engines]
+    facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
     return _record(facts | {"ended_at": _now(), "timing": watch.timing()})
 
 
@@ -157,20 +171,23 @@ def _measure(
     def watched() -> None:
         if pids:  # of the kernel one asks by starting a program, which would disturb
             deployment.check_alive()
-        observe(_live_pps(deployment.ends))
+        else:
+            deployment.check_vnfs()
+        observe(_live_pps(deployment.streams))
 
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
     before = deployment.read()
     clocks = CpuReading.take(pids)
     if trial.method is not Method.PLAIN:
-        seen = many.measure(trial, deployment.ends, baseline.forwarded_pps, watched)
+        seen = many.measure(trial, deployment.streams, baseline.forwarded_pps, watched)
     elif trial.dimension is Dimension.THROUGHPUT:
-        seen = throughput.measure(trial, deployment.ends, plan.policy, watched)
+        seen = throughput.measure(trial, deployment.streams, plan.policy, watched)
     else:
         seen = latency.measure(trial, deployment.ends, plan.policy, watched)
     results = seen.results or [engine.result for engine in deployment.engines if engine.result]
-    used = cost(clocks, CpuReading.take(pids), results)
+    ended = CpuReading.take(pids)
+    used = cost(clocks, ended, [*results, *deployment.vnf_work()])
     watch.lap("measure")
     deployment.check_alive()
     after, reconciled = _reconciled(deployment, before)
@@ -216,7 +233,9 @@ def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Recon
     deadline = time.monotonic() + COUNTERS_SETTLE_S
     while True:
         after = deployment.read()
-        found = reconcile(deployment.ends, before, after)
+        found = reconcile(
+            deployment.ends, before, after, [path.via for path in deployment.plan.topology.paths]
+        )
         if found.agrees or time.monotonic() > deadline:
             return after, found
         time.sleep(_COUNTERS_POLL_S)
@@ -227,14 +246,14 @@ def _witness(reading: Reading) -> int:
 
 
 def _live_pps(ends: Sequence[PairEnds]) -> float | None:
-    """What arrives right now, over all pairs: the last sample of each receiving end."""
+    """What arrives right now, over all streams: the last sample of each receiving end."""
     last = [engine.intervals[-1:] for engine in _receiving(ends)]
     return sum(rate_per_s(samples, "rx_frames") for samples in last) if any(last) else None
 
 
 def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
     """Receivers, or clients (which receive the answers)."""
-    return [pair.b if pair.b.role == "receiver" else pair.a for pair in ends]
+    return [pair.a if pair.b.role == "server" else pair.b for pair in ends]
 
 
 def _plain(counters: SwitchCounters) -> dict[str, Any]:

@@ -112,6 +112,17 @@ class EngineRun(_Value):
     result: FreeForm
 
 
+class VnfRun(_Value):
+    """What stood in a chain, and what it says of itself."""
+
+    node: str
+    pair: Count
+    kind: str  # forwarder, bridge, pcap, program
+    command: list[str]  # as it was run, or the lines that configured it
+    forwarded_frames: Count | None = None  # both ways, since it started; None: it does not say
+    dropped_frames: Count | None = None
+
+
 class Trim(_Value):
     """The stated policy by which warm-up and cool-down samples were left out."""
 
@@ -151,10 +162,23 @@ class SteadyRun(_Value):
     two_bands: str | None  # in words, where the samples fall into two groups
 
 
+Direction = Literal["forward", "reverse"]
+
+
+class DirectionLoads(_Value):
+    """One direction of bidirectional traffic, summed over pairs."""
+
+    direction: Direction
+    offered_pps: Amount
+    forwarded_pps: Amount
+    loss_ratio: Ratio  # of the frames offered in this direction, whole trial
+
+
 class PairLoads(_Value):
     """Intended, offered and forwarded load of one pair over the kept window, frames per second."""
 
     pair: Count
+    direction: Direction = "forward"
     intended_pps: Amount | None  # None: saturating
     offered_pps: Amount
     forwarded_pps: Amount
@@ -165,7 +189,7 @@ class PairLoads(_Value):
 
 
 class Throughput(_Value):
-    """Sums over pairs, over the kept window."""
+    """Sums over pairs (and, of bidirectional traffic, over both directions), kept window."""
 
     intended_pps: Amount | None
     offered_pps: Amount
@@ -174,7 +198,8 @@ class Throughput(_Value):
     forwarded_l1_bps: Amount  # plus 20 B preamble, SFD, inter-frame gap
     forwarded_stdev_pps: Amount  # over the kept interval samples
     loss_ratio: Ratio  # (offered - forwarded) / offered, whole trial, from sequence numbers
-    pairs: list[PairLoads]
+    pairs: list[PairLoads]  # bidirectional: two of each
+    directions: list[DirectionLoads] = Field(default_factory=list)  # of bidirectional traffic
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Throughput:
@@ -183,6 +208,9 @@ class Throughput(_Value):
             parts = math.fsum(getattr(pair, name) for pair in self.pairs)
             if self.pairs and not math.isclose(total, parts, rel_tol=1e-3, abs_tol=1.0):
                 raise ValueError(f"throughput.{name} is {total}, but its pairs sum to {parts}")
+            ways = math.fsum(getattr(way, name) for way in self.directions)
+            if self.directions and not math.isclose(total, ways, rel_tol=1e-3, abs_tol=1.0):
+                raise ValueError(f"throughput.{name} is {total}, but its directions sum to {ways}")
         return self
 
 
@@ -326,7 +354,9 @@ class Verification(_Value):
     message: str
 
 
-Place = Literal["into the switch", "in the switch", "out of the switch", "on the wire"]
+Place = Literal[
+    "into the switch", "in the switch", "in the chain", "out of the switch", "on the wire"
+]
 
 
 class Stage(_Value):
@@ -465,6 +495,9 @@ class Record(_Value):
     timing: Timing | None = None
     reconciliation: Reconciliation | None = None
     engines: list[EngineRun] = Field(default_factory=list)
+    vnfs: list[VnfRun] = Field(default_factory=list)
+    topology: list[str] = Field(default_factory=list)  # a line for each path
+    wire_ends: list[str] = Field(default_factory=list)  # nodes that stand in for physical ports
     switch_details: dict[str, str] = Field(default_factory=dict)
     switch_counters_before: FreeForm = Field(default_factory=dict)
     switch_counters_after: FreeForm = Field(default_factory=dict)

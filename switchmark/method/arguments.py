@@ -1,0 +1,88 @@
+"""The engine's command line: which I/O on which port, which addresses, which load."""
+
+from __future__ import annotations
+
+from switchmark.campaign.model import Io, Trial
+from switchmark.environment.base import NodePort
+from switchmark.errors import TrialFailed
+from switchmark.switch.base import PortKind
+
+UDP_PORT_A, UDP_PORT_B = 17000, 17001
+SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
+
+
+def resolve_io(io: Io, kind: PortKind) -> Io:
+    """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
+    if io is not Io.AUTO:
+        return io
+    return Io.DPDK if kind in (PortKind.VHOST_USER, PortKind.MEMIF) else Io.RAW_MMSG
+
+
+def engine_args(
+    trial: Trial, port: NodePort, role: str, pair: int, end: int, idle: str
+) -> list[str]:
+    """The engine's command line for one end of a pair."""
+    own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
+    args = [
+        role,
+        "--port", port_spec(port, resolve_io(trial.io, port.kind)),
+        "--src-mac", port.mac,
+        "--dst-mac", port.peer_mac,
+        "--src-ip", port.ip.partition("/")[0],
+        "--dst-ip", port.peer_ip.partition("/")[0],
+        "--src-port", str(own_udp),
+        "--dst-port", str(peer_udp),
+        "--frame-size", str(trial.packet_size_bytes),
+        "--stream", str(pair),
+        "--burst", str(trial.burst),
+        "--interval", str(trial.interval_s),
+        "--idle", idle,
+        "--session",
+    ]  # fmt: skip
+    if role in SENDING:
+        args += ["--rate", str(trial.rate_pps or "max")]
+    if trial.touch:
+        args.append("--touch")
+    return args
+
+
+def port_spec(port: NodePort, io: Io) -> str:
+    """The engine's `--port` value for a node's port."""
+    match io:
+        case Io.UDP | Io.RAW:
+            return f"{io.value}:dev={port.device_inside}"
+        case Io.UDP_MMSG | Io.RAW_MMSG:
+            return f"{io.value.removesuffix('-mmsg')}:dev={port.device_inside},mmsg"
+        case Io.DPDK if port.kind is PortKind.MEMIF:
+            role = "client" if port.back_end else "server"
+            return f"dpdk:memif={port.socket_inside},role={role},id=0"
+        case Io.DPDK if port.socket_inside is not None:
+            if port.back_end:
+                return f"dpdk:vhost={port.socket_inside},client"
+            return f"dpdk:virtio-user={port.socket_inside},server"
+        case Io.DPDK:
+            return f"dpdk:af-packet={port.device_inside}"
+        case _:
+            raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+
+
+def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:
+    """The engine's command line for a VNF: each port has addresses of its own, so that every
+    switch, also one that learns, knows where each frame goes."""
+    a, b = ports
+    io = Io.RAW if trial.vnf == "pcap" else Io.RAW_MMSG
+    io = Io.DPDK if a.kind in (PortKind.VHOST_USER, PortKind.MEMIF) else io
+    return [
+        "forwarder",
+        "--port", port_spec(a, io),
+        "--port", port_spec(b, io),
+        "--mac-update",
+        "--src-mac", a.mac,
+        "--dst-mac", a.peer_mac,
+        "--src-mac-b", b.mac,
+        "--dst-mac-b", b.peer_mac,
+        "--frame-size", str(trial.packet_size_bytes),
+        "--interval", "1",
+        "--idle", idle,
+        "--session",
+    ]  # fmt: skip
