@@ -208,7 +208,10 @@ static void duplex_listens_before_it_sends(void **state)
     struct end *end = &trial->ends[0];
     end->tx.port = end->port;
     end->tx.counters = &end->counters;
+    end->rx.port = end->port;
     end->rx.tracker = &end->tracker;
+    end->rx.from_actual = &end->from_actual;
+    end->rx.from_intended = &end->from_intended;
     frame_template_build(&end->tx.template, &end->address, 64, 7, FRAME_DATA, 1, false);
     const uint64_t now = clock_ticks();
     trial->start_tick = now + clock_ns_to_ticks(10000000);
@@ -223,6 +226,7 @@ static void duplex_listens_before_it_sends(void **state)
     trial->options->role->run(trial, 0);
     assert_int_equal(end->counters.rx_frames, 40);
     assert_int_equal(end->counters.tx_polls, 0);
+    pacing_begin(&end->tx.pacing, 100, 1, engine_clock.hz, trial->start_tick, last, last);
     trial->end_tick = trial->next_event = last;
     trial->options->role->run(trial, 0);
     assert_in_range(end->counters.tx_offered, 1, 20);

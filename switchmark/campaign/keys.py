@@ -335,6 +335,16 @@ KEYS: tuple[Key, ...] = (
         ranges=True,
     ),
     Key(
+        "spare_cores",
+        "spare_cores",
+        "cores left idle on purpose, as a polling switch would use them (for the bare wire)",
+        _whole(_SPARE),
+        str,
+        "1",
+        unit="cores",
+        ranges=True,
+    ),
+    Key(
         "bidirectional",
         "bidirectional",
         "both ends of a path send, each at `rate`; the result keeps both directions and their sum",
@@ -351,16 +361,6 @@ KEYS: tuple[Key, ...] = (
         _vnf,
         str,
         "forwarder, bridge",
-    ),
-    Key(
-        "spare_cores",
-        "spare_cores",
-        "cores left idle on purpose, as a polling switch would use them (for the bare wire)",
-        _whole(_SPARE),
-        str,
-        "1",
-        unit="cores",
-        ranges=True,
     ),
 )
 

@@ -126,7 +126,7 @@ class Trial(_Frozen):
 
         A field that came later does not count while it has its default: what was measured
         before there was such a field keeps its id."""
-        later = self.model_fields.keys() - _FIRST_FIELDS
+        later = Trial.model_fields.keys() - _FIRST_FIELDS
         described = {
             name: value
             for name, value in self.model_dump(mode="json").items()

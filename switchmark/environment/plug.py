@@ -45,7 +45,7 @@ class Plugged:
 
 def namespace(session: Session, spec: NodeSpec) -> Plugged:
     """A new namespace without ports. Raises UsageError for a name that is too long."""
-    _check_name(spec, LONGEST_NAME - (len(spec.ports) > 1))
+    check_name(spec)
     netns = f"sm{session.id}-{spec.name}"
     entry = session.ledger.record(NetworkNamespace(netns))
     netlink.create_namespace(netns)
@@ -54,7 +54,7 @@ def namespace(session: Session, spec: NodeSpec) -> Plugged:
 
 def hosts_own(spec: NodeSpec) -> Plugged:
     """No namespace: the ports will be among the host's own devices."""
-    _check_name(spec, LONGEST_NAME - 1)
+    check_name(spec, LONGEST_NAME - 1)
     return Plugged(spec, None)
 
 
@@ -111,7 +111,9 @@ def _wire_of_veth(session: Session, a: Plugged, b: Plugged) -> tuple[Plugged, Pl
     return wired[0], wired[1]
 
 
-def _check_name(spec: NodeSpec, longest: int) -> None:
+def check_name(spec: NodeSpec, longest: int = LONGEST_NAME) -> None:
+    """Raises UsageError for a name that does not fit into those of devices."""
+    longest = min(longest, LONGEST_NAME - (len(spec.ports) > 1))
     if not 0 < len(spec.name) <= longest:
         raise UsageError(
             f"node name {spec.name!r}: must have 1 to {longest} characters, to fit into"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from switchmark.environment.bare import BareEnvironment
 from switchmark.environment.base import Environment
+from switchmark.environment.docker import DockerEnvironment
 from switchmark.environment.lxc import LxcEnvironment
 from switchmark.environment.netns import NetnsEnvironment
 
@@ -13,4 +14,5 @@ ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     "bare": BareEnvironment,
     "netns": NetnsEnvironment,
     "lxc": LxcEnvironment,
+    "docker": DockerEnvironment,
 }

@@ -65,7 +65,8 @@ def resolve(name: str) -> Resolved | None:
     else:
         return None
     vnfs_fit = found.kind != "loopback" or 1 <= found.chain <= MOST_VNFS
-    return found if vnfs_fit and 1 <= (found.pairs or 1) <= MAX_PAIRS else None
+    pairs = 1 if found.pairs is None else found.pairs
+    return found if vnfs_fit and 1 <= pairs <= MAX_PAIRS else None
 
 
 def settle(trial: Trial) -> Trial:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switchmark.campaign.model import GOALS, Dimension, Idle, Io, Method, Trial
+from switchmark.campaign.model import GOALS, VNFS, Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.switch.base import ConnectMode, PortKind
@@ -41,6 +41,8 @@ TRIALS = st.builds(
     switch_cores=st.integers(1, 1024),
     spare_cores=st.integers(0, 1024),
     repetition=st.integers(0, 9999),
+    bidirectional=st.booleans(),
+    vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 )
 TABLE_2 = Trial(
     dimension=Dimension.THROUGHPUT,
@@ -57,7 +59,7 @@ def test_the_strategy_knows_every_field() -> None:
         "dimension", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst", "scenario",
         "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method", "goals",
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
-        "repetition",
+        "repetition", "bidirectional", "vnf",
     }  # fmt: skip
 
 
@@ -142,7 +144,7 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "location, pairs, switch, packet_size, rate, burst, environment, "
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
-                         "repetition"),
+                         "bidirectional, vnf, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),
