@@ -22,7 +22,7 @@ from switchmark.campaign.model import (
     Trial,
     usual_time_s,
 )
-from switchmark.campaign.possible import environment_refusals, scenario_refusals
+from switchmark.campaign.possible import cpu_refusals, environment_refusals, scenario_refusals
 from switchmark.errors import UsageError
 from switchmark.scenario.registry import settle
 from switchmark.switch import options
@@ -243,6 +243,7 @@ def _refusals(
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
     yield from scenario_refusals(sweep, switch, can)
+    yield from cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
 
 

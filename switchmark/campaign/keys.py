@@ -111,6 +111,34 @@ def _vnf(text: str, _known: Known) -> str:
     return values.choice(text, model.VNFS, "kind of VNF (or absolute path)")
 
 
+def _cpu_limit(text: str, _known: Known) -> float | None:
+    if text == "none":
+        return None
+    limit = values.share(text)
+    if limit <= 0:
+        raise BadValueError(f"{text} leaves the switch no CPU time; use e.g. 50%")
+    return limit
+
+
+def _cores(words: tuple[str, ...]) -> Callable[[str, Known], str]:
+    """One of some words, or cores joined by `+`."""
+
+    def read(text: str, _known: Known) -> str:
+        if text in words or re.fullmatch(model.CORES_PATTERN, text, re.ASCII):
+            return text
+        raise BadValueError(
+            f"'{values.shorten(text)}' are no cores; write e.g. 2+3, or {' or '.join(words)}"
+        )
+
+    return read
+
+
+def _neighbour(text: str, _known: Known) -> str:
+    if text.startswith("/"):
+        return _vnf(text, _known)
+    return values.choice(text, model.NEIGHBOURS, "kind of neighbour (or absolute path)")
+
+
 def _connect_mode(text: str, _known: Known) -> ConnectMode | None:
     word = values.choice(text, ("auto", *ConnectMode), "connect mode")
     return None if word == "auto" else ConnectMode(word)
@@ -361,6 +389,51 @@ KEYS: tuple[Key, ...] = (
         _vnf,
         str,
         "forwarder, bridge",
+    ),
+    Key(
+        "cpu_limit",
+        "cpu_limit",
+        "CPU time that a switch with a process of its own may use, as a share of each of its cores "
+        "(a quota of its control group); `none`: all",
+        _cpu_limit,
+        lambda value: "none" if value is None else f"{value * 100:.6g}%",
+        "100%, 75%, 50%, 25%, 12.5%",
+        unit="share",
+    ),
+    Key(
+        "switch_cpus",
+        "switch_cpus",
+        "which cores the switch gets, as many as `switch_cores` says: `2+3`; `auto`: by placement",
+        _cores(("auto",)),
+        str,
+        "2",
+    ),
+    Key(
+        "application_cpus",
+        "application_cpus",
+        "which cores the traffic applications and VNFs get, one after the other, from the first "
+        "again where there are more of them; `auto`: by placement",
+        _cores(("auto",)),
+        str,
+        "4+5+6",
+    ),
+    Key(
+        "neighbour",
+        "neighbour",
+        "background load while a trial measures: `cpu`, `cache`, `memory`, `stream`, `switch`, "
+        "`socket` (stress-ng), or the absolute path of a program; `none`",
+        _neighbour,
+        str,
+        "none, cache",
+    ),
+    Key(
+        "neighbour_cpus",
+        "neighbour_cpus",
+        "where that load is pinned: `switch` or `applications` (their cores), cores as `0+1`, or "
+        "`any` (not pinned); it has a worker a core, unpinned one",
+        _cores(("any", "switch", "applications")),
+        str,
+        "any, switch",
     ),
 )
 

@@ -25,6 +25,8 @@ MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
+CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
+NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket")  # or a path
 VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
 
@@ -119,6 +121,11 @@ class Trial(_Frozen):
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
     bidirectional: bool = False  # throughput: both ends send, each at the rate
     vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
+    cpu_limit: float | None = Field(default=None, gt=0, le=1)  # share of each of the switch's cores
+    switch_cpus: str = "auto"  # which cores: `2+3`
+    application_cpus: str = "auto"  # dealt out in the order of the nodes
+    neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
+    neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
 
     @property
     def id(self) -> str:
@@ -209,6 +216,11 @@ class Sweep(_Frozen):
     spare_cores: tuple[int, ...]
     bidirectional: tuple[bool, ...]
     vnf: tuple[str, ...]
+    cpu_limit: tuple[float | None, ...]
+    switch_cpus: tuple[str, ...]
+    application_cpus: tuple[str, ...]
+    neighbour: tuple[str, ...]
+    neighbour_cpus: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -263,6 +275,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
 

@@ -67,6 +67,22 @@ def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -
     return f"{text}{pairs} pairs need {needed}; use pairs up to {most}"
 
 
+def cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What cannot be asked of the switch's CPU time and cores."""
+    if can.in_kernel and any(limit is not None for limit in sweep.cpu_limit):
+        yield (
+            f"{switch} works in the kernel, on the senders' CPU time, and has none of its own that "
+            "cpu_limit could limit; leave it out of this sweep"
+        )
+    for cpus in sweep.switch_cpus:
+        if cpus == "auto":
+            continue
+        if can.in_kernel:
+            yield f"{switch} works in the kernel, on the senders' cores; use switch_cpus: auto"
+        elif sweep.switch_cores != (len(cpus.split("+")),):
+            yield f"switch_cpus {cpus} are {len(cpus.split('+'))}; set switch_cores to that number"
+
+
 def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What the switch cannot do of the sweep's scenarios, wherever they are."""
     if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:

@@ -36,7 +36,8 @@ SHOWN = 40  # trials, unless all are asked for
 # What decides where a trial runs; trials that agree in these are placed alike.
 _PLACED_BY = (
     "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
-    "connect_mode", "switch_cores", "spare_cores", "bidirectional", "vnf",
+    "connect_mode", "switch_cores", "spare_cores", "bidirectional", "vnf", "switch_cpus",
+    "application_cpus", "neighbour", "neighbour_cpus",
 )  # fmt: skip
 
 
@@ -209,10 +210,15 @@ def _print_trials(made: Plan, limit: int | None) -> None:
 
 
 def _print_placements(made: Plan) -> None:
+    from switchmark.testbed.placement import core_map
+
     rows: dict[tuple[Any, ...], None] = {}
+    maps: dict[tuple[Any, ...], None] = {}
     for placed in made.placed.values():
         trial, placement = placed.trial, placed.placement
         rows[trial.switch, trial.pairs, placed.port_kind, placement.idle, placement.reason] = None
+        for core, who in core_map(placement).items():
+            maps[trial.switch, trial.scenario, trial.pairs, core, _few(who)] = None
     print_line()
     print_table(
         ["switch", "pairs", "ports", "idle", "cores"],
@@ -220,3 +226,12 @@ def _print_placements(made: Plan) -> None:
         title="placement on this machine",
         right=["pairs"],
     )
+    print_line()
+    columns = ["switch", "scenario", "pairs", "core", "who runs there"]
+    print_table(columns, list(maps), title="map of the cores", right=["pairs", "core"])
+
+
+def _few(names: list[str]) -> str:
+    """The names, or the first few and how many more."""
+    shown = names if len(names) <= 8 else [*names[:6], f"{len(names) - 6} more"]
+    return " ".join(shown)

@@ -20,6 +20,7 @@ from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import Vnf, start_vnf
 from switchmark.switch.base import SwitchPort
+from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.host import Session
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Deployment:
         self.switch = plan.switch
         self.ends: list[PairEnds] = []  # path by path
         self.vnfs: list[Vnf] = []
+        self.limit: CpuLimit | None = None
         self.switch_words = ""  # how the switch died, when a trial failed
         self._nodes: dict[str, Node] = {}  # in the order of their ports
         self._spawned: list[EngineProcess] = []
@@ -132,6 +134,7 @@ class Deployment:
             b = self._spawn(path.target, 1)
             a = self._spawn(path.source, 0)
             self.ends.append(PairEnds(a, b))
+        self._undo.callback(self._remove_limit)
         self._undo.callback(self.switch.stop)
         self.switch.start(
             self.session, self._switch_ports(), plan.mode, plan.placement.switch_cores
@@ -142,6 +145,19 @@ class Deployment:
         for vnf in self.vnfs:
             vnf.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)
+        self._impose_limit()
+
+    def _impose_limit(self) -> None:
+        """Only now: starting costs a switch much more CPU time than forwarding."""
+        plan = self.plan
+        if plan.trial.cpu_limit is not None:
+            cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
+            self.limit = CpuLimit.impose(self.session, self.switch.process_ids(), cores)
+            self._undo.callback(self.limit.lift)
+
+    def _remove_limit(self) -> None:
+        if self.limit is not None:
+            self.limit.remove()
 
     def _create_nodes(self) -> None:
         """Node by node, or without a switch wire by wire."""

@@ -19,6 +19,8 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.method.arguments import resolve_io
 from switchmark.method.campaign import Step
+from switchmark.method.neighbour import cores_of
+from switchmark.method.neighbour import probe as probe_neighbour
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
@@ -91,6 +93,10 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "repetition": 0,
             "scenario": _bare_scenario(plan.trial.scenario),
             "vnf": Trial.model_fields["vnf"].default,
+            "cpu_limit": None,
+            "neighbour": "none",
+            "neighbour_cpus": "any",
+            **({"switch_cpus": "auto"} if can.in_kernel else {}),
             **_ceiling_only(plan),
         }
     )
@@ -123,6 +129,10 @@ def check_available(steps: Sequence[Step]) -> None:
 
     Raises `UnavailableError`, one line each, before anything is started."""
     problems = []
+    for name in {step.plan.trial.neighbour: None for step in steps}:
+        if name != "none" and not (found := probe_neighbour(name)).available:
+            remedy = f"; {found.remedy}" if found.remedy else ""
+            problems.append(f"neighbour {name} cannot run here: {found.reason}{remedy}")
     for kind, things in (
         ("switch", {step.plan.switch.name: step.plan.switch for step in steps}),
         ("environment", {step.plan.environment.name: step.plan.environment for step in steps}),
@@ -146,8 +156,13 @@ def _place(
         in_kernel_switch=can.in_kernel and spare == 0,
         switch_cores=spare or trial.switch_cores,
         idle=trial.idle,
+        switch_cpus=_cores(trial.switch_cpus),
+        application_cpus=_cores(trial.application_cpus),
     )
     placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
+    if trial.neighbour != "none":
+        cores = cores_of(trial, placement)
+        placement = placement.model_copy(update={"neighbour_cores": cores})
     if trial.switch == WIRE:
         return placement.model_copy(
             update={
@@ -156,6 +171,11 @@ def _place(
             }
         )
     return placement
+
+
+def _cores(text: str) -> tuple[int, ...]:
+    """The cores that a campaign names; none: placement chooses."""
+    return () if text == "auto" else tuple(int(core) for core in text.split("+"))
 
 
 @lru_cache(maxsize=4096)

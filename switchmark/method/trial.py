@@ -24,10 +24,13 @@ from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.method.neighbour import NoisyNeighbour
+from switchmark.method.quota import QuotaReading, without_neighbour
 from switchmark.method.reconcile import Reading, reconcile
+from switchmark.method.seen import Seen
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
-from switchmark.results.record import Placement, Reconciliation, Record, Timing
+from switchmark.results.record import Neighbour, Placement, Reconciliation, Record, Timing
 from switchmark.scenario.draw import Labels, draw_lines
 from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
@@ -178,16 +181,14 @@ def _measure(
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
     before = deployment.read()
+    neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
+    quota = QuotaReading.take(deployment.limit)
     clocks = CpuReading.take(pids)
-    if trial.method is not Method.PLAIN:
-        seen = many.measure(trial, deployment.streams, baseline.forwarded_pps, watched)
-    elif trial.dimension is Dimension.THROUGHPUT:
-        seen = throughput.measure(trial, deployment.streams, plan.policy, watched)
-    else:
-        seen = latency.measure(trial, deployment.ends, plan.policy, watched)
+    seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
     results = seen.results or [engine.result for engine in deployment.engines if engine.result]
     ended = CpuReading.take(pids)
-    used = cost(clocks, ended, [*results, *deployment.vnf_work()])
+    used = without_neighbour(cost(clocks, ended, [*results, *deployment.vnf_work()]), noise)
+    limited = quota.until_now(trial, deployment.limit, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
     after, reconciled = _reconciled(deployment, before)
@@ -204,6 +205,7 @@ def _measure(
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,
+        limit_in_force=limited is None or limited.in_force,
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
@@ -214,6 +216,8 @@ def _measure(
         "trim": seen.trim,
         "steady": seen.steady,
         "cpu": used,
+        "cpu_quota": limited,
+        "neighbour": noise,
         "verification": checked,
         "limit": bound,
         "verdict": verdict(
@@ -225,6 +229,30 @@ def _measure(
         "switch_counters_after": _plain(after.switch),
         "reconciliation": reconciled,
     }  # fmt: skip
+
+
+def _traffic(
+    deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
+) -> Seen:
+    """The measured part: one run, or the many of a method."""
+    trial, streams = plan.trial, deployment.streams
+    if trial.method is not Method.PLAIN:
+        return many.measure(trial, streams, baseline.forwarded_pps, watched)
+    if trial.dimension is Dimension.THROUGHPUT:
+        return throughput.measure(trial, streams, plan.policy, watched)
+    return latency.measure(trial, deployment.ends, plan.policy, watched)
+
+
+def _run_beside(
+    neighbour: NoisyNeighbour, traffic: Callable[[], Seen]
+) -> tuple[Seen, Neighbour | None]:
+    """The traffic with the neighbour beside it, which is there neither before nor after."""
+    try:
+        neighbour.start()
+        seen = traffic()
+        return seen, neighbour.stop()
+    finally:
+        neighbour.close()
 
 
 def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:

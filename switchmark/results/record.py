@@ -79,6 +79,7 @@ class Placement(_Value):
     oversubscribed: bool
     reason: str  # why it was placed so
     idle: str  # the idle strategy chosen
+    neighbour_cores: list[Count] = Field(default_factory=list)  # none: it is not pinned
 
 
 class Interval(_Value):
@@ -456,6 +457,31 @@ class CpuCost(_Value):
     stolen_cores: Amount | None = None  # taken by the hypervisor
 
 
+class CpuQuota(_Value):
+    """The limit on the switch's CPU time, and what became of it over the measurement."""
+
+    share: Ratio  # of each of its cores, as asked
+    cores: Amount  # CPU seconds a second that it allows in all
+    used_cores: Amount | None  # what the switch really used
+    quota_us: Count
+    period_us: Count
+    cgroup_version: Literal[1, 2]
+    periods: Count
+    throttled_periods: Count
+    throttled_s: Amount  # summed over the switch's threads
+    in_force: bool  # it read back as set, and no more than it was used
+
+
+class Neighbour(_Value):
+    """Background load during the measurement."""
+
+    kind: str
+    command: list[str]
+    cores: list[Count]  # none: not pinned
+    cpu_s: Amount  # what it used
+    wall_s: Amount  # in this time
+
+
 class Timing(_Value):
     """The bench's own time around the measurement, seconds."""
 
@@ -490,6 +516,8 @@ class Record(_Value):
     limit: Limit | None = None
     verdict: Verdict | None = None
     cpu: CpuCost | None = None
+    cpu_quota: CpuQuota | None = None
+    neighbour: Neighbour | None = None
     trim: Trim | None = None
     steady: SteadyRun | None = None
     timing: Timing | None = None

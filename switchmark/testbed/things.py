@@ -302,6 +302,13 @@ class DockerThing(Thing):
         docker_daemon.remove(self.what, self.name, self.host)
 
 
+def chosen_of(text: str) -> str:
+    """What a kernel setting says; of a list of words, the one in brackets."""
+    words = text.split()
+    chosen = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
+    return chosen[0] if len(words) > 1 and chosen else text.strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Setting(Thing):
     """A kernel setting in /proc/sys or /sys that had `old` and was given `new`.
@@ -318,7 +325,7 @@ class Setting(Thing):
     def undo(self) -> None:
         file = Path(self.path)
         with suppress(FileNotFoundError):
-            if file.read_text().strip() == self.new:
+            if chosen_of(file.read_text()) == self.new:
                 file.write_text(self.old + "\n")
 
 

@@ -101,3 +101,29 @@ def test_what_was_measured_before_keeps_its_id() -> None:
     assert other.id == "feacbe6452ecc30a"
     for change in ({"bidirectional": True}, {"vnf": "bridge"}):
         assert plain.model_copy(update=change).id != plain.id
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("switch: linux-bridge\ncpu_limit: 50%", "none of its own that cpu_limit could limit"),
+        ("switch: linux-bridge\nswitch_cpus: 1", "on the senders' cores; use switch_cpus: auto"),
+        ("switch: ovs-dpdk\nswitch_cpus: 1+2", "switch_cpus 1.2 are 2; set switch_cores"),
+    ],
+)
+def test_cpu_time_and_cores_that_a_switch_does_not_have(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        trials_of(text)
+
+
+def test_keys_of_cpu_time_and_neighbours() -> None:
+    trials = trials_of(
+        "switch: ovs-dpdk\ncpu_limit: [none, 100%, 12.5%]\nneighbour: [none, cache]\n"
+        "neighbour_cpus: switch\nswitch_cpus: 3\napplication_cpus: 1+2"
+    )
+    assert {trial.cpu_limit for trial in trials} == {None, 1.0, 0.125}
+    assert {trial.neighbour for trial in trials} == {"none", "cache"}
+    assert all(from_notation(to_notation(trial), THERE.known) == trial for trial in trials)
+    for wrong in ("cpu_limit: 0%", "neighbour: cahe", "switch_cpus: 1,2", "neighbour_cpus: all"):
+        with pytest.raises(UsageError, match=r"50%|did you mean|write e\.g\. 2\+3|are 1; set|all"):
+            trials_of(f"switch: ovs-dpdk\n{wrong}\nswitch_cores: 2")

@@ -103,6 +103,7 @@ def test_every_kind_goes_to_json_and_back() -> None:
         Hugepages("/h", 1, 2),
         things.Container("c", "/l"),
         things.CgroupsNamed("c"),
+        things.CgroupController("/c", "cpu"),
         things.MountsBelow("/m"),
         things.DockerThing("container", "c", ""),
     ]
