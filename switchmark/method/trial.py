@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method import latency, many, throughput
 from switchmark.method.arguments import resolve_io
 from switchmark.method.cpu import CpuReading, cost
@@ -165,7 +165,11 @@ def _measure(
 ) -> dict[str, Any]:
     """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
     switch, trial = plan.switch, plan.trial
-    wait_reachable(deployment.ends, plan.verify.timeout_s)
+    try:
+        wait_reachable(deployment.ends, plan.verify.timeout_s)
+    except TrialFailed:
+        deployment.check_alive()  # which says more than silence
+        raise
     switch.settle()
     checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
     pids = switch.process_ids()

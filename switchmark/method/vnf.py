@@ -204,7 +204,7 @@ class ProgramVnf:
         if code is None:
             return None
         words = self.spawned.stderr_tail().strip().splitlines()[-1:]
-        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {words}"
+        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {' '.join(words)}"
 
     def as_run(self) -> VnfRun:
         """What was run."""
