@@ -24,7 +24,7 @@ from switchmark.method.neighbour import probe as probe_neighbour
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
-from switchmark.scenario.registry import resolve
+from switchmark.scenario.registry import without_vnfs
 from switchmark.switch.base import Capabilities, ConnectMode
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
@@ -91,7 +91,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
-            "scenario": _bare_scenario(plan.trial.scenario),
+            "scenario": without_vnfs(plan.trial.scenario),
             "vnf": Trial.model_fields["vnf"].default,
             "cpu_limit": None,
             "neighbour": "none",
@@ -100,15 +100,6 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             **_ceiling_only(plan),
         }
     )
-
-
-def _bare_scenario(name: str) -> str:
-    """Between the ends of a chain, or of ends that are not alike, the wire is bare: what the
-    traffic applications could do at best."""
-    found = resolve(name)
-    if found is None or found.kind in ("pairs", "v2v", "p2p"):
-        return name
-    return "p2p" if found.chain else "v2v"
 
 
 def _ceiling_only(plan: TrialPlan) -> dict[str, object]:

@@ -111,7 +111,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         trim=describe(policy, begun_ns, ended_ns, samples),
         steady=_steady(pairs, (begun_ns, ended_ns)),
         kept_samples=min(len(_kept([receiver], window)) for receiver in receivers),
-        source_counters=_half(totals(_kept(senders, window)), "tx")
+        source_counters=sending_half(totals(_kept(senders, window)))
         if duplex
         else totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
@@ -119,10 +119,10 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     )
 
 
-def _half(counters: dict[str, int], way: str) -> dict[str, int]:
+def sending_half(counters: dict[str, int]) -> dict[str, int]:
     """What an application that sends and receives counted on its sending side: what arrived is
     counted among the sinks, and must not be counted twice."""
-    return {k: v for k, v in counters.items() if k.startswith(way) or k == "ring_full_polls"}
+    return {k: v for k, v in counters.items() if k.startswith("tx") or k == "ring_full_polls"}
 
 
 def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int]) -> SteadyRun:

@@ -69,6 +69,15 @@ def resolve(name: str) -> Resolved | None:
     return found if vnfs_fit and 1 <= pairs <= MAX_PAIRS else None
 
 
+def without_vnfs(name: str) -> str:
+    """The scenario over a bare wire that this one is judged against: between the ends of a
+    chain, or of ends that are not alike, what the traffic applications could do at best."""
+    found = resolve(name)
+    if found is None or found.kind in ("pairs", "v2v", "p2p"):
+        return name
+    return "p2p" if found.chain else "v2v"
+
+
 def settle(trial: Trial) -> Trial:
     """The trial under the scenario's one name, the number of paths in `pairs`.
 
