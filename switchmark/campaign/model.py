@@ -65,6 +65,7 @@ class Io(StrEnum):
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
     DPDK = "dpdk"
+    NETMAP = "netmap"
 
 
 class Idle(StrEnum):
@@ -276,6 +277,7 @@ class Campaign(_Frozen):
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
     tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
+    skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
 

@@ -13,8 +13,10 @@ from switchmark.campaign.model import Dimension, Io, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
-WIRE_PORTS = (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)  # a tester's wire ends here
-DEVICES = frozenset({PortKind.VETH, PortKind.TAP})  # ports that are network devices
+WIRE_PORTS = tuple(kind for kind in PortKind if kind is not PortKind.TAP)  # what netns has
+DEVICES = frozenset(
+    {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
+)  # ports that are network devices
 # Environments whose nodes hold the engine and nothing else of the host's programs.
 CLOSED = frozenset({"lxc", "docker", "qemu"})
 

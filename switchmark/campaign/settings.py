@@ -163,6 +163,15 @@ SETTINGS: tuple[Setting, ...] = (
         "false",
     ),
     Setting(
+        "skip_unavailable",
+        "skip_unavailable",
+        "`true`: leave out the switches that cannot do what is asked, or that this machine cannot "
+        "run, each with its reason, instead of refusing the campaign",
+        values.boolean,
+        "true",
+        "false",
+    ),
+    Setting(
         "tuning",
         "tuning",
         "settings of the machine for the time of the campaign, restored after it: `as-is`, "

@@ -1,11 +1,14 @@
 """`switchmark list`: the names that campaigns, flags and notations may use.
 
-Reads the registries only; whether this machine can run a switch is for `doctor` to say.
+Of switches also what they are, and whether this machine can run them; what to do about it where
+it cannot is for `doctor` to say.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -15,15 +18,19 @@ from switchmark.campaign import find, load
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Dimension, Io
 from switchmark.cli.output import print_json, print_line, print_table
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.switch.base import Capabilities, Probe
+from switchmark.switch.taxonomy import TAXONOMY
 
 EPILOG = """
 Examples:
   switchmark list                 everything
   switchmark list switches        the switches under test, with their ports and modes
+  switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns
   switchmark list --json          for programs
 
-What this machine can run is answered by: switchmark doctor
+What to do where a switch cannot run here is answered by: switchmark doctor
 """
 
 METHODS: dict[Dimension, str] = {
@@ -37,6 +44,7 @@ IOS: dict[Io, str] = {
     Io.RAW: "a packet socket, send and recv",
     Io.RAW_MMSG: "a packet socket, sendmmsg and recvmmsg",
     Io.DPDK: "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
+    Io.NETMAP: "netmap: a VALE port, or a kernel device in netmap mode",
 }
 
 
@@ -60,7 +68,7 @@ class Listing:
 
 
 def command(
-    what: Annotated[What | None, typer.Argument(help="One kind only.")] = None,
+    what: Annotated[list[What] | None, typer.Argument(help="These kinds only.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Name the switches, environments, campaigns, scenarios, methods and I/O kinds there are.
@@ -68,7 +76,7 @@ def command(
     These are the names that campaign files, flags and notations use.
     """
     there = installed()
-    listings = {kind: _listing(kind, there) for kind in ([what] if what else list(What))}
+    listings = {kind: _listing(kind, there) for kind in (what or list(What))}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
         return
@@ -84,20 +92,24 @@ def _listing(what: What, there: Installed) -> Listing:
         case What.SWITCHES:
             columns = (
                 "name",
+                "here",
                 "ports",
                 "connect_modes",
-                "polling",
-                "multi_core",
+                "kind",
+                "cores",
                 "options",
-                "description",
             )
             return Listing(columns, [_switch(name, there) for name in there.switches])
         case What.ENVIRONMENTS:
             rows = [
-                {"name": name, "ports": [str(kind) for kind in ports]}
+                {
+                    "name": name,
+                    "ports": [str(kind) for kind in ports],
+                    "description": _first_line(ENVIRONMENTS[name]),
+                }
                 for name, ports in there.environments.items()
             ]
-            return Listing(("name", "ports"), rows)
+            return Listing(("name", "ports", "description"), rows)
         case What.CAMPAIGNS:
             rows = [_campaign(name, there) for name in find.builtin_names()]
             return Listing(("name", "trials", "description"), rows)
@@ -109,10 +121,25 @@ def _listing(what: What, there: Installed) -> Listing:
             return _described({str(name): text for name, text in IOS.items()})
 
 
+def _first_line(make: Callable[[], object]) -> str:
+    """What an environment is, as the first sentence of its module says it."""
+    text = " ".join((sys.modules[make.__module__].__doc__ or "").split())
+    return text.partition(". ")[0].rstrip(".").partition(": ")[2]
+
+
 def _switch(name: str, there: Installed) -> dict[str, Any]:
     can = there.switches[name]
+    probe = probe_switch(name)
+    taxonomy = TAXONOMY.get(name)
     return {
         "name": name,
+        "here": probe.version if probe.available else f"no: {probe.reason}",
+        "available": probe.available,
+        "version": probe.version,
+        "reason": probe.reason,
+        "kind": taxonomy.short if taxonomy else "-",
+        "taxonomy": asdict(taxonomy) if taxonomy else None,
+        "cores": _cores(can),
         "ports": [str(kind) for kind in can.port_kinds],
         "connect_modes": [str(mode) for mode in can.connect_modes],
         "polling": can.polling,
@@ -124,8 +151,23 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
     }
 
 
+def probe_switch(name: str) -> Probe:
+    """Whether this machine can run a registered switch."""
+    from switchmark.switch.registry import make_switch
+
+    return make_switch(name).probe()
+
+
+def _cores(can: Capabilities) -> str:
+    if can.in_kernel:
+        return "its senders'"
+    return f"{'any' if can.multi_core else '1'}{', polls' if can.polling else ''}"
+
+
 def _campaign(name: str, there: Installed) -> dict[str, Any]:
-    campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", there.known)
+    # A built-in may name switches that an installation does not have.
+    known = replace(there.known, switches=None)
+    campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", known)
     return {"name": name, "trials": campaign.count, "description": campaign.description}
 
 

@@ -139,6 +139,14 @@ class DockerEnvironment:
         )
 
 
+def _no_ipv6() -> list[str]:
+    """No frames of the kernel's own; a kernel without IPv6 has none anyway."""
+    if not Path("/proc/sys/net/ipv6").exists():
+        return []
+    keys = ("all", "default")
+    return [w for key in keys for w in ("--sysctl", f"net.ipv6.conf.{key}.disable_ipv6=1")]
+
+
 def _ready(session: Session) -> tuple[Path, Daemon]:
     engine = find_engine()
     return engine, docker_daemon.daemon_for(session, build_root(engine))
@@ -153,8 +161,7 @@ def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Plugged, in
     docker_daemon.ask(
         session, daemon,
         *("run", "-d", "--name", f"{name}-net", *LEAST, "--network", "none"),
-        *("--sysctl", "net.ipv6.conf.all.disable_ipv6=1"),
-        *("--sysctl", "net.ipv6.conf.default.disable_ipv6=1"),
+        *_no_ipv6(),
         *("-e", f"{SESSION_VARIABLE}={session.id}", daemon.image),
         *(BUSYBOX_INSIDE, "sleep", "1000000000"),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
-from switchmark.switch.base import PortKind
+from switchmark.switch.base import MADE_BY_SWITCH, PortKind
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 from switchmark.testbed.netlink import VethEnd
@@ -71,6 +71,8 @@ def plug(session: Session, plugged: Plugged, inside_prefix: str | None = None) -
             ports.append(_with_veth(session, plugged, number))
         elif port.kind in SOCKET_KINDS:
             ports.append(_with_socket(port, folder, number, inside_prefix))
+        elif port.kind in MADE_BY_SWITCH:
+            ports.append(_with_made(plugged, number))
         else:
             raise _cannot(spec, port)
     return _completed(plugged, ports)
@@ -142,6 +144,26 @@ def _with_veth(session: Session, plugged: Plugged, number: int) -> NodePort:
     _bring_up_inside(plugged, port, inside)
     netlink.wait_passing(outside)
     return replace(port, device_inside=inside.device, device_switch_side=device)
+
+
+def _with_made(plugged: Plugged, number: int) -> NodePort:
+    """Take in the device that the switch has made; a netmap port is opened from anywhere.
+
+    The device keeps the application's address, by which its switch delivers. Where applications
+    read frames themselves it gets no IP address, so that the IP stack drops them early."""
+    port = plugged.spec.ports[number]
+    made = port.made
+    if made is None:
+        raise UsageError(f"node {plugged.spec.name}: its {port.kind} port has not been made")
+    if made.device is None:
+        return port
+    end = VethEnd(f"{DEVICE_INSIDE}{number}", port.mac, plugged.netns)
+    netlink.take_in(made.device, end, port.mtu_bytes)
+    if port.device_mac is None:
+        _bring_up_inside(plugged, port, end)
+    else:
+        netlink.bring_up(end)
+    return replace(port, device_inside=end.device)
 
 
 def _bring_up_inside(plugged: Plugged, port: NodePort, end: VethEnd) -> None:

@@ -15,7 +15,9 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
     if io is not Io.AUTO:
         return io
-    return Io.DPDK if kind in (PortKind.VHOST_USER, PortKind.MEMIF) else Io.RAW_MMSG
+    if kind in (PortKind.VHOST_USER, PortKind.MEMIF):
+        return Io.DPDK
+    return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
 
 
 def engine_args(
@@ -48,30 +50,35 @@ def engine_args(
 
 def port_spec(port: NodePort, io: Io) -> str:
     """The engine's `--port` value for a node's port."""
-    match io:
-        case Io.UDP | Io.RAW:
-            return f"{io.value}:dev={port.device_inside}"
-        case Io.UDP_MMSG | Io.RAW_MMSG:
-            return f"{io.value.removesuffix('-mmsg')}:dev={port.device_inside},mmsg"
-        case Io.DPDK if port.kind is PortKind.MEMIF:
-            role = "client" if port.back_end else "server"
-            return f"dpdk:memif={port.socket_inside},role={role},id=0"
-        case Io.DPDK if port.socket_inside is not None:
-            if port.back_end:
-                return f"dpdk:vhost={port.socket_inside},client"
-            return f"dpdk:virtio-user={port.socket_inside},server"
-        case Io.DPDK:
-            return f"dpdk:af-packet={port.device_inside}"
-        case _:
-            raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+    if io is Io.DPDK:
+        return f"dpdk:{_dpdk_port(port)}"
+    if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
+        return f"netmap:{port.made.netmap}"
+    if port.device_inside is None or io is Io.AUTO:
+        raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+    if io is Io.NETMAP:
+        return f"netmap:{port.device_inside}"
+    backend, _, mmsg = io.value.partition("-")
+    return f"{backend}:dev={port.device_inside}{',mmsg' if mmsg else ''}"
+
+
+def _dpdk_port(port: NodePort) -> str:
+    if port.made is not None and port.made.pci is not None:
+        return f"pci={port.made.pci}"
+    if port.socket_inside is None:
+        return f"af-packet={port.device_inside}"
+    if port.kind is PortKind.MEMIF:
+        return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
+    if port.back_end:
+        return f"vhost={port.socket_inside},client"
+    return f"virtio-user={port.socket_inside},server"
 
 
 def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:
     """The engine's command line for a VNF: each port has addresses of its own, so that every
     switch, also one that learns, knows where each frame goes."""
     a, b = ports
-    io = Io.RAW if trial.vnf == "pcap" else Io.RAW_MMSG
-    io = Io.DPDK if a.kind in (PortKind.VHOST_USER, PortKind.MEMIF) else io
+    io = Io.RAW if trial.vnf == "pcap" else resolve_io(Io.AUTO, a.kind)
     return [
         "forwarder",
         "--port", port_spec(a, io),

@@ -7,11 +7,13 @@ only then is anything waited for. Taken down in reverse, whatever happened in be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from switchmark.environment.base import Node
+from switchmark.environment.base import Node, NodeSpec
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import engine_args
@@ -19,7 +21,7 @@ from switchmark.method.engine import EngineProcess, close_engines
 from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import Vnf, start_vnf
-from switchmark.switch.base import SwitchPort
+from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.host import Session
 
@@ -120,8 +122,9 @@ class Deployment:
 
     def _deploy(self) -> None:
         plan = self.plan
+        specs = _with_made(plan.specs(), self._ports_made_by_switch())
         self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
-        self._create_nodes()
+        self._create_nodes(specs)
         self._undo.callback(lambda: close_engines(self._spawned))
         self._undo.callback(self._close_vnfs)
         for path in plan.topology.paths:
@@ -159,9 +162,21 @@ class Deployment:
         if self.limit is not None:
             self.limit.remove()
 
-    def _create_nodes(self) -> None:
+    def _ports_made_by_switch(self) -> list[MadePort]:
+        """Ports that exist only as part of the switch, in the order in which it numbers them."""
+        ports = [port for spec in self.plan.specs() for port in spec.ports]
+        if not isinstance(self.switch, MakesPorts) or ports[0].kind not in MADE_BY_SWITCH:
+            return []
+        self._undo.callback(self.switch.stop)
+        wanted = [
+            SwitchPort(index, port.kind, port.mac, mtu_bytes=port.mtu_bytes)
+            for index, port in enumerate(ports)
+        ]
+        return self.switch.make_ports(self.session, wanted)
+
+    def _create_nodes(self, specs: Sequence[NodeSpec]) -> None:
         """Node by node, or without a switch wire by wire."""
-        nodes, specs = self.plan.topology.nodes, self.plan.specs()
+        nodes = self.plan.topology.nodes
         places = [self.plan.environment_of(node.place) for node in nodes]
         if self.plan.topology.direct:
             for k in range(0, len(specs), 2):
@@ -205,3 +220,14 @@ class Deployment:
             )
             for index, (node, port) in enumerate(ports)
         ]
+
+
+def _with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeSpec]:
+    """The nodes with the made ports in their order, if there are such."""
+    if not made:
+        return list(specs)
+    left = iter(made)
+    return [
+        replace(spec, ports=tuple(replace(port, made=next(left)) for port in spec.ports))
+        for spec in specs
+    ]
