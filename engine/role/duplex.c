@@ -9,6 +9,7 @@ static void run(struct trial *trial, unsigned worker)
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
+        const uint64_t begun = now;
         unsigned moved = end_receive(trial, end);
         uint64_t due = trial->start_tick;
 
@@ -19,9 +20,9 @@ static void run(struct trial *trial, unsigned worker)
         }
         if (moved == 0)
             trial_idle(trial, end->port, now, due);
-        now = clock_ticks();
+        now = trial_round(end, begun, moved > 0);
     }
-    transmit_end(&end->tx, now);
+    end_stop_sending(end, now);
 }
 
 const struct role role_duplex = {

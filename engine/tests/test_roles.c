@@ -212,6 +212,7 @@ static void duplex_listens_before_it_sends(void **state)
     end->rx.tracker = &end->tracker;
     end->rx.from_actual = &end->from_actual;
     end->rx.from_intended = &end->from_intended;
+    end->rx.variation = &end->variation;
     frame_template_build(&end->tx.template, &end->address, 64, 7, FRAME_DATA, 1, false);
     const uint64_t now = clock_ticks();
     trial->start_tick = now + clock_ns_to_ticks(10000000);
