@@ -7,7 +7,6 @@ it cannot is for `doctor` to say.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -105,7 +104,7 @@ def _listing(what: What, there: Installed) -> Listing:
                 {
                     "name": name,
                     "ports": [str(kind) for kind in ports],
-                    "description": _first_line(ENVIRONMENTS[name]),
+                    "description": _what_it_is(name),
                 }
                 for name, ports in there.environments.items()
             ]
@@ -121,8 +120,11 @@ def _listing(what: What, there: Installed) -> Listing:
             return _described({str(name): text for name, text in IOS.items()})
 
 
-def _first_line(make: Callable[[], object]) -> str:
+def _what_it_is(environment: str) -> str:
     """What an environment is, as the first sentence of its module says it."""
+    make = ENVIRONMENTS.get(environment)
+    if make is None:
+        return ""
     text = " ".join((sys.modules[make.__module__].__doc__ or "").split())
     return text.partition(". ")[0].rstrip(".").partition(": ")[2]
 
