@@ -68,7 +68,7 @@ class DockerNode(NetnsNode):
             *("run", "-i", "--rm", "--name", self._name, *LEAST, *folder),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
             *(word for name in CAPABILITIES for word in ("--cap-add", name)),
-            *("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m", "--ulimit", "memlock=-1"),
+            *("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m"),
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
             *(self._daemon.image, ENGINE_INSIDE, *args),
         )
