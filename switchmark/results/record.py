@@ -164,6 +164,8 @@ class Throughput(Value):
     pairs: list[PairLoads]  # bidirectional: two of each
     directions: list[DirectionLoads] = Field(default_factory=list)  # of bidirectional traffic
     jain_fairness: Ratio | None = None  # of the pairs' forwarded loads; None: there is one pair
+    reordered_ratio: Ratio | None = None  # of the different frames received, whole trial
+    max_reorder_extent: Count | None = None
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Throughput:
