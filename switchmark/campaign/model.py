@@ -14,12 +14,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from switchmark.campaign import rates
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
 MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
 MAX_RATE_PPS = 10_000_000_000
 MAX_BURST = 4096
+MAX_PROBE_RATE_PPS = 1_000_000
 MAX_PAIRS = 1024
 MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
@@ -103,6 +105,9 @@ class Trial(_Frozen):
     rate_pps: int | None = Field(default=None, ge=1, le=MAX_RATE_PPS)  # R per pair; None is `max`
     burst: int = Field(default=32, ge=1, le=MAX_BURST)  # B
 
+    schedule: str = rates.CONSTANT  # in its shortest form (rates.py)
+    probe_rate_pps: int | None = Field(default=None, ge=1, le=MAX_PROBE_RATE_PPS)  # a pair
+
     scenario: str = Field(default="pairs", pattern=NAME_PATTERN)
     environment: str = Field(default="netns", pattern=NAME_PATTERN)
     connect_mode: ConnectMode | None = None  # None: not yet chosen (planning fills it in)
@@ -157,6 +162,14 @@ _FIRST_FIELDS = frozenset({
 })  # fmt: skip
 
 
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
+
+
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
 _USUAL_TRIALS = {
     Method.R_PLUS: 9,
@@ -198,8 +211,10 @@ class Sweep(_Frozen):
     pairs: tuple[int, ...]
     switch: tuple[str, ...] = Field(min_length=1)
     packet_size_bytes: tuple[int, ...]
-    rate_pps: tuple[int | None, ...]
+    rate_pps: tuple[int | rates.BitRate | None, ...]
     burst: tuple[int, ...]
+    schedule: tuple[str, ...]
+    probe_rate_pps: tuple[int | None, ...]
     scenario: tuple[str, ...]
     environment: tuple[str, ...]
     connect_mode: tuple[ConnectMode | None, ...]

@@ -89,6 +89,8 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
     """What the switch cannot do of the sweep's scenarios, wherever they are."""
     if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
         yield "round trips go both ways anyway; leave bidirectional out of latency trials"
+    if True in sweep.bidirectional and any(rate is not None for rate in sweep.probe_rate_pps):
+        yield "a probe stream is timed beside traffic one way; leave bidirectional or it out"
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from switchmark.campaign.model import Io, Trial
+from switchmark.campaign.model import Io, Method, Trial
+from switchmark.campaign.rates import CONSTANT, has_own_rate
 from switchmark.environment.base import NodePort
 from switchmark.errors import TrialFailed
 from switchmark.switch.base import PortKind
@@ -41,8 +42,15 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
+    plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in SENDING:
-        args += ["--rate", str(trial.rate_pps or "max")]
+        if not has_own_rate(trial.schedule):
+            args += ["--rate", str(trial.rate_pps or "max")]
+        if plain and trial.schedule != CONSTANT:
+            args += ["--schedule", trial.schedule]
+    if plain and trial.probe_rate_pps is not None:
+        beside = ["--probe-rate", str(trial.probe_rate_pps)]
+        args += beside if role == "client" else ["--probes", "1"]
     if trial.touch:
         args.append("--touch")
     return args
