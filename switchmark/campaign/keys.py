@@ -307,8 +307,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "io",
         "io",
-        "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, `dpdk`, "
-        "`netmap`, or `auto`: the fastest for the port",
+        "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, "
+        "`packet-mmap`, `af-xdp`, `io-uring`, `dpdk`, `netmap`, or `auto`: the fastest for the "
+        "port",
         lambda text, _known: Io(values.choice(text, tuple(Io), "io")),
         str,
         "udp, udp-mmsg",

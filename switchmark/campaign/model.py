@@ -66,6 +66,9 @@ class Io(StrEnum):
     UDP_MMSG = "udp-mmsg"
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
+    PACKET_MMAP = "packet-mmap"
+    AF_XDP = "af-xdp"
+    IO_URING = "io-uring"
     DPDK = "dpdk"
     NETMAP = "netmap"
 

@@ -51,6 +51,7 @@ class NodeSpec:
     name: str  # at most 7 characters (6 with several ports): it ends the names of devices
     ports: tuple[NodePort, ...]
     cores: tuple[int, ...]
+    powers: tuple[str, ...] = ()  # capabilities that its application needs beyond the usual
 
     @property
     def port(self) -> NodePort:

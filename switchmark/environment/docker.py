@@ -67,7 +67,11 @@ class DockerNode(NetnsNode):
         command = self._daemon.command(
             *("run", "-i", "--rm", "--name", self._name, *LEAST, *folder),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
-            *(word for name in CAPABILITIES for word in ("--cap-add", name)),
+            *(
+                word
+                for name in (*CAPABILITIES, *map(str.upper, self.spec.powers))
+                for word in ("--cap-add", name)
+            ),
             *("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m"),
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
             *(self._daemon.image, ENGINE_INSIDE, *args),

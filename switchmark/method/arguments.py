@@ -21,6 +21,12 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
 
 
+def needed_powers(io: Io) -> tuple[str, ...]:
+    """Capabilities (without CAP_, in small letters) that an application in a container needs
+    for this I/O, beyond those that every one has."""
+    return ("net_admin", "bpf") if io is Io.AF_XDP else ()
+
+
 def engine_args(
     trial: Trial, port: NodePort, role: str, pair: int, end: int, idle: str
 ) -> list[str]:
@@ -66,8 +72,9 @@ def port_spec(port: NodePort, io: Io) -> str:
         raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
     if io is Io.NETMAP:
         return f"netmap:{port.device_inside}"
-    backend, _, mmsg = io.value.partition("-")
-    return f"{backend}:dev={port.device_inside}{',mmsg' if mmsg else ''}"
+    backend = io.value.removesuffix("-mmsg").replace("-", "_")
+    mmsg = ",mmsg" if io.value.endswith("-mmsg") else ""
+    return f"{backend}:dev={port.device_inside}{mmsg}"
 
 
 def _dpdk_port(port: NodePort) -> str:

@@ -19,7 +19,7 @@ from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method import latency, many, throughput
-from switchmark.method.arguments import resolve_io
+from switchmark.method.arguments import needed_powers, resolve_io
 from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
@@ -71,10 +71,12 @@ class TrialPlan:
     def specs(self) -> list[NodeSpec]:
         """What environments are asked to make. Made on demand: plans are many, trials run
         one at a time."""
+        io = resolve_io(self.trial.io, self.port_kind)
         return self.topology.specs(
             self.port_kind,
             self.placement.application_cores,
-            past_ip_stack=resolve_io(self.trial.io, self.port_kind) not in (Io.UDP, Io.UDP_MMSG),
+            past_ip_stack=io not in (Io.UDP, Io.UDP_MMSG),
+            powers=needed_powers(io),
         )
 
 

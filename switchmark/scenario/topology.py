@@ -124,12 +124,18 @@ class Topology:
         return tuple((path.source, path.target, *path.via) for path in self.paths)
 
     def specs(
-        self, kind: PortKind, cores: Mapping[str, Sequence[int]], *, past_ip_stack: bool = False
+        self,
+        kind: PortKind,
+        cores: Mapping[str, Sequence[int]],
+        *,
+        past_ip_stack: bool = False,
+        powers: tuple[str, ...] = (),
     ) -> list[NodeSpec]:
         """What environments are asked to make, node by node; `cores` by node name.
 
         `past_ip_stack`: the applications read frames from the device themselves, and the
-        kernel's IP stack is to leave them alone; the devices get addresses of their own."""
+        kernel's IP stack is to leave them alone; the devices get addresses of their own.
+        `powers`: see `NodeSpec`."""
 
         def port_of(port: TopologyPort) -> NodePort:
             device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
@@ -144,7 +150,9 @@ class Topology:
             )
 
         return [
-            NodeSpec(node.name, tuple(map(port_of, node.ports)), tuple(cores.get(node.name, ())))
+            NodeSpec(
+                node.name, tuple(map(port_of, node.ports)), tuple(cores.get(node.name, ())), powers
+            )
             for node in self.nodes
         ]
 
