@@ -14,6 +14,7 @@ from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import UsageError
+from switchmark.method.calibration import Calibrations
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, plan_steps
 from switchmark.method.repeat import endings, more_blocks
@@ -32,6 +33,7 @@ class Wish:
     results: Path = DEFAULT_ROOT
     resume: bool = False
     baseline: bool = True
+    recalibrate: bool = False
     report: bool = False
     json: bool = False
     quiet: bool = False
@@ -42,7 +44,11 @@ def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
     steps = plan_steps(campaign, there, baselines=wish.baseline)
     check_available(steps)
     with _open_run(campaign, wish) as run:
-        steps = _run_steps(run, campaign, steps, quiet=wish.quiet)
+        kept = Calibrations.of_this_machine()
+        if wish.recalibrate:
+            for step in steps:
+                kept.forget(step.plan)
+        steps = _run_steps(run, campaign, steps, kept, quiet=wish.quiet)
         if campaign.until_ci is not None and not wish.quiet:
             _say_endings(run, campaign, steps)
         wanted = {step.plan.trial.id for step in steps}
@@ -79,7 +85,9 @@ def _open_run(campaign: Campaign, wish: Wish) -> Run:
     return Run.resume(latest, **common)
 
 
-def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bool) -> list[Step]:
+def _run_steps(
+    run: Run, campaign: Campaign, steps: Sequence[Step], kept: Calibrations, *, quiet: bool
+) -> list[Step]:
     """Run the steps and what `until_ci` adds; returns all of them."""
     for cleaned in clean_stale():
         note(f"cleaned up after a bench that was killed: session {cleaned.session}")
@@ -94,10 +102,10 @@ def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bo
         )
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
         facts = _provenance()
-        run_campaign(session, run, campaign.name, steps, facts, progress)
+        run_campaign(session, run, campaign.name, steps, facts, progress, kept)
         made = list(steps)
         for block in more_blocks(run, campaign, steps):
-            run_campaign(session, run, campaign.name, block, facts, progress)
+            run_campaign(session, run, campaign.name, block, facts, progress, kept)
             made += block
     return made
 

@@ -18,13 +18,14 @@ from switchmark.campaign.model import Trial
 from switchmark.errors import TrialFailed
 from switchmark.method.latency import merge_latency
 from switchmark.method.measurer import LoadPoint
-from switchmark.method.throughput import Tick, common_time, run_traffic
+from switchmark.method.throughput import Tick, common_time, run_traffic, stretch
 from switchmark.method.trim import kept_intervals, rate_per_s, totals
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Latency, MethodTrial
 
 INTERVALS_A_TRIAL = 10
 SHORTEST_INTERVAL_S = 0.001
+SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody's fault
 MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
 
 
@@ -53,6 +54,7 @@ class DeployedMeasurer:
         self.asides: list[Aside] = []
         self.source_counters: dict[str, int] = {}
         self.sink_counters: dict[str, int] = {}
+        self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
         self.cpu_results: list[dict[str, Any]] = []  # what `cpu.cost` needs of every result
         self._trial = trial
         self._ends = list(ends)
@@ -79,28 +81,36 @@ class DeployedMeasurer:
         load_pps: float,
         source_options: Mapping[str, str | float],
         sink_options: Mapping[str, str | float],
+        *,
+        tick: Tick | None = None,
+        interval_s: float | None = None,
     ) -> LoadPoint:
         begun = time.monotonic()
         senders = [pair.a for pair in self._ends]
         receivers = [pair.b for pair in self._ends]
-        interval_s = max(
-            SHORTEST_INTERVAL_S, min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
-        )
-        every = {"interval": f"{interval_s:.6f}"}
+        usual_s = min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
+        every = {"interval": f"{max(SHORTEST_INTERVAL_S, interval_s or usual_s):.6f}"}
         run_traffic(
             senders,
             receivers,
             duration_s,
-            self._tick,
+            tick or self._tick,
             source_options=[
                 {**every, **source_options, "rate": rate}
                 for rate in rates_of(load_pps, len(senders))
             ],
             sink_options={**every, **sink_options},
         )
-        point = self._point(duration_s, load_pps, time.monotonic() - begun)
+        return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun))
+
+    def _keep(self, point: LoadPoint) -> LoadPoint:
+        """Add a finished trial to the books."""
+        senders = [pair.a for pair in self._ends]
+        receivers = [pair.b for pair in self._ends]
         self.points.append(point)
         self.asides.append(self._aside())
+        if point.duration_s >= SHORTEST_JUDGED_S:
+            self.stretch = max(self.stretch, stretch(senders, point.duration_s))
         self.cpu_results += [
             {"cpu": one.result["cpu"]} for one in (*senders, *receivers) if one.result
         ]

@@ -22,6 +22,7 @@ from switchmark.method.verification import PairEnds
 from switchmark.results.record import Placement
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchPort
 from switchmark.testbed.host import Session
+from switchmark.testbed.placement import CATCH_UP_US
 
 READY_TIMEOUT_S = 20.0
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
@@ -60,6 +61,7 @@ class Deployment:
         self._spawned: list[EngineProcess] = []
         self.switch_words = ""  # how the switch died, when a trial failed
         self._switch_runs = False
+        self.switch_restarted = False  # on purpose, in mid-trial
         self._undo = ExitStack()
 
     def __enter__(self) -> Deployment:
@@ -93,6 +95,18 @@ class Deployment:
                 if (drops := node.device_drops()) is not None
             },
             switch=self.switch.counters(),
+        )
+
+    def restart_switch(self) -> None:
+        """Kill the switch as a crash would, and start it anew with the same ports; what is in
+        the kernel is taken down and set up again. Its counters begin at 0 once more."""
+        pids = [str(pid) for pid in self.switch.process_ids()]
+        if pids:
+            self.session.host.run(["kill", "-KILL", *pids], check=False)
+        self.switch.stop()
+        self.switch_restarted = True
+        self.switch.start(
+            self.session, self._switch_ports(), self.mode, self.placement.switch_cores
         )
 
     def check_alive(self) -> None:
@@ -142,7 +156,9 @@ class Deployment:
     def _spawn(self, pair: int, *, end: int) -> EngineProcess:
         node = self._nodes[2 * pair + end]
         role = ROLES[self.trial.dimension][end]
-        args = engine_args(self.trial, node.spec, role, pair, end, self.placement.idle)
+        args = engine_args(
+            self.trial, node.spec, role, pair, end, self.placement.idle, self.placement.catch_up_us
+        )
         engine = EngineProcess(
             spawned=node.spawn_engine(args), node=node.spec.name, role=role, pair=pair, args=args
         )
@@ -166,7 +182,13 @@ class Deployment:
 
 
 def engine_args(
-    trial: Trial, spec: NodeSpec, role: str, pair: int, end: int, idle: str
+    trial: Trial,
+    spec: NodeSpec,
+    role: str,
+    pair: int,
+    end: int,
+    idle: str,
+    catch_up_us: int = CATCH_UP_US,
 ) -> list[str]:
     """The engine's command line for one end of a pair."""
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
@@ -186,6 +208,8 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
+    if role == "sender":
+        args += ["--catch-up-us", str(catch_up_us)]
     if role in ("sender", "client"):
         args += ["--rate", str(trial.rate_pps or "max")]
     if trial.touch:

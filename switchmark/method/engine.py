@@ -47,6 +47,11 @@ class EngineProcess:
         self._command(f"probe {count}")
         return self._number(self._wait_event("probe", timeout_s), "sent")
 
+    def probe_broadcast(self, count: int, timeout_s: float = 2.0) -> int:
+        """The same to everybody."""
+        self._command(f"probe-broadcast {count}")
+        return self._number(self._wait_event("probe", timeout_s), "sent")
+
     def counters(self, timeout_s: float = 2.0) -> dict[str, int]:
         """What has arrived since `ready`, in the idle state."""
         self._command("counters")

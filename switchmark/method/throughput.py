@@ -94,6 +94,8 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         source_counters=totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
+        stretch=stretch(senders, trial.duration_s),
+        passed_frames=sum(unique_frames(receiver) for receiver in receivers),
     )
 
 
@@ -133,6 +135,17 @@ def common_time(sources: Sequence[EngineProcess]) -> tuple[int, int]:
 
 def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Interval]:
     return [s for engine in engines for s in kept_intervals(engine.intervals, window)]
+
+
+def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
+    """By how much of its duration the slowest source ran too long."""
+    longest_ns = max((source.result or {})["duration_ns"] for source in sources)
+    return max(0.0, float(longest_ns) / (duration_s * 1e9) - 1)
+
+
+def unique_frames(receiver: EngineProcess) -> int:
+    """Different frames that arrived in the whole trial."""
+    return int(((receiver.result or {}).get("loss") or {}).get("received_unique", 0))
 
 
 def _kept_schedule(sender: EngineProcess) -> bool:

@@ -14,19 +14,23 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from switchmark.campaign.expand import WIRE
 from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
 from switchmark.method import latency, many, throughput
-from switchmark.method.cpu import CpuReading, cost
+from switchmark.method.connect_mode import wrong_mode
 from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.method.meter import Meter
 from switchmark.method.reconcile import Reading, reconcile
+from switchmark.method.seen import Seen
+from switchmark.method.throughput import Tick
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
-from switchmark.results.record import Placement, Reconciliation, Record, Timing
+from switchmark.results.record import Placement, Reconciliation, Record, Timing, Verification
 from switchmark.scenario.topology import Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
@@ -150,7 +154,7 @@ def _measure(
     switch, trial = plan.switch, plan.trial
     wait_reachable(deployment.ends, plan.verify.timeout_s)
     switch.settle()
-    checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
+    checked = _verified(deployment, plan)
     pids = switch.process_ids()
     watch.lap("verify")
 
@@ -162,17 +166,14 @@ def _measure(
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
     before = deployment.read()
-    clocks = CpuReading.take(pids)
-    if trial.method is not Method.PLAIN:
-        seen = many.measure(trial, deployment.ends, baseline.forwarded_pps, watched)
-    elif trial.dimension is Dimension.THROUGHPUT:
-        seen = throughput.measure(trial, deployment.ends, plan.policy, watched)
-    else:
-        seen = latency.measure(trial, deployment.ends, plan.policy, watched)
-    results = seen.results or [engine.result for engine in deployment.engines if engine.result]
-    used = cost(clocks, CpuReading.take(pids), results)
+    with Meter.begin(switch, plan.placement) as meter:
+        seen = _seen(deployment, plan, baseline, watched)
+        results = seen.results or [one.result for one in deployment.engines if one.result]
+        used = meter.end(results, seen.passed_frames, baseline.ns_per_frame)
     watch.lap("measure")
     deployment.check_alive()
+    if deployment.switch_restarted:
+        before = deployment.read()  # its counters began anew: they tell of nothing before
     after, reconciled = _reconciled(deployment, before)
 
     evidence = Evidence(
@@ -187,6 +188,7 @@ def _measure(
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,
+        stretch=seen.stretch,
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
@@ -208,6 +210,31 @@ def _measure(
         "switch_counters_after": _plain(after.switch),
         "reconciliation": reconciled,
     }  # fmt: skip
+
+
+def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
+    """That frames go where they should, and by the rule that was asked for."""
+
+    def witness() -> int | None:
+        return plan.switch.counters().witness_rx_frames
+
+    checked = verify(deployment.ends, plan.verify, witness)
+    if not checked.passed or plan.trial.switch == WIRE:
+        return checked
+    wrong = wrong_mode(deployment.ends, plan.mode, witness)
+    if not wrong:
+        return checked
+    message = f"connect mode {plan.mode.value} was asked for, but {wrong}"
+    return checked.model_copy(update={"wrong_mode": wrong, "passed": False, "message": message})
+
+
+def _seen(deployment: Deployment, plan: TrialPlan, baseline: Baseline, tick: Tick) -> Seen:
+    """Run the traffic by the trial's method."""
+    if plan.trial.method is not Method.PLAIN:
+        return many.measure(plan.trial, deployment, baseline.forwarded_pps, tick)
+    if plan.trial.dimension is Dimension.THROUGHPUT:
+        return throughput.measure(plan.trial, deployment.ends, plan.policy, tick)
+    return latency.measure(plan.trial, deployment.ends, plan.policy, tick)
 
 
 def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:

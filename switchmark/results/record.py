@@ -62,6 +62,7 @@ Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0)]
 Ratio = Annotated[float, Field(ge=0, le=1)]
 Percentiles = Annotated[dict[str, Amount], AfterValidator(_check_percentiles)]
+PercentileBounds = tuple[Amount | None, Amount | None]
 FreeForm = Annotated[dict[str, Any], AfterValidator(_check_finite)]
 UtcTime = Annotated[str, AfterValidator(_check_utc)]
 
@@ -79,6 +80,7 @@ class Placement(_Value):
     oversubscribed: bool
     reason: str  # why it was placed so
     idle: str  # the idle strategy chosen
+    catch_up_us: Count = 1000  # for so long a pause senders make up; beyond, frames are given up
 
 
 class Interval(_Value):
@@ -197,6 +199,12 @@ class Latency(_Value):
     max_ns: Amount
     percentiles_ns: Percentiles  # "50", "90", "99", "99.9", "99.99", "99.999"
     intended_percentiles_ns: Percentiles  # from the intended send time
+    # 95 % bounds of each percentile from its order statistics; None: too few samples for one
+    percentile_intervals_ns: dict[str, PercentileBounds] = Field(default_factory=dict)
+    intended_percentile_intervals_ns: dict[str, PercentileBounds] = Field(default_factory=dict)
+    intended_mean_ns: Amount | None = None
+    intended_stdev_ns: Amount | None = None
+    intended_max_ns: Amount | None = None
     histogram: str  # HdrHistogram V2 compressed base64, ns, merged over pairs
     intended_histogram: str
     lost: Count  # requests without an answer
@@ -324,6 +332,7 @@ class Verification(_Value):
     witness_frames: Count | None  # frames that left the switch's third port after teaching
     passed: bool
     message: str
+    wrong_mode: str = ""  # how it forwards otherwise than the connect mode says; empty: it does not
 
 
 Place = Literal["into the switch", "in the switch", "out of the switch", "on the wire"]
@@ -414,8 +423,29 @@ class Verdict(_Value):
         return self
 
 
+class HardwareUse(_Value):
+    """What the hardware's counters saw over the trial, bench and pauses included."""
+
+    scope: str  # the switch's threads, or all that ran on some cores
+    events: dict[str, Count]
+    counted_share: Ratio  # of the time; below 1, events took turns and were scaled up
+    instructions_per_cycle: Amount | None
+    cache_miss_ratio: Amount | None  # of references to the last level
+    cycles_per_frame: Amount | None
+    instructions_per_frame: Amount | None
+    cache_misses_per_frame: Amount | None
+    dtlb_misses_per_frame: Amount | None
+
+
+class EnergyUse(_Value):
+    """What RAPL counted over the trial, for the whole machine."""
+
+    joules: dict[str, Amount]  # by domain
+    microjoules_per_frame: Amount | None  # of the packages
+
+
 class CpuCost(_Value):
-    """CPU seconds per second, by who used them, over the trial."""
+    """CPU seconds per second, by who used them, over the trial; and for each frame."""
 
     switch_cores_used: Amount | None  # None: in-kernel, cannot be told from its callers
     applications_cores_used: Amount
@@ -424,6 +454,25 @@ class CpuCost(_Value):
     total_cores_used: Amount | None = None  # by the trial in all, nothing counted twice
     others_cores_used: Amount | None = None  # by programs that have nothing to do with the trial
     stolen_cores: Amount | None = None  # taken by the hypervisor
+    # Of the applications' time, that inside the kernel: where an in-kernel switch works.
+    applications_system_cores: Amount | None = None
+    softirq_by_core: dict[str, Amount] = Field(default_factory=dict)
+    ksoftirqd_cores_used: Amount | None = None  # part of the softirq time
+    frames: Count | None = None  # that passed the switch: what the following is divided by
+    ns_per_frame: Amount | None = None  # of CPU time, all of the trial's
+    beyond_wire_ns_per_frame: float | None = None  # less what the bare wire takes
+    switch_ns_per_frame: Amount | None = None  # of the switch's processes
+    mpps_per_core: Amount | None = None
+    switch_busy_cycles: Count | None = None  # as the switch itself tells
+    switch_idle_cycles: Count | None = None
+    switch_busy_share: Ratio | None = None
+    switch_busy_cycles_per_frame: Amount | None = None
+    switch_useful_ns_per_frame: Amount | None = None
+    switch_work_source: str = ""
+    hardware: HardwareUse | None = None
+    hardware_absent: str = ""  # why there are no hardware counters
+    energy: EnergyUse | None = None
+    energy_absent: str = ""
 
 
 class Timing(_Value):

@@ -67,6 +67,8 @@ class Capabilities:
     multi_core: bool = False
     max_ports: int | None = None
     needs_hugepages: bool = False
+    known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
+    reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
 

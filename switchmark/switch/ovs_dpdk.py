@@ -29,6 +29,7 @@ from switchmark.switch.tools import (
     memory_nodes,
     online_cores,
 )
+from switchmark.switch.work import SwitchWork, parse_pmd_stats
 
 # Room for the pool of 65,536 buffers that Open vSwitch settles for at this size.
 MEMORY_MB = 256
@@ -79,6 +80,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         polling=True,
         multi_core=True,
         needs_hugepages=True,
+        reconfigures=True,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
         options=OPTIONS,
     )
@@ -142,6 +144,18 @@ class OvsDpdk(WithOptions, OvsSwitch):
         if (core := self._pinned_to(port)) is not None:
             columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
         return f"p{port.index}", columns
+
+    def spare_interface(self, number: int) -> tuple[str, list[str]]:
+        """A vhost-user client whose socket nobody makes."""
+        path = check_socket_path(self.instance.folder / f"n{number}")
+        return f"n{number}", [
+            "type=dpdkvhostuserclient",
+            option("options:vhost-server-path", path),
+        ]
+
+    def work(self) -> SwitchWork | None:
+        """Cycles of the PMD threads."""
+        return parse_pmd_stats(self.instance.appctl("dpif-netdev/pmd-stats-show"))
 
     def _pinned_to(self, port: SwitchPort) -> int | None:
         """The core that the port's queue is pinned to. A core with a pinned queue polls no

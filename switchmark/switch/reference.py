@@ -2,48 +2,54 @@
 
 The engine's `reference` role between the ports of each pair. It is no contender: it is there
 so that every method can be made to find a value that was set (docs/methods.md, "Known
-truth"). The faults come from the constructor, or from SWITCHMARK_REFERENCE, for instance
-`SWITCHMARK_REFERENCE=limit-pps=100000,drop-every=1000`; the record's switch details hold them.
+truth"). The faults are switch options (`switch_options: {limit_pps: 100000}`), and so part of
+what names a trial; the record's switch details hold them, too.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from switchmark.environment.engine_binary import find_engine
-from switchmark.errors import UsageError
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortKind,
+    Probe,
+    SwitchOption,
+    SwitchPort,
+)
 from switchmark.switch.basicfwd import INTERVAL_S, BasicForwarder, Pair
+from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import check_request, device_of, require
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import not_root
 from switchmark.testbed.host import Session
 
-VARIABLE = "SWITCHMARK_REFERENCE"
+UP_TO = 1_000_000_000
 FAULTS = (
-    "delay-us",
-    "drop-every",
-    "duplicate-every",
-    "reorder-every",
-    "limit-pps",
-    "limit-burst",
-    "queue",
-)
+    SwitchOption("delay_us", "holds every frame for so long", "0", range=(0, 10_000_000)),
+    SwitchOption("drop_every", "loses one data frame in so many; 0: none", "0", range=(0, UP_TO)),
+    SwitchOption(
+        "duplicate_every", "sends one data frame in so many twice; 0: none", "0", range=(0, UP_TO)
+    ),
+    SwitchOption(
+        "reorder_every",
+        "lets one data frame in so many be overtaken; 0: none",
+        "0",
+        range=(0, UP_TO),
+    ),
+    SwitchOption(
+        "limit_pps", "loses what comes faster, each direction by itself; 0: no limit", "0",
+        range=(0, UP_TO),
+    ),
+    SwitchOption("limit_burst", "frames that may pass at once in spite of it", "256",
+                 range=(1, 1_000_000)),
+    SwitchOption("queue", "frames that can wait: a power of two", "8192", range=(2, 1 << 24)),
+)  # fmt: skip
 
 
-def read_faults(text: str) -> dict[str, int]:
-    """`delay-us=100,drop-every=1000` as a mapping; raises `UsageError` for anything else."""
-    faults: dict[str, int] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = item.partition("=")
-        if name not in FAULTS or not (value.isascii() and value.isdigit()):
-            raise UsageError(f"{VARIABLE}: '{item}' is not a fault; write {'=N, '.join(FAULTS)}=N")
-        faults[name] = int(value)
-    return faults
-
-
-class Reference(BasicForwarder):
+class Reference(WithOptions, BasicForwarder):
     """The engine as a forwarder with set faults, over veth."""
 
     name = "reference"
@@ -52,19 +58,20 @@ class Reference(BasicForwarder):
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
+        known_truth=True,
         description="known truth for trying methods: set delay, loss, rate; no contender",
+        options=FAULTS,
     )
-
-    def __init__(self, faults: Mapping[str, int] | None = None) -> None:
-        super().__init__()
-        self._given = faults
 
     @property
     def faults(self) -> dict[str, int]:
-        """What is set, as the engine's options name it."""
-        if self._given is not None:
-            return dict(self._given)
-        return read_faults(os.environ.get(VARIABLE, ""))
+        """What is set, as the engine's options name it; what is 0 or its default is left out."""
+        values = {one.name: (self.option(one.name), one.default) for one in FAULTS}
+        return {
+            name.replace("_", "-"): int(value)
+            for name, (value, default) in values.items()
+            if value != default
+        }
 
     def probe(self) -> Probe:
         """Available where the engine is built."""
@@ -78,7 +85,6 @@ class Reference(BasicForwarder):
         """Take the ports into a namespace of its own; one process a pair."""
         require(self.name, self.probe())
         check_request(self.name, self.capabilities, ports, mode)
-        faults = self.faults
         pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
         self._idle = "poll" if len(pairs) <= len(cores) else "yield"
         self._cores = tuple(cores)
@@ -90,7 +96,7 @@ class Reference(BasicForwarder):
                 core = cores[k % len(cores)]
                 devices = (device_of(pair[0]), device_of(pair[1]))
                 process = self._footprint.spawn(
-                    self._command(devices, max(p.mtu_bytes for p in pair) + 18, core, faults),
+                    self._command(devices, max(p.mtu_bytes for p in pair) + 18, core),
                     cores=[core],
                     netns=namespace.name,
                 )
@@ -99,11 +105,9 @@ class Reference(BasicForwarder):
             self.stop()
             raise
 
-    def _command(
-        self, devices: tuple[str, str], frame_bytes: int, core: int, faults: Mapping[str, int]
-    ) -> list[str]:
+    def _command(self, devices: tuple[str, str], frame_bytes: int, core: int) -> list[str]:
         ports = [word for device in devices for word in ("--port", f"raw:dev={device},mmsg")]
-        set_to = [word for name, value in faults.items() for word in (f"--{name}", str(value))]
+        set_to = [word for name, value in self.faults.items() for word in (f"--{name}", str(value))]
         return [
             *(str(find_engine()), "reference", *ports, *set_to),
             *("--start", "now", "--core", str(core), "--idle", self._idle),
