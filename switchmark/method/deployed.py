@@ -16,6 +16,7 @@ from typing import Any
 
 from switchmark.campaign.model import Trial
 from switchmark.errors import TrialFailed
+from switchmark.method.engine import EngineProcess
 from switchmark.method.latency import merge_latency
 from switchmark.method.measurer import LoadPoint
 from switchmark.method.throughput import Tick, common_time, run_traffic, stretch
@@ -103,12 +104,12 @@ class DeployedMeasurer:
         )
         return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun))
 
-    def _keep(self, point: LoadPoint) -> LoadPoint:
-        """Add a finished trial to the books."""
+    def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
+        """Add a finished trial to the books; of receivers that go on, only the next one's."""
         senders = [pair.a for pair in self._ends]
-        receivers = [pair.b for pair in self._ends]
+        receivers = [] if receivers_go_on else [pair.b for pair in self._ends]
         self.points.append(point)
-        self.asides.append(self._aside())
+        self.asides.append(self._aside(receivers))
         if point.duration_s >= SHORTEST_JUDGED_S:
             self.stretch = max(self.stretch, stretch(senders, point.duration_s))
         self.cpu_results += [
@@ -159,9 +160,9 @@ class DeployedMeasurer:
             tuple(math.fsum(column) for column in zip(*rates, strict=False)),
         )
 
-    def _aside(self) -> Aside:
-        arrived = [_totals(pair.b.result) for pair in self._ends]
-        losses = [(pair.b.result or {}).get("loss") or {} for pair in self._ends]
+    def _aside(self, receivers: Sequence[EngineProcess]) -> Aside:
+        arrived = [_totals(one.result) for one in receivers]
+        losses = [(one.result or {}).get("loss") or {} for one in receivers]
         pacings = [p for pair in self._ends if (p := (pair.a.result or {}).get("pacing"))]
         idle = sum(one["idle_polls"] for one in arrived)
         polls = idle + sum(one["useful_polls"] for one in arrived)
@@ -172,7 +173,7 @@ class DeployedMeasurer:
             corrupt=sum(one.get("rx_corrupt", 0) for one in arrived),
             foreign=sum(one.get("rx_foreign", 0) for one in arrived),
             stale=sum(one.get("rx_stale", 0) for one in arrived),
-            drained=all((pair.b.result or {}).get("drained", False) for pair in self._ends),
+            drained=all((one.result or {}).get("drained", False) for one in receivers),
             on_schedule=all(pacing["on_schedule"] for pacing in pacings),
             late_max_ns=max((pacing["late_max_ns"] for pacing in pacings), default=None),
             idle_share=idle / polls if polls else None,

@@ -36,7 +36,8 @@ class Disturbance:
     """A steady load, and something that was done to the switch under it."""
 
     point: LoadPoint
-    missing_frames: int  # due and never arrived: lost, or refused by a port that was not there
+    missing_frames: int  # due and never arrived: lost, or refused by a port that was not there;
+    # without those that the switch delivered and the receiver's own socket dropped
     silence: Span  # the longest one
     action_s: float  # how long the bench took to do it
     resumed: bool  # frames arrived at the end of the trial
@@ -67,10 +68,11 @@ class DisturbedMeasurer(DeployedMeasurer):
         point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=_sample_s(duration_s))
         if not took:
             raise TrialFailed(f"the trial of {duration_s:g} s was over before anything was done")
+        own_drops = self.asides[-1].socket_drops  # at the receivers' sockets: not the switch's
         silences = [longest_silence(self._while_sending(pair.b)) for pair in self._ends]
         return Disturbance(
             point=point,
-            missing_frames=point.wanted_frames - (point.offered_frames - point.lost_frames),
+            missing_frames=max(0, point.shortfall_frames + point.lost_frames - own_drops),
             silence=max(silences, key=lambda one: one.seconds),
             action_s=took[0],
             resumed=all(self._flows_at_end(pair.b) for pair in self._ends),
@@ -95,6 +97,7 @@ class DisturbedMeasurer(DeployedMeasurer):
         run_traffic(senders, [], first_s, tick, source_options=options(first_pps))
         ended_ns = max((one.started_ns or 0) + _duration_ns(one) for one in senders)
         overload = self._sent(first_s, first_pps, time.monotonic() - begun)
+        self._keep(overload, receivers_go_on=True)
         begun = time.monotonic()
         run_traffic(senders, [], second_s, tick, source_options=options(second_pps))
         for receiver in receivers:
@@ -102,7 +105,6 @@ class DisturbedMeasurer(DeployedMeasurer):
         for receiver in receivers:
             receiver.wait_result(RESULT_GRACE_S)
         after = self._point(second_s, second_pps, time.monotonic() - begun)
-        self._keep(overload)
         self._keep(after)
         gap_s = max(0.0, (min(one.started_ns or 0 for one in senders) - ended_ns) / 1e9)
         losses = [loss for pair in self._ends if (loss := self._last_loss(pair.a, pair.b))]

@@ -70,16 +70,20 @@ class EngineProcess:
         """Ask for the end of the trial; its result follows (see `pump`)."""
         self._command("stop")
 
-    def pump(self, timeout_s: float) -> None:
-        """Take in what the engine has printed, waiting at most `timeout_s` for the first line."""
+    def pump(self, timeout_s: float) -> bool:
+        """Take in what the engine has printed, waiting at most `timeout_s` for the first line;
+        returns whether there was any."""
         deadline = time.monotonic() + timeout_s
+        seen = False
         while self.result is None:
             try:
                 event = self._next_event(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
-                return
+                return seen
             self._take(event)
+            seen = True
             deadline = time.monotonic()
+        return seen
 
     def wait_result(self, timeout_s: float) -> dict[str, Any]:
         """The trial's result; raises `TrialFailed` when it does not come in time."""
