@@ -5,6 +5,7 @@ Samples are short here, since they are the clock by which an outage is timed.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,11 +53,18 @@ class DisturbedMeasurer(DeployedMeasurer):
     """A `DeployedMeasurer` for recovery and reconfiguration."""
 
     def disturb(
-        self, duration_s: float, load_pps: float, at_s: float, action: Callable[[], None]
+        self,
+        duration_s: float,
+        load_pps: float,
+        at_s: float,
+        action: Callable[[], None],
+        tail_s: float | None = None,
     ) -> Disturbance:
-        """One trial at this load; `action` is done `at_s` after its begin, while it runs."""
+        """One trial at this load; `action` is done `at_s` after its begin, while it runs. With
+        `tail_s` it ends so long after the action is done, and `duration_s` is the longest."""
         due = time.monotonic() + at_s
         took: list[float] = []
+        ends: list[float] = []
 
         def tick() -> None:
             self._tick()
@@ -64,6 +72,11 @@ class DisturbedMeasurer(DeployedMeasurer):
                 begun = time.monotonic()
                 action()
                 took.append(time.monotonic() - begun)
+                ends.append(time.monotonic() + tail_s if tail_s is not None else math.inf)
+            if ends and time.monotonic() >= ends[0]:
+                ends[0] = math.inf
+                for pair in self._ends:
+                    pair.a.request_stop()
 
         point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=_sample_s(duration_s))
         if not took:

@@ -17,7 +17,8 @@ OVERLOAD = 1.10
 RELIEF = 0.50
 RFC_OVERLOAD_S = 60.0
 SHORTEST_RELIEF_S, LONGEST_RELIEF_S = 2.0, 30.0
-RESET_TRIAL_S = 8.0
+LONGEST_RESET_S = 120.0
+RESET_TAIL_S = 3.0  # of traffic after the bench has done its part: switches wake up in it
 RESET_AT_S = 1.5
 NEVER_SHARE = 0.9  # losses later than this share of the relief: it has not recovered within
 
@@ -32,7 +33,12 @@ class Disturber(Protocol):
         ...
 
     def disturb(
-        self, duration_s: float, load_pps: float, at_s: float, action: Callable[[], None]
+        self,
+        duration_s: float,
+        load_pps: float,
+        at_s: float,
+        action: Callable[[], None],
+        tail_s: float | None = None,
     ) -> Disturbance:
         """A steady load during which something is done."""
         ...
@@ -67,7 +73,9 @@ def recover(
         overload_s, OVERLOAD * throughput_pps, relief_s(overload_s), RELIEF * throughput_pps
     )
     seconds, low, high = _recovered(step)
-    reset = switch.disturb(RESET_TRIAL_S, RELIEF * throughput_pps, RESET_AT_S, restart)
+    reset = switch.disturb(
+        LONGEST_RESET_S, RELIEF * throughput_pps, RESET_AT_S, restart, RESET_TAIL_S
+    )
     return Recovery(
         step=step,
         seconds=seconds,

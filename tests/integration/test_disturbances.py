@@ -83,7 +83,7 @@ def need(switch: Switch) -> Switch:
 def test_a_switch_that_was_killed_forwards_again(make: type[Switch]) -> None:
     with deployed(need(make())) as rig:
         before = tuple(rig.deployment.switch.process_ids())
-        seen = disturber(rig).disturb(6.0, LOAD_PPS, 0.5, rig.deployment.restart_switch)
+        seen = disturber(rig).disturb(60.0, LOAD_PPS, 0.5, rig.deployment.restart_switch, 2.0)
         assert seen.resumed, "frames flow at the end"
         assert seen.silence.seconds > 0, "a restart cannot pass unseen"
         assert seen.outage_s >= seen.silence.low_s * 0.8

@@ -47,7 +47,12 @@ class Scripted:
         )
 
     def disturb(
-        self, duration_s: float, load_pps: float, at_s: float, action: Callable[[], None]
+        self,
+        duration_s: float,
+        load_pps: float,
+        at_s: float,
+        action: Callable[[], None],
+        tail_s: float | None = None,
     ) -> Disturbance:
         self.asked.append((duration_s, load_pps, at_s))
         action()
