@@ -85,6 +85,11 @@ class Deployment:
         """All applications, pair by pair."""
         return [engine for pair in self.ends for engine in (pair.a, pair.b)]
 
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes; 2k and 2k+1 are the ends of pair k."""
+        return list(self._nodes)
+
     def read(self) -> Reading:
         """All counters now; meaningful while no traffic runs."""
         return Reading(
