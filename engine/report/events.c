@@ -90,12 +90,27 @@ void event_probe(unsigned sent)
     end_event();
 }
 
+/* Frames of the probe streams are the ports' frames like any other. What these do not know is
+ * not theirs to count: the load's receiver has. */
+static void add_probes(struct counters *sum, const struct end *probe)
+{
+    if (probe == NULL)
+        return;
+    sum->rx_frames += probe->counters.rx_frames;
+    sum->rx_corrupt += probe->counters.rx_corrupt;
+    sum->rx_stale += probe->counters.rx_stale;
+    sum->tx_offered += probe->counters.tx_offered;
+    sum->tx_dropped += probe->counters.tx_dropped;
+}
+
 void event_counters(const struct trial *trial)
 {
     struct counters sum = {0};
 
-    for (unsigned i = 0; i < trial->end_count; i++)
+    for (unsigned i = 0; i < trial->end_count; i++) {
         counters_sum(&sum, &trial->ends[i].counters);
+        add_probes(&sum, trial->ends[i].probe_memory);
+    }
     begin_event("counters");
     json_unsigned(&line, "rx_stream", sum.rx_frames);
     json_unsigned(&line, "rx_probe", sum.rx_probe);
@@ -139,6 +154,13 @@ void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_t
     json_unsigned(j, "cpu_system_ns", system_ns);
 }
 
+/* Clock ticks of the loop's rounds. */
+void report_spent(struct json *j, const uint64_t from[2], const uint64_t to[2])
+{
+    json_unsigned(j, "useful_ticks", to[1] - from[1]);
+    json_unsigned(j, "idle_ticks", to[0] - from[0]);
+}
+
 static void put_forwarder_ports(const struct snapshot *s, unsigned count)
 {
     json_list(&line, "ports");
@@ -166,6 +188,7 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
     json_unsigned(&line, "t_ns", s->t_ns);
     json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
     report_counters(&line, &delta);
+    report_spent(&line, printed.spent_ticks, s->spent_ticks);
     report_cpu(&line, &printed.cpu, &s->cpu);
     if (trial->options->role->stands_between)
         put_forwarder_ports(s, trial->end_count);
