@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probes.h"
+
 #define LINK_WAIT_NS (10ULL * NS_PER_S)
 #define PROBE_WAIT_NS (1ULL * NS_PER_S)
 #define ORDINARY_FRAME_SIZE 1518
@@ -25,11 +27,24 @@ bool ends_check_cores(const struct options *o, char *error, size_t size)
     return true;
 }
 
-static struct io_config make_config(const struct options *o, unsigned index,
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The longest frame with FCS that ports are opened for. */
+static uint64_t size_opened_for(const struct trial *trial)
+{
+    const uint64_t asked = larger(trial->options->traffic.frame_size, ORDINARY_FRAME_SIZE);
+    return larger(asked, trial->replay.longest + FCS_BYTES);
+}
+
+/* `index`: of the port. */
+static struct io_config make_config(const struct trial *trial, unsigned index,
                                     const struct frame_address *a, bool src_mac_given)
 {
-    const uint64_t longest =
-        o->traffic.frame_size > ORDINARY_FRAME_SIZE ? o->traffic.frame_size : ORDINARY_FRAME_SIZE;
+    const struct options *o = trial->options;
+    const uint64_t longest = size_opened_for(trial);
     struct io_config config = {
         .spec = o->ports[index],
         .arguments = "",
@@ -44,6 +59,8 @@ static struct io_config make_config(const struct options *o, unsigned index,
         .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
         .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
+        .forwards = o->role->stands_between || o->role == &role_server,
+        .queue_count = (unsigned)o->queues,
         .stream = (uint16_t)o->stream,
         .core = o->core_count > 0 ? o->cores[index < o->core_count ? index : 0] : -1,
         .specs = o->ports,
@@ -84,13 +101,24 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
 {
     const struct options *o = trial->options;
     struct end *end = &trial->ends[index];
-    const char *spec = o->ports[index];
-    const bool src_mac_given = index % 2 == 0 ? o->src_mac_given : o->dst_mac_given;
+    const unsigned queue = o->queues > 1 ? index : 0;
+    const unsigned lanes = o->role->tracks && o->queues > 1 ? (unsigned)o->queues : 1;
+    const char *spec = o->ports[index - queue];
+    const bool even = (index - queue) % 2 == 0;
+    const bool src_mac_given = even ? o->src_mac_given : o->dst_mac_given;
     char reason[256] = "";
 
-    end->address = index % 2 == 0 ? o->address : frame_address_swapped(&o->address);
-    struct io_config config = make_config(o, index, &end->address, src_mac_given);
+    if (!lanes_make(end, lanes)) {
+        snprintf(error, size, "out of memory: %u queues need %zu MB more", (unsigned)o->queues,
+                 (size_t)lanes * sizeof(struct lane) >> 20);
+        return false;
+    }
+    end->address = even ? o->address : frame_address_swapped(&o->address);
+    struct io_config config = make_config(trial, index - queue, &end->address, src_mac_given);
     const struct io_ops *ops = find_backend(spec, &config.arguments);
+    config.queue = queue;
+    config.first = queue > 0 ? trial->ends[0].port : NULL;
+    config.stream = (uint16_t)(o->stream + queue);
     end->port = ops->open(&config, reason, sizeof reason);
     if (end->port == NULL) {
         snprintf(error, size, "port %u (%s): %s", index, spec, reason);
@@ -103,11 +131,9 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     return true;
 }
 
-static void join_end(struct trial *trial, unsigned index)
+void ends_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
 {
-    struct end *end = &trial->ends[index];
-    const struct options *o = trial->options;
-    const bool swapped = index % 2 == 1;
+    const bool swapped = o->queues <= 1 && index % 2 == 1;
 
     end->tx.port = end->port;
     end->tx.counters = &end->counters;
@@ -117,30 +143,36 @@ static void join_end(struct trial *trial, unsigned index)
     end->rx.tracker = &end->tracker;
     end->rx.from_actual = &end->from_actual;
     end->rx.from_intended = &end->from_intended;
+    end->rx.variation = &end->variation;
     end->rx.touch = o->touch;
     end->rx.payload_only = end->port->udp_payload_only;
-    end->rx.stream = __builtin_bswap16((uint16_t)o->stream);
+    end->rx.stream = __builtin_bswap16(stream);
     memcpy(end->rx.mac, end->address.src_mac, 6);
     end->rx.mac_known = true;
     receive_expect(&end->rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
                    swapped ? o->src_ip_given : o->dst_ip_given,
                    swapped ? o->dst_udp_given : o->src_udp_given,
                    swapped ? o->src_udp_given : o->dst_udp_given);
+    lanes_join(end, (unsigned)o->stream);
 }
 
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
 {
     trial->options = o;
     trial->traffic = o->traffic;
+    const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
+
     trial->workers = o->role == &role_tester && o->core_count == 2 ? 2 : 1;
+    if (o->queues > 1)
+        trial->workers = ends;
     trial->epoch = (unsigned)(clock_monotonic_ns() >> 10) & 15;
-    trial->ends = aligned_alloc(64, sizeof(struct end) * o->port_count);
+    trial->ends = aligned_alloc(64, sizeof(struct end) * ends);
     if (trial->ends == NULL) {
         snprintf(error, size, "out of memory");
         return false;
     }
-    memset(trial->ends, 0, sizeof(struct end) * o->port_count);
-    for (; trial->end_count < o->port_count; trial->end_count++) {
+    memset(trial->ends, 0, sizeof(struct end) * ends);
+    for (; trial->end_count < ends; trial->end_count++) {
         if (!open_end(trial, trial->end_count, error, size))
             return false;
     }
@@ -151,15 +183,14 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
             memcpy(trial->ends[1].address.dst_mac, trial->ends[0].address.src_mac, 6);
     }
     for (unsigned i = 0; i < trial->end_count; i++)
-        join_end(trial, i);
+        ends_join(&trial->ends[i], o, i, (uint16_t)o->stream);
     return ends_fit(trial, error, size);
 }
 
 bool ends_fit(const struct trial *trial, char *error, size_t size)
 {
-    const uint64_t opened_for = trial->options->traffic.frame_size > ORDINARY_FRAME_SIZE
-                                    ? trial->options->traffic.frame_size
-                                    : ORDINARY_FRAME_SIZE;
+    const uint64_t opened_for = size_opened_for(trial);
+    const uint64_t largest = larger(trial->traffic.frame_size, trial->replay.longest + FCS_BYTES);
 
     if (trial->traffic.frame_size > opened_for) {
         snprintf(
@@ -168,13 +199,17 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
             (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
         return false;
     }
+    if (trial->options->queues > 1 && trial->options->role->sends && trial_has_probes(trial)) {
+        snprintf(error, size, "probes: a sender with several queues has no probe stream");
+        return false;
+    }
     for (unsigned i = 0; i < trial->end_count && trial->options->role->sends; i++) {
         const struct io_port *port = trial->ends[i].port;
-        if (trial->traffic.frame_size > port->mtu_bytes + 18) {
+        if (largest > port->mtu_bytes + 18) {
             snprintf(error, size,
                      "port %u (%s): frame-size %llu needs an MTU of %llu; the port has %u", i,
-                     port->spec, (unsigned long long)trial->traffic.frame_size,
-                     (unsigned long long)trial->traffic.frame_size - 18, port->mtu_bytes);
+                     port->spec, (unsigned long long)largest, (unsigned long long)largest - 18,
+                     port->mtu_bytes);
             return false;
         }
     }
@@ -242,15 +277,19 @@ unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast)
     unsigned sent = 0;
 
     wait_for_links(trial, PROBE_WAIT_NS);
-    for (unsigned i = 0; i < trial->end_count; i++)
+    const unsigned probing = trial->options->queues > 1 ? 1 : trial->end_count;
+    for (unsigned i = 0; i < probing; i++)
         sent += probe_end(&trial->ends[i], trial->options, count, broadcast);
     return sent;
 }
 
 void ends_close(struct trial *trial)
 {
-    for (unsigned i = 0; i < trial->end_count; i++)
+    probes_close(trial);
+    for (unsigned i = trial->end_count; i-- > 0;) { /* the first queue last */
         trial->ends[i].port->ops->close(trial->ends[i].port);
+        lanes_free(&trial->ends[i]);
+    }
     free(trial->ends);
     trial->ends = NULL;
     trial->end_count = 0;

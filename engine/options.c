@@ -13,6 +13,7 @@
 
 #define NAMES_MAX 62
 
+static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", NULL};
 
 const char *idle_name(uint64_t idle)
@@ -64,14 +65,12 @@ unsigned options_parse_cores(const char *text, int *cores, unsigned max)
 static bool read_number(const struct option_row *row, const char *text, uint64_t *value)
 {
     switch (row->kind) {
-    case KIND_RATE:
-        if (strcmp(text, "max") == 0) {
-            *value = 0;
-            return true;
-        }
-        return value_parse_count(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_LINE_RATE:
+        return rate_parse_line(text, value);
     case KIND_SECONDS:
         return value_parse_seconds(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_SHARE: /* billionths, as seconds are kept in */
+        return value_parse_seconds(text, value) && *value <= row->max;
     case KIND_MICROSECONDS:
         if (!value_parse_count(text, value) || *value > row->max)
             return false;
@@ -85,12 +84,13 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
 static bool bad_value(const struct option_row *row, const char *text, char *error, size_t size)
 {
     switch (row->kind) {
-    case KIND_RATE:
-        return fail(error, size, "--rate: '%s' is neither 'max' nor a rate from 1 to 10G frames/s",
-                    text);
+    case KIND_LINE_RATE:
+        return fail(error, size, "--%s: '%s' is not a line rate such as 10Gbps", row->name, text);
     case KIND_SECONDS:
         return fail(error, size, "--%s: '%s' is not a time from %g to %g s", row->name, text,
                     (double)row->min / 1e9, (double)row->max / 1e9);
+    case KIND_SHARE:
+        return fail(error, size, "--%s: '%s' is not a probability from 0 to 1", row->name, text);
     case KIND_MAC:
         return fail(error, size, "--%s: '%s' is not a MAC address such as 02:00:00:00:00:01",
                     row->name, text);
@@ -99,9 +99,12 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
                     text);
     case KIND_IDLE:
     case KIND_START:
+    case KIND_JITTER:
+    case KIND_ECHO:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
     case KIND_CORES:
-        return fail(error, size, "--core: '%s' is not one core or two, such as 1 or 0,1", text);
+        return fail(error, size, "--core: '%s' is not one core or up to %d, such as 1 or 0,1", text,
+                    CORES_MAX);
     default:
         return fail(error, size, "--%s: '%s' is not a number from %llu to %llu", row->name, text,
                     (unsigned long long)row->min, (unsigned long long)row->max);
@@ -122,15 +125,28 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
     if (io_find(text, length) == NULL) {
         for (unsigned i = 0; io_backends[i] != NULL && i < 15; i++)
             names[i] = io_backends[i]->name;
-        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), text);
         const char *near = value_nearest(word, names);
-        if (strcmp(word, "dpdk") == 0)
-            return fail(error, size, "--port: this build has no dpdk; install libdpdk and rebuild");
+        const char *reason = io_missing_reason(word);
+        if (reason != NULL)
+            return fail(error, size, "--port: this build has no %s: %s", word, reason);
         return fail(error, size, "--port: unknown backend '%s'%s%s%s", word,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
     o->ports[o->port_count++] = text;
     return true;
+}
+
+/* Rates and schedules say themselves what is wrong with them. */
+static bool read_schedule(const struct option_row *row, const char *text, void *field, char *error,
+                          size_t size)
+{
+    char reason[384];
+    if (row->kind == KIND_RATE && strcmp(row->name, "rate") != 0 && strcmp(text, "max") == 0)
+        return fail(error, size, "--%s: 'max' is no rate for probes; give e.g. 1k", row->name);
+    const bool good = row->kind == KIND_RATE ? rate_parse(text, field, reason, sizeof reason)
+                                             : schedule_parse(text, field, reason, sizeof reason);
+    return good || fail(error, size, "--%s: %s", row->name, reason);
 }
 
 static bool read_name(const char *text, const char *const *names, uint64_t *index)
@@ -147,6 +163,7 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
 {
     void *field = (char *)o + row->offset;
     static const char *const starts[] = {"command", "now", NULL};
+    static const char *const jitters[] = {"uniform", "normal", NULL};
     uint64_t number = 0;
     bool good = true;
 
@@ -169,9 +186,23 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
     case KIND_IDLE:
         good = read_name(text, idle_names, field);
         break;
+    case KIND_JITTER:
+        good = read_name(text, jitters, field);
+        break;
+    case KIND_ECHO:
+        good = read_name(text, echo_names, field);
+        break;
     case KIND_START:
         good = read_name(text, starts, &number);
         o->start_now = number == 1;
+        break;
+    case KIND_RATE:
+    case KIND_SCHEDULE:
+        if (!read_schedule(row, text, field, error, size))
+            return false;
+        break;
+    case KIND_TEXT:
+        *(const char **)field = text;
         break;
     case KIND_EAL:
         if (o->eal_argument_count == EAL_ARGUMENTS_MAX)
@@ -245,6 +276,16 @@ bool options_override(struct traffic *traffic, const char *assignment, char *err
     return true;
 }
 
+bool options_fit(const struct traffic *t, char *error, size_t size)
+{
+    if (t->probe_schedule.shape == SCHEDULE_RAMP || t->probe_schedule.shape == SCHEDULE_ON_OFF)
+        return fail(error, size, "--probe-schedule: constant or poisson, not %s",
+                    schedule_name(t->probe_schedule.shape));
+    if (t->probe_rate.unit == RATE_LINE_SHARE && t->line_bps == 0)
+        return fail(error, size, "--probe-rate: a share of the line needs --line-rate");
+    return schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
+}
+
 static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
@@ -254,11 +295,43 @@ static void set_defaults(struct options *o)
     o->address.dst_udp = 5000;
     memset(o->address.dst_mac, 0xff, 6);
     o->catch_up_ns = 1000000;
+    o->queues = 1;
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
     o->traffic.interval_ns = NS_PER_S;
+    o->reference.seed = 1;
+    o->loops = 1;
+    o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
     o->reference.queue = 8192;
+}
+
+static bool check_replay(const struct options *o, char *error, size_t size)
+{
+    const bool recorded = o->traffic.schedule.shape == SCHEDULE_RECORDED;
+
+    if (o->replay_path == NULL) {
+        if (recorded || o->stamp || o->loops != 1)
+            return fail(error, size, "--%s: only with --replay FILE",
+                        recorded   ? "schedule recorded"
+                        : o->stamp ? "stamp"
+                                   : "loops");
+        return true;
+    }
+    if (!o->role->sends)
+        return fail(error, size, "--replay: a %s does not send", o->role->name);
+    if (o->role->tracks && !o->stamp)
+        return fail(error, size,
+                    "--replay: a %s follows its frames by their stamp; give --stamp, "
+                    "or use a sender",
+                    o->role->name);
+    if (strncmp(o->ports[0], "udp", 3) == 0)
+        return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
+    if (recorded && o->rate_given)
+        return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
+    if (o->touch)
+        return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
+    return true;
 }
 
 static bool check_whole(const struct options *o, char *error, size_t size)
@@ -279,21 +352,41 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size,
                     "--latency: only a receiver takes it; clients and testers time "
                     "every frame anyway");
+    if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
+        return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
+    if (!options_fit(&o->traffic, error, size))
+        return false;
+    if (o->traffic.latency && strncmp(o->ports[0], "pcap", 4) == 0)
+        return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
+    if (!check_replay(o, error, size))
+        return false;
+    if (o->traffic.probe_rate.amount > 0 && !o->role->sends)
+        return fail(error, size,
+                    "--probe-rate: only a sender, client or tester sends; give "
+                    "--probes 1 to what receives");
+    if (o->traffic.probes && o->role != &role_receiver && o->role != &role_server)
+        return fail(error, size, "--probes: only a receiver or server; others have --probe-rate");
+    if (o->probe_stream_given && o->probe_stream == o->stream)
+        return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
+                    (unsigned long long)o->stream);
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
                     (unsigned long long)o->reference.queue);
-    if (o->reference.reorder_every == 1)
+    if (o->reference.jitter == JITTER_UNIFORM && o->reference.jitter_ns > o->reference.delay_ns)
+        return fail(error, size, "--jitter-us: more than --delay-us would make delays below 0");
+    if (o->reference.every[FAULT_REORDER] == 1)
         return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
     if (strncmp(o->ports[0], "udp", 3) == 0 && strcmp(o->role->name, "reference") == 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
-    if (o->core_count == 2 && strcmp(o->role->name, "tester") != 0)
-        return fail(error, size, "--core: only a tester uses two cores");
-    const bool has_headers =
-        strncmp(o->ports[0], "raw", 3) == 0 || strncmp(o->ports[0], "dpdk", 4) == 0;
+    if (!options_check_workers(o, error, size))
+        return false;
+    const bool has_headers = strncmp(o->ports[0], "raw", 3) == 0 ||
+                             strncmp(o->ports[0], "dpdk", 4) == 0 ||
+                             strncmp(o->ports[0], "netmap", 6) == 0;
     const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
-    if (sends && has_headers && !o->dst_mac_given)
-        return fail(error, size, "%s over %.4s needs --dst-mac: the MAC address of its peer",
-                    o->role->name, o->ports[0]);
+    if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
+        return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
+                    o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
     return true;
 }
 
@@ -334,6 +427,17 @@ static enum parse_result parse_arguments(struct options *o, int argc, char **arg
     return check_whole(o, error, size) ? PARSE_OK : PARSE_BAD;
 }
 
+/* list [--json] */
+static enum parse_result parse_list(struct options *o, int argc, char **argv, char *error,
+                                    size_t size)
+{
+    o->list_json = argc == 3 && strcmp(argv[2], "--json") == 0;
+    if (argc == 2 || o->list_json)
+        return PARSE_LIST;
+    fail(error, size, "list: '%s' does not fit here; it takes --json or nothing", argv[2]);
+    return PARSE_BAD;
+}
+
 enum parse_result options_parse(struct options *o, int argc, char **argv, char *error, size_t size)
 {
     const char *names[9] = {NULL};
@@ -347,6 +451,10 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         return PARSE_HELP;
     if (strcmp(argv[1], "--version") == 0)
         return PARSE_VERSION;
+    if (strcmp(argv[1], "--man") == 0)
+        return PARSE_MANUAL;
+    if (strcmp(argv[1], "list") == 0)
+        return parse_list(o, argc, argv, error, size);
     for (unsigned i = 0; roles[i] != NULL; i++) {
         names[i] = roles[i]->name;
         if (strcmp(argv[1], roles[i]->name) == 0)
@@ -356,7 +464,8 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         const char *near = value_nearest(argv[1], names);
         fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
              near ? "; did you mean '"
-                  : "; roles: sender, receiver, client, server, forwarder, reference, tester",
+                  : "; roles: sender, receiver, client, server, forwarder, reference, tester; or "
+                    "list",
              near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }

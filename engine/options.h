@@ -7,31 +7,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/io.h"
+#include "role/faults.h"
 #include "traffic/frame.h"
+#include "traffic/schedule.h"
 
 #define EAL_ARGUMENTS_MAX 32
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
-#define CORES_MAX 2
+#define CORES_MAX IO_QUEUES_MAX
 
 enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 
+/* What a server with probes sends back. */
+enum echo { ECHO_PROBES, ECHO_ALL };
+
 /* What a `start` command may override for one trial. */
 struct traffic {
-    uint64_t rate_pps; /* 0: max */
+    struct rate rate; /* amount 0: max */
+    struct schedule schedule;
+    uint64_t line_bps; /* what a rate in percent is a share of; 0: not stated */
     uint64_t burst;
     uint64_t frame_size;  /* with FCS */
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
-    uint64_t latency; /* receiver: 1 times every frame one way */
-    uint64_t at_ns;   /* CLOCK_MONOTONIC; 0: now */
-};
-
-/* What a `reference` does to data frames, a direction; 0: not. */
-struct reference {
-    uint64_t delay_ns;
-    uint64_t drop_every, duplicate_every, reorder_every;
-    uint64_t limit_pps, limit_burst; /* token bucket: rate and depth in frames */
-    uint64_t queue;                  /* frames that can wait, a power of two */
+    uint64_t latency;       /* receiver: 1 times every frame one way */
+    struct rate probe_rate; /* of timed frames beside the load; amount 0: none */
+    struct schedule probe_schedule;
+    uint64_t probes; /* receiver, server: 1 expects a probe stream */
+    uint64_t echo;   /* enum echo */
+    uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: now */
 };
 
 struct options {
@@ -40,10 +44,17 @@ struct options {
     unsigned port_count;
     struct frame_address address;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
-    uint64_t stream;
-    bool touch, bidirectional, mac_update, session, start_now;
+    bool rate_given;
+    const char *replay_path;
+    uint64_t loops; /* of the replay; 0: until the trial ends */
+    bool stamp;     /* put our stamp into replayed frames */
+    uint64_t stream, probe_stream;
+    bool probe_stream_given;
+    bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
+    bool list_json;
     uint64_t catch_up_ns;
-    uint64_t idle; /* enum idle */
+    uint64_t idle;   /* enum idle */
+    uint64_t queues; /* of a sender's or receiver's port, each with a worker */
     int cores[CORES_MAX];
     unsigned core_count;
     uint64_t dpdk_memory_mb;
@@ -53,7 +64,7 @@ struct options {
     struct reference reference;
 };
 
-enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_BAD };
+enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_MANUAL, PARSE_LIST, PARSE_BAD };
 
 /* Read the command line. On PARSE_BAD `error` holds one line. */
 enum parse_result options_parse(struct options *options, int argc, char **argv, char *error,
@@ -63,10 +74,17 @@ enum parse_result options_parse(struct options *options, int argc, char **argv, 
 bool options_override(struct traffic *traffic, const char *assignment, char *error,
                       size_t error_size);
 
+/* Whether the keys of a trial go together, once all are read. */
+bool options_fit(const struct traffic *traffic, char *error, size_t error_size);
+
 /* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);
 
+/* Do workers, queues and cores fit together? */
+bool options_check_workers(const struct options *options, char *error, size_t error_size);
+
 void options_print_help(void);
+void options_print_manual(void); /* the same as a man page (roff) */
 
 const char *idle_name(uint64_t idle);
 #endif

@@ -11,8 +11,12 @@ enum kind {
     KIND_FLAG,
     KIND_COUNT,
     KIND_RATE,
+    KIND_LINE_RATE,
+    KIND_SCHEDULE,
     KIND_SECONDS,
     KIND_MICROSECONDS,
+    KIND_SHARE,
+    KIND_JITTER,
     KIND_MAC,
     KIND_IP,
     KIND_UDP_PORT,
@@ -20,6 +24,8 @@ enum kind {
     KIND_CORES,
     KIND_IDLE,
     KIND_START,
+    KIND_ECHO,
+    KIND_TEXT,
     KIND_EAL
 };
 

@@ -2,13 +2,14 @@
  * outside does so once an interval, never once a burst. */
 #include "trial.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "probes.h"
 #include "report/events.h"
+#include "workers.h"
 
 #define DRAIN_SILENCE_NS (20ULL * 1000 * 1000)
 #define DRAIN_LONGEST_NS (500ULL * 1000 * 1000)
@@ -17,15 +18,31 @@
 
 bool trial_end_sends(const struct trial *trial, unsigned end)
 {
-    return trial->options->role->sends && (end == 0 || trial->options->bidirectional);
+    return trial->options->role->sends &&
+           (end == 0 || trial->options->bidirectional || trial->options->queues > 1);
+}
+
+bool trial_has_probes(const struct trial *trial)
+{
+    return trial->traffic.probes || trial->traffic.probe_rate.amount > 0;
+}
+
+/* Beside probes the load is timed only where it was asked for by itself. */
+bool trial_times_load(const struct trial *trial)
+{
+    const bool always = trial->options->role->latency != LATENCY_NONE;
+    return trial->traffic.latency || (always && !trial_has_probes(trial));
 }
 
 /* A lone port tracks its own stream; of a tester's two, the one opposite a sending end. */
 bool trial_end_tracks(const struct trial *trial, unsigned end)
 {
-    if (!trial->options->role->tracks)
+    const bool sinks = trial->options->role == &role_server && trial->traffic.probes;
+
+    if (!trial->options->role->tracks && !sinks)
         return false;
-    return trial->end_count == 1 || end == 1 || trial->options->bidirectional;
+    return trial->end_count == 1 || end == 1 || trial->options->bidirectional ||
+           trial->options->queues > 1;
 }
 
 void trial_read_drops(struct trial *trial)
@@ -52,10 +69,15 @@ static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
     snapshot->index = trial->snapshot_index++;
     snapshot->t_ns = clock_monotonic_ns();
     trial_totals(trial, &snapshot->totals);
+    memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);
+    outage_look(trial, snapshot->t_ns);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         struct io_port *port = end->port;
+        for (unsigned useful = 0; useful < 2; useful++)
+            snapshot->spent_ticks[useful] +=
+                __atomic_load_n(&end->spent_ticks[useful], __ATOMIC_RELAXED);
         snapshot->ports[i] = (struct port_snapshot){
             .rx_frames = end->counters.rx_frames - end->before.rx_frames,
             .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
@@ -125,6 +147,21 @@ void trial_check_port(struct trial *trial, const struct io_port *port)
 {
     if (port->failure[0] != '\0')
         atomic_store(&trial->stop, REASON_FAILURE);
+    else if (port->ended && !trial->options->role->sends)
+        atomic_store(&trial->stop, REASON_REPLAYED);
+}
+
+void trial_check_sending(struct trial *trial, const struct end *end)
+{
+    trial_check_port(trial, end->port);
+    if (transmit_is_over(&end->tx) && atomic_load(&trial->stop) == 0)
+        atomic_store(&trial->stop, REASON_REPLAYED);
+}
+
+double trial_mean_frame_bytes(const struct trial *trial)
+{
+    return trial->replay.count > 0 ? replay_mean_frame_bytes(&trial->replay)
+                                   : (double)trial->traffic.frame_size;
 }
 
 static void begin_end(struct trial *trial, unsigned index)
@@ -133,17 +170,24 @@ static void begin_end(struct trial *trial, unsigned index)
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
     const bool knows_mark = o->role->latency != LATENCY_NONE;
+    const uint64_t stream = o->queues > 1 ? o->stream + index : o->stream;
 
     frame_template_build(&end->tx.template, &end->address, (uint32_t)trial->traffic.frame_size,
-                         (uint16_t)o->stream, kind, trial->epoch, end->port->udp_payload_only);
+                         (uint16_t)stream, kind, trial->epoch, end->port->udp_payload_only);
     end->before = end->counters;
+    memset(end->spent_ticks, 0, sizeof end->spent_ticks);
+    end->tx.shares_port = end->probe != NULL;
+    end->tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
+    end->tx.replay_end =
+        trial->options->loops == 0 ? UINT64_MAX : trial->options->loops * trial->replay.count;
     if (trial_end_sends(trial, index))
         transmit_begin(&end->tx);
     if (trial_end_tracks(trial, index)) {
-        end->rx.latency_wanted = o->role->latency != LATENCY_NONE || trial->traffic.latency;
+        end->rx.latency_wanted = trial_times_load(trial);
         const uint32_t mark =
             load32(end->tx.template.bytes + (end->port->udp_payload_only ? 0 : HEADERS_BYTES));
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);
+        lanes_begin(end);
     }
 }
 
@@ -154,6 +198,18 @@ static void empty_ports(struct trial *trial)
         for (unsigned polls = 0; polls < 64 && end_receive(trial, &trial->ends[i]) > 0; polls++)
             continue;
     }
+}
+
+/* Several workers share the rate. */
+static struct schedule_plan plan_of_worker(const struct trial *trial)
+{
+    struct schedule_plan plan = trial->plan;
+
+    if (trial->options->queues > 1) {
+        plan.rate_pps /= (double)trial->options->queues;
+        plan.from_pps /= (double)trial->options->queues;
+    }
+    return plan;
 }
 
 /* Set the clock of the trial; it begins when everything is prepared, at `at` or shortly after
@@ -172,11 +228,18 @@ static void set_times(struct trial *trial)
     set_next_event(trial);
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        pacing_begin(&end->tx.pacing, trial->traffic.rate_pps, (uint32_t)trial->traffic.burst,
+        const bool recorded = trial->plan.shape == SCHEDULE_RECORDED;
+        const struct schedule_plan plan = plan_of_worker(trial);
+        pacing_begin(&end->tx.pacing, plan.rate_pps, recorded ? 1 : (uint32_t)trial->traffic.burst,
                      engine_clock.hz, trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
+        pacing_take_shape(&end->tx.pacing, &plan, engine_clock.hz, i);
+        if (end->tx.replay != NULL)
+            transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;
+        lanes_start(end, trial->start_tick);
     }
+    probes_set_times(trial);
 }
 
 static void wait_for_start(struct trial *trial)
@@ -211,53 +274,32 @@ static void begin(struct trial *trial)
     trial->drained = false;
     trial->snapshot_index = 0;
     trial->reason = REASON_NONE;
+    trial->plan = schedule_plan(&trial->traffic.schedule, &trial->traffic.rate,
+                                trial->traffic.line_bps, trial_mean_frame_bytes(trial));
+    trial->plan.replay = &trial->replay;
+    trial->plan.frames =
+        trial->options->loops == 0 ? UINT64_MAX : trial->options->loops * trial->replay.count;
+    replay_set_epoch(&trial->replay, trial->epoch);
     empty_ports(trial);
+    trial->number++;
+    for (unsigned i = 0; i < trial->end_count; i++)
+        trial->ends[i].port->trial = trial->number;
     trial_read_drops(trial);
     for (unsigned i = 0; i < trial->end_count; i++)
         begin_end(trial, i);
+    probes_begin(trial);
     trial->run_delay_before_ns = cpu_run_delay_ns();
+    trial->stolen_before = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
+    outage_begin(trial);
     event_started(trial);
     wait_for_start(trial);
 }
 
-static void pin(int core)
+static uint64_t frames_heard(const struct end *end)
 {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
-/* The second worker is in place before the trial begins: on a busy core a new thread may wait
- * long for its first turn, and frames would wait for it. */
-static void *run_second_worker(void *argument)
-{
-    struct trial *trial = argument;
-    struct io_port *port = trial->ends[1].port;
-
-    pin(trial->options->cores[1]);
-    if (port->ops->thread_enter != NULL)
-        port->ops->thread_enter(port);
-    atomic_store(&trial->second_worker, WORKER_READY);
-    while (atomic_load(&trial->second_worker) == WORKER_READY)
-        sched_yield();
-    trial->options->role->run(trial, 1);
-    return NULL;
-}
-
-static bool start_second_worker(struct trial *trial, pthread_t *thread, char *error, size_t size)
-{
-    atomic_store(&trial->second_worker, WORKER_STARTING);
-    const int result = pthread_create(thread, NULL, run_second_worker, trial);
-    if (result != 0) {
-        snprintf(error, size, "cannot start a second worker: %s", strerror(result));
-        return false;
-    }
-    while (atomic_load(&trial->second_worker) == WORKER_STARTING)
-        sched_yield();
-    return true;
+    return end->counters.rx_frames + (end->probe != NULL ? end->probe->counters.rx_frames : 0);
 }
 
 /* One look at all ports; returns whether frames of our stream came. */
@@ -266,9 +308,9 @@ static bool drain_once(struct trial *trial)
     bool heard = false;
 
     for (unsigned i = 0; i < trial->end_count; i++) {
-        const uint64_t before = trial->ends[i].counters.rx_frames;
+        const uint64_t before = frames_heard(&trial->ends[i]);
         end_receive(trial, &trial->ends[i]);
-        heard |= trial->ends[i].counters.rx_frames != before;
+        heard |= frames_heard(&trial->ends[i]) != before;
     }
     return heard;
 }
@@ -314,27 +356,39 @@ static bool find_failure(const struct trial *trial, char *error, size_t size)
 
 bool trial_run(struct trial *trial, char *error, size_t error_size)
 {
-    const bool two = trial->workers == 2;
-    pthread_t thread;
+    struct workers workers;
 
-    if (two && !start_second_worker(trial, &thread, error, error_size))
+    if (trial->options->hardware_counters)
+        hardware_open(&trial->hardware);
+    if (!probes_make(trial, error, error_size) ||
+        !workers_start(&workers, trial, error, error_size))
         return false;
     begin(trial);
-    atomic_store(&trial->second_worker, WORKER_GO);
+    if (trial->options->hardware_counters)
+        hardware_start(&trial->hardware);
+    workers_go(trial);
     trial->options->role->run(trial, 0);
     trial->ended_ns = clock_monotonic_ns();
     trial->reason = (enum reason)atomic_load(&trial->stop);
     if (trial->reason == REASON_NONE)
         trial->reason = REASON_DURATION;
-    if (two)
-        pthread_join(thread, NULL);
+    workers_join(&workers);
+    if (trial->options->hardware_counters)
+        hardware_finish(&trial->hardware);
+    trial_totals(trial, &trial->loop_totals);
     if (trial->options->role->drains && trial->reason != REASON_FAILURE)
         drain(trial);
     trial->drained_ns = clock_monotonic_ns();
     cpu_times_read(&trial->cpu_after);
     trial->run_delay_after_ns = cpu_run_delay_ns();
+    trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     fill_snapshot(trial, &trial->last_snapshot);
-    for (unsigned i = 0; i < trial->end_count; i++)
+    for (unsigned i = 0; i < trial->end_count; i++) {
         receive_end(&trial->ends[i].rx);
+        lanes_end(&trial->ends[i]);
+        trial->ends[i].port->trial = 0;
+    }
+    probes_end(trial);
+    outage_judge(trial);
     return !find_failure(trial, error, error_size);
 }

@@ -9,8 +9,12 @@
 #include <stdint.h>
 
 #include "io/io.h"
+#include "lanes.h"
 #include "measure/cpu.h"
+#include "measure/hardware.h"
 #include "options.h"
+#include "outage.h"
+#include "role/faults.h"
 #include "role/role.h"
 #include "traffic/receive.h"
 #include "traffic/transmit.h"
@@ -21,6 +25,7 @@ enum reason {
     REASON_STOP,
     REASON_SIGNAL,
     REASON_EOF,
+    REASON_REPLAYED, /* the file that is replayed, or received from, is at its end */
     REASON_FAILURE
 };
 
@@ -34,6 +39,15 @@ struct end {
     struct receiver rx;
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
+    struct outage_watch watch;
+    unsigned lane_count; /* streams that are told apart here; 0 and 1: the end's own */
+    uint16_t first_stream;
+    struct lane *lanes; /* those after the first */
+    struct variation variation;
+    struct fault_counts faults; /* reference: of the frames that leave by this port */
+    uint64_t spent_ticks[2];    /* by its worker, in rounds [0] without and [1] with frames */
+    struct end *probe;          /* the probe stream on the same port (probes.h), or NULL */
+    struct end *probe_memory;   /* kept between trials */
 };
 
 /* One port's part of an interval line, for the roles that stand between ports. */
@@ -46,34 +60,42 @@ struct port_snapshot {
 struct snapshot {
     uint64_t index, t_ns;
     struct counters totals;
+    uint64_t spent_ticks[2];
     struct cpu_times cpu;
     struct port_snapshot ports[PORTS_MAX];
 };
 
 #define SNAPSHOTS 64
 
-enum { WORKER_STARTING, WORKER_READY, WORKER_GO };
-
 struct trial {
     const struct options *options;
     struct traffic traffic;
+    struct replay replay;      /* of --replay; count 0: none */
+    struct schedule_plan plan; /* the traffic's schedule in frames a second */
     struct end *ends;
     unsigned end_count;
     unsigned workers;
     unsigned epoch;
-    uint64_t idle; /* enum idle */
+    unsigned number; /* of the trial, from 1 */
+    uint64_t idle;   /* enum idle */
 
     uint64_t start_tick, end_tick;
     uint64_t next_event;    /* tick of the next interval or of the end */
     uint64_t next_interval; /* tick */
     uint64_t interval_ticks;
     uint64_t started_ns, ended_ns, drained_ns; /* CLOCK_MONOTONIC */
+    struct counters loop_totals;               /* when the loop ended: without what was drained */
     struct cpu_times cpu_before, cpu_after;
     uint64_t run_delay_before_ns, run_delay_after_ns;
+    struct cpu_stolen stolen_before, stolen_after;
+    struct hardware hardware; /* used with --hardware-counters */
     enum reason reason;
     bool draining, drained;
-    atomic_int stop;          /* enum reason, set by the control thread */
-    atomic_int second_worker; /* WORKER_... */
+    bool partial;    /* the result lacks something through a fault ... */
+    char fault[480]; /* ... which is this; empty: none */
+    atomic_int stop; /* enum reason, set by the control thread */
+    atomic_uint workers_ready;
+    atomic_bool workers_go;
 
     /* Finished intervals on their way to the printing thread: a ring with one writer (worker
      * 0) and one reader. When it is full, lines merge into the next one; the last, partial
@@ -99,6 +121,16 @@ static inline bool trial_goes_on(struct trial *trial, unsigned worker, uint64_t 
     return true;
 }
 
+/* The end of one round of a role's loop that began at tick `begun`: charge it to the end as
+ * useful or idle; returns the tick at which the next one begins. */
+static inline uint64_t trial_round(struct end *end, uint64_t begun, bool useful)
+{
+    const uint64_t now = clock_ticks();
+
+    counter_add(&end->spent_ticks[useful], now - begun);
+    return now;
+}
+
 /* Nothing to do: as --idle says. `until` is when there will be something (UINT64_MAX: unknown);
  * `port` is one that may receive, or NULL. */
 void trial_idle_slow(struct trial *trial, struct io_port *port, uint64_t now, uint64_t until);
@@ -112,8 +144,11 @@ static inline void trial_idle(struct trial *trial, struct io_port *port, uint64_
         trial_idle_slow(trial, port, now, until);
 }
 
-/* A port has failed for good: remember it and stop. */
+/* A port has failed for good, or nothing more will come from it: remember it and stop. */
 void trial_check_port(struct trial *trial, const struct io_port *port);
+
+/* Nothing was sent: has the port failed, or is the replay over? */
+void trial_check_sending(struct trial *trial, const struct end *end);
 
 /* Receive one burst at an end, count and track it; returns how many frames came. */
 static inline unsigned end_receive(struct trial *trial, struct end *end)
@@ -124,12 +159,15 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
 
     if (count == 0) {
         counter_add(&end->counters.idle_polls, 1);
-        if (__builtin_expect(port->failure[0] != '\0', 0))
+        if (__builtin_expect(port->failure[0] != '\0' || port->ended, 0))
             trial_check_port(trial, port);
         return 0;
     }
     counter_add(&end->counters.useful_polls, 1);
-    receive_burst(&end->rx, frames, count, clock_ticks(), NULL);
+    if (__builtin_expect(end->lane_count > 1, 0))
+        lanes_receive(end, frames, count, clock_ticks());
+    else
+        receive_burst(&end->rx, frames, count, clock_ticks(), NULL);
     port->ops->rx_release(port, frames, count);
     return count;
 }
@@ -137,18 +175,39 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
 /* Send what is due at an end; returns how many frames went. */
 static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t now)
 {
-    const unsigned sent = transmit_step(&end->tx, now);
-    if (__builtin_expect(sent == 0 && end->port->failure[0] != '\0', 0))
-        trial_check_port(trial, end->port);
+    unsigned sent = 0;
+    if (__builtin_expect(end->probe != NULL, 0)) /* first: nothing is to queue before a probe */
+        sent = transmit_step(&end->probe->tx, now);
+    sent += transmit_step(&end->tx, now);
+    if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->tx.replay != NULL), 0))
+        trial_check_sending(trial, end);
     return sent;
+}
+
+static inline uint64_t transmitter_next_due(const struct transmitter *tx, uint64_t now)
+{
+    if (tx->pending > 0 || (tx->pacing.unlimited && !tx->pacing.shaped))
+        return now;
+    return pacing_due(&tx->pacing);
 }
 
 /* When the next frame of an end is due; now, when the port refused some. */
 static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 {
-    if (end->tx.pacing.unlimited || end->tx.pending > 0)
-        return now;
-    return pacing_due(&end->tx.pacing);
+    const uint64_t due = transmitter_next_due(&end->tx, now);
+
+    if (__builtin_expect(end->probe == NULL, 1))
+        return due;
+    const uint64_t probe_due = transmitter_next_due(&end->probe->tx, now);
+    return probe_due < due ? probe_due : due;
+}
+
+/* The trial is over for a sending end. */
+static inline void end_stop_sending(struct end *end, uint64_t now)
+{
+    if (end->probe != NULL)
+        transmit_end(&end->probe->tx, now);
+    transmit_end(&end->tx, now);
 }
 
 /* Run one trial from its start to its result; false when a port failed (message in `error`). */
@@ -159,6 +218,13 @@ void trial_read_drops(struct trial *trial);
 
 /* Sum of all ends' counters since the trial began. */
 void trial_totals(const struct trial *trial, struct counters *totals);
+
+/* Is there a probe stream, and is the load timed nevertheless? */
+bool trial_has_probes(const struct trial *trial);
+bool trial_times_load(const struct trial *trial);
+
+/* Of the frames that this trial sends, with FCS. */
+double trial_mean_frame_bytes(const struct trial *trial);
 
 /* Does this end send, does it receive and track, in this trial? */
 bool trial_end_sends(const struct trial *trial, unsigned end);

@@ -64,13 +64,14 @@ void event_ready(const struct trial *trial)
     json_string(&line, "clock", engine_clock.is_tsc ? "tsc" : "monotonic");
     json_string(&line, "idle", idle_name(o->idle));
     json_list(&line, "ports");
-    for (unsigned i = 0; i < trial->end_count; i++) {
+    for (unsigned i = 0; i < o->port_count; i++) {
         const struct io_port *port = trial->ends[i].port;
         put_port(port, i);
         if (port->ops->version != NULL)
             dpdk_version = port->ops->version();
     }
     json_end_list(&line);
+    json_unsigned(&line, "queues", o->queues);
     json_string(&line, "dpdk_version", dpdk_version);
     if (o->core_count == 0) {
         json_null(&line, "cpu");
@@ -90,12 +91,27 @@ void event_probe(unsigned sent)
     end_event();
 }
 
+/* Frames of the probe streams are the ports' frames like any other. What these do not know is
+ * not theirs to count: the load's receiver has. */
+static void add_probes(struct counters *sum, const struct end *probe)
+{
+    if (probe == NULL)
+        return;
+    sum->rx_frames += probe->counters.rx_frames;
+    sum->rx_corrupt += probe->counters.rx_corrupt;
+    sum->rx_stale += probe->counters.rx_stale;
+    sum->tx_offered += probe->counters.tx_offered;
+    sum->tx_dropped += probe->counters.tx_dropped;
+}
+
 void event_counters(const struct trial *trial)
 {
     struct counters sum = {0};
 
-    for (unsigned i = 0; i < trial->end_count; i++)
+    for (unsigned i = 0; i < trial->end_count; i++) {
         counters_sum(&sum, &trial->ends[i].counters);
+        add_probes(&sum, trial->ends[i].probe_memory);
+    }
     begin_event("counters");
     json_unsigned(&line, "rx_stream", sum.rx_frames);
     json_unsigned(&line, "rx_probe", sum.rx_probe);
@@ -139,6 +155,13 @@ void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_t
     json_unsigned(j, "cpu_system_ns", system_ns);
 }
 
+/* Clock ticks of the loop's rounds. */
+void report_spent(struct json *j, const uint64_t from[2], const uint64_t to[2])
+{
+    json_unsigned(j, "useful_ticks", to[1] - from[1]);
+    json_unsigned(j, "idle_ticks", to[0] - from[0]);
+}
+
 static void put_forwarder_ports(const struct snapshot *s, unsigned count)
 {
     json_list(&line, "ports");
@@ -166,6 +189,7 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
     json_unsigned(&line, "t_ns", s->t_ns);
     json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
     report_counters(&line, &delta);
+    report_spent(&line, printed.spent_ticks, s->spent_ticks);
     report_cpu(&line, &printed.cpu, &s->cpu);
     if (trial->options->role->stands_between)
         put_forwarder_ports(s, trial->end_count);
@@ -195,6 +219,8 @@ void event_result(struct trial *trial)
     begin_event("result");
     report_result(&line, trial);
     end_event();
+    if (trial->fault[0] != '\0' && trial->reason != REASON_FAILURE) /* else it is an error */
+        fprintf(stderr, "switchmark-traffic: partial result: %s\n", trial->fault);
 }
 
 void event_error(const char *message)

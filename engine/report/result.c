@@ -1,5 +1,5 @@
-/* What the `result` event says after the counters: loss, latency, pacing, CPU. */
-#include <stdlib.h>
+/* What the `result` event says: totals, loss, ports, pacing, CPU. */
+#include <stdio.h>
 
 #include "report/report.h"
 
@@ -12,6 +12,8 @@ static const char *reason_name(enum reason reason)
         return "signal";
     case REASON_EOF:
         return "eof";
+    case REASON_REPLAYED:
+        return "replayed";
     case REASON_FAILURE:
         return "failure";
     default:
@@ -22,10 +24,7 @@ static const char *reason_name(enum reason reason)
 static void put_config(struct json *j, const struct trial *trial)
 {
     json_object(j, "config");
-    if (trial->traffic.rate_pps == 0)
-        json_null(j, "rate_pps");
-    else
-        json_unsigned(j, "rate_pps", trial->traffic.rate_pps);
+    report_schedule(j, trial);
     json_unsigned(j, "burst", trial->traffic.burst);
     json_unsigned(j, "frame_size_bytes", trial->traffic.frame_size);
     json_bool(j, "touch", trial->options->touch);
@@ -33,17 +32,41 @@ static void put_config(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-static void put_loss(struct json *j, const struct sequence_tracker *tracker)
+static double share(uint64_t part, uint64_t whole)
 {
-    const struct sequence_summary s = sequence_summarise(tracker);
+    return whole > 0 ? (double)part / (double)whole : 0.0;
+}
 
+/* RFC 4737; measure/reorder.h says which of its metrics. */
+static void put_reordering(struct json *j, const struct reorder *r, uint64_t reordered,
+                           uint64_t unique)
+{
+    const uint64_t late_ticks = reordered > 0 ? r->late_ticks_sum / reordered : 0;
+
+    json_number(j, "reordered_ratio", share(reordered, unique));
+    json_unsigned(j, "max_reorder_extent", r->max_extent);
+    json_number(j, "mean_reorder_extent", share(r->extent_sum, reordered));
+    json_unsigned(j, "max_late_offset_ns", clock_ticks_to_ns(r->max_late_ticks));
+    json_unsigned(j, "mean_late_offset_ns", clock_ticks_to_ns(late_ticks));
+    json_unsigned(j, "max_n_reordered", r->max_degree);
+    json_object(j, "n_reordered");
+    for (unsigned i = 0; i < REORDER_DEGREES; i++) {
+        char name[12];
+        snprintf(name, sizeof name, "%u", reorder_degrees[i]);
+        json_unsigned(j, name, r->degrees[i]);
+    }
+    json_end_object(j);
+}
+
+static void put_loss(struct json *j, struct sequence_summary s, const struct reorder *reorder)
+{
     json_object(j, "loss");
     json_unsigned(j, "expected", s.expected);
     json_unsigned(j, "received_unique", s.received_unique);
     json_unsigned(j, "lost", s.lost);
     json_unsigned(j, "duplicates", s.duplicates);
     json_unsigned(j, "reordered", s.reordered);
-    json_unsigned(j, "max_reorder_extent", s.max_reorder_extent);
+    put_reordering(j, reorder, s.reordered, s.received_unique);
     if (s.any) {
         json_unsigned(j, "first_sequence", s.first_sequence);
         json_unsigned(j, "last_sequence", s.last_sequence);
@@ -56,46 +79,20 @@ static void put_loss(struct json *j, const struct sequence_tracker *tracker)
     json_end_object(j);
 }
 
-static void put_summary(struct json *j, const struct histogram *h)
+void report_loss(struct json *j, const struct sequence_tracker *tracker)
 {
-    static const struct {
-        const char *name;
-        double value;
-    } percentiles[] = {{"50", 50},     {"90", 90},       {"99", 99},
-                       {"99.9", 99.9}, {"99.99", 99.99}, {"99.999", 99.999}};
-
-    json_unsigned(j, "count", h->count);
-    json_unsigned(j, "min_ns", h->count > 0 ? h->min : 0);
-    json_unsigned(j, "max_ns", h->max);
-    json_number(j, "mean_ns", histogram_mean(h));
-    json_number(j, "stdev_ns", histogram_stdev(h));
-    json_unsigned(j, "clamped", h->clamped);
-    json_object(j, "percentiles");
-    for (unsigned i = 0; i < sizeof percentiles / sizeof percentiles[0]; i++)
-        json_unsigned(j, percentiles[i].name, histogram_percentile(h, percentiles[i].value));
-    json_end_object(j);
+    put_loss(j, sequence_summarise(tracker), &tracker->reorder);
 }
 
-static void put_encoded(struct json *j, const char *key, const struct histogram *h)
+/* Several queues: what they all saw. */
+static void put_queues(struct json *j, const struct trial *trial)
 {
-    char *text = histogram_encode(h);
-    json_string(j, key, text);
-    free(text);
-}
+    static struct end all; /* too large for a stack; only the printer comes here */
+    const struct sequence_summary s = lanes_summarise(trial, &all);
 
-static void put_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
-                        const struct histogram *intended)
-{
-    json_object(j, "latency");
-    json_string(j, "kind", kind == LATENCY_RTT ? "rtt" : "one_way");
-    json_string(j, "unit", "ns");
-    put_summary(j, actual);
-    put_encoded(j, "from_actual", actual);
-    put_encoded(j, "from_intended", intended);
-    json_object(j, "intended");
-    put_summary(j, intended);
-    json_end_object(j);
-    json_end_object(j);
+    put_loss(j, s, &all.tracker.reorder);
+    if (trial_times_load(trial))
+        report_latency(j, LATENCY_ONE_WAY, &all);
 }
 
 static void put_pacing(struct json *j, const struct trial *trial, const struct counters *totals)
@@ -103,7 +100,8 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     static struct histogram lateness; /* too large for a stack; only the printer comes here */
     uint64_t skipped = 0, stall = 0;
 
-    if (!trial->options->role->sends || trial->traffic.rate_pps == 0) {
+    if (!trial->options->role->sends ||
+        schedule_is_unlimited(&trial->traffic.schedule, &trial->traffic.rate)) {
         json_null(j, "pacing");
         return;
     }
@@ -116,9 +114,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
         stall = trial->ends[i].tx.stall > stall ? trial->ends[i].tx.stall : stall;
     }
     json_object(j, "pacing");
-    json_unsigned(j, "late_max_ns", lateness.max);
-    json_number(j, "late_mean_ns", histogram_mean(&lateness));
-    json_unsigned(j, "late_p99_ns", histogram_percentile(&lateness, 99));
+    report_lateness(j, &lateness);
     json_unsigned(j, "catch_up_bound_ns", trial->options->catch_up_ns);
     json_unsigned(j, "skipped", skipped);
     json_unsigned(j, "longest_stall_ns", clock_ticks_to_ns(stall));
@@ -140,6 +136,60 @@ static void put_cpu(struct json *j, const struct trial *trial)
     json_unsigned(j, "voluntary_switches", to->voluntary_switches - from->voluntary_switches);
     json_unsigned(j, "involuntary_switches", to->involuntary_switches - from->involuntary_switches);
     json_unsigned(j, "run_delay_ns", trial->run_delay_after_ns - trial->run_delay_before_ns);
+    json_unsigned(j, "stolen_ns", trial->stolen_after.all_ns - trial->stolen_before.all_ns);
+    if (trial->options->core_count > 0)
+        json_unsigned(j, "stolen_own_cores_ns",
+                      trial->stolen_after.cores_ns - trial->stolen_before.cores_ns);
+    else
+        json_null(j, "stolen_own_cores_ns");
+    json_end_object(j);
+}
+
+/* Frames that went through the loop: what was received, or else sent, or both. */
+static uint64_t frames_moved(const struct role *role, const struct counters *c)
+{
+    const uint64_t received = role->stands_between ? c->rx_frames
+                                                   : c->rx_frames + c->rx_foreign + c->rx_other +
+                                                         c->rx_probe + c->rx_corrupt + c->rx_stale;
+    return received + (role->sends ? c->tx_offered : 0);
+}
+
+static void put_cycles(struct json *j, const struct trial *trial)
+{
+    const struct snapshot *last = &trial->last_snapshot;
+    const uint64_t useful = last->spent_ticks[1], all = useful + last->spent_ticks[0];
+    const uint64_t frames = frames_moved(trial->options->role, &trial->loop_totals);
+
+    json_object(j, "cycles");
+    json_unsigned(j, "useful_ticks", useful);
+    json_unsigned(j, "idle_ticks", last->spent_ticks[0]);
+    json_number(j, "useful_share", share(useful, all));
+    json_unsigned(j, "frames", frames);
+    if (frames > 0)
+        json_number(j, "ticks_per_frame", share(useful, frames));
+    else
+        json_null(j, "ticks_per_frame");
+    json_end_object(j);
+}
+
+static void put_hardware(struct json *j, const struct trial *trial)
+{
+    const struct hardware *h = &trial->hardware;
+
+    if (!trial->options->hardware_counters) {
+        json_null(j, "hardware");
+        return;
+    }
+    json_object(j, "hardware");
+    json_bool(j, "with_kernel", h->with_kernel);
+    json_number(j, "counted_share", h->counted_share);
+    json_string(j, "reason", h->reason[0] != '\0' ? h->reason : NULL);
+    for (unsigned i = 0; i < HARDWARE_EVENTS; i++) {
+        if (h->fds[i] >= 0)
+            json_unsigned(j, hardware_names[i], h->counts[i]);
+        else
+            json_null(j, hardware_names[i]);
+    }
     json_end_object(j);
 }
 
@@ -163,8 +213,24 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_object(j, "totals");
     report_counters(j, &rx);
     json_end_object(j);
-    put_loss(j, &receiving->tracker);
-    put_latency(j, LATENCY_ONE_WAY, &receiving->from_actual, &receiving->from_intended);
+    report_loss(j, &receiving->tracker);
+    if (trial_times_load(trial))
+        report_latency(j, LATENCY_ONE_WAY, receiving);
+    if (sending->probe != NULL)
+        report_probe(j, trial, sending->probe, receiving->probe);
+    json_end_object(j);
+}
+
+/* The truth that was set: what a receiver behind this port should find. */
+static void put_faults(struct json *j, const struct fault_counts *f)
+{
+    json_object(j, "faults");
+    json_unsigned(j, "dropped", f->did[FAULT_DROP]);
+    json_unsigned(j, "duplicated", f->did[FAULT_DUPLICATE]);
+    json_unsigned(j, "reordered", f->did[FAULT_REORDER]);
+    json_unsigned(j, "corrupted", f->did[FAULT_CORRUPT]);
+    json_unsigned(j, "limited", f->limited);
+    json_unsigned(j, "overflowed", f->overflowed);
     json_end_object(j);
 }
 
@@ -179,6 +245,8 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
         json_unsigned(j, "rx_socket_drops", c.rx_socket_drops);
         json_unsigned(j, "tx_offered", c.tx_offered);
         json_unsigned(j, "tx_dropped", c.tx_dropped);
+        if (trial->options->role == &role_reference)
+            put_faults(j, &trial->ends[i].faults);
         json_end_object(j);
     }
     json_end_list(j);
@@ -187,10 +255,13 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
 void report_result(struct json *j, const struct trial *trial)
 {
     const struct role *role = trial->options->role;
+    static const uint64_t nothing_spent[2] = {0, 0};
     struct counters totals;
 
     trial_totals(trial, &totals);
     json_string(j, "reason", reason_name(trial->reason));
+    json_bool(j, "partial", trial->partial);
+    json_string(j, "fault", trial->fault[0] != '\0' ? trial->fault : NULL);
     json_unsigned(j, "duration_ns", trial->ended_ns - trial->started_ns);
     json_unsigned(j, "drain_ns", trial->drained_ns - trial->ended_ns);
     if (trial->options->role->drains)
@@ -198,6 +269,7 @@ void report_result(struct json *j, const struct trial *trial)
     put_config(j, trial);
     json_object(j, "totals");
     report_counters(j, &totals);
+    report_spent(j, nothing_spent, trial->last_snapshot.spent_ticks);
     report_cpu(j, &trial->cpu_before, &trial->cpu_after);
     json_end_object(j);
     if (role == &role_tester) {
@@ -206,14 +278,20 @@ void report_result(struct json *j, const struct trial *trial)
         if (trial->options->bidirectional)
             put_direction(j, trial, 1);
         json_end_list(j);
-    } else if (role->tracks) {
-        put_loss(j, &trial->ends[0].tracker);
-        if (role->latency != LATENCY_NONE || trial->traffic.latency)
-            put_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
-                        &trial->ends[0].from_actual, &trial->ends[0].from_intended);
+    } else if (trial->options->queues > 1 && role->tracks) {
+        put_queues(j, trial);
+    } else if (trial_end_tracks(trial, 0)) {
+        report_loss(j, &trial->ends[0].tracker);
+        if (trial_times_load(trial))
+            report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
+                           &trial->ends[0]);
     }
+    if (role != &role_tester && trial->ends[0].probe != NULL)
+        report_probe(j, trial, trial->ends[0].probe, trial->ends[0].probe);
     if (role->stands_between)
         put_forwarder_ports(j, trial);
     put_pacing(j, trial, &totals);
     put_cpu(j, trial);
+    put_cycles(j, trial);
+    put_hardware(j, trial);
 }

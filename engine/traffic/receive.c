@@ -31,6 +31,7 @@ void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
     sequence_reset(rx->tracker);
     histogram_reset(rx->from_actual);
     histogram_reset(rx->from_intended);
+    variation_reset(rx->variation);
 }
 
 void receive_end(struct receiver *rx)
@@ -67,7 +68,9 @@ static bool udp_checksum_fits(const uint8_t *f, bool touched)
     return sum_fold(sum) == 0xffff && load16(f + OFFSET_UDP_CHECKSUM) != 0;
 }
 
-static inline bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t length)
+/* `whole`: verify touched frames to the last byte. */
+static inline bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t length,
+                             bool whole)
 {
     const uint8_t *payload = f;
     uint32_t payload_length = length;
@@ -79,7 +82,7 @@ static inline bool is_intact(const struct receiver *rx, const uint8_t *f, uint32
         payload_length = ntohs(load16(f + OFFSET_UDP_LENGTH)) - 8U;
     }
     const bool touched = (payload[1] >> 4 & FRAME_TOUCHED) != 0;
-    if (touched && !rx->touch)
+    if (touched && !whole)
         return true; /* nothing can be said without reading all of it */
     if (!rx->payload_only && !udp_checksum_fits(f, touched))
         return false;
@@ -120,7 +123,7 @@ bool receive_is_intact(struct receiver *rx, const uint8_t *f, uint32_t length)
 {
     if (!rx->payload_only && is_intact_as_before(&rx->intact, f, length))
         return true;
-    if (!is_intact(rx, f, length) || !(rx->payload_only || addresses_fit(rx, f)))
+    if (!is_intact(rx, f, length, rx->touch) || !(rx->payload_only || addresses_fit(rx, f)))
         return false;
     if (!rx->payload_only)
         remember_headers(&rx->intact, f, length);
@@ -164,7 +167,8 @@ enum verdict receive_judge_unusual(struct receiver *rx, const struct io_frame *f
     const uint8_t *payload = receive_payload(rx, f);
     const unsigned kind = payload[1] >> 4 & 3U;
 
-    if (!is_intact(rx, f->data, f->length))
+    /* Whole: a flipped bit could make a frame look touched, or of another trial. */
+    if (!is_intact(rx, f->data, f->length, true))
         return VERDICT_CORRUPT;
     if (load16(payload + 2) != rx->stream)
         return VERDICT_FOREIGN;
@@ -175,17 +179,36 @@ enum verdict receive_judge_unusual(struct receiver *rx, const struct io_frame *f
     return judge_mark(rx, payload);
 }
 
+static inline int64_t elapsed_ns(int64_t ticks)
+{
+    return ticks > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)ticks) : 0;
+}
+
 static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now)
 {
-    sequence_add(rx->tracker, __builtin_bswap32(load32(payload + 4)));
+    const uint32_t sequence = __builtin_bswap32(load32(payload + 4));
+
+    sequence_add(rx->tracker, sequence, now);
     if (rx->latency_wanted) {
         const int64_t since = ticks_since(now, stamp_intended(payload));
-        const int64_t since_actual = since - (int64_t)stamp_lateness(payload);
-        histogram_record(rx->from_intended,
-                         since > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)since) : 0);
-        histogram_record(rx->from_actual,
-                         since_actual > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)since_actual) : 0);
+        const int64_t delay_ns = elapsed_ns(since - (int64_t)stamp_lateness(payload));
+        histogram_record(rx->from_intended, elapsed_ns(since));
+        histogram_record(rx->from_actual, delay_ns);
+        variation_add(rx->variation, sequence, delay_ns);
     }
+}
+
+/* A frame of another stream: perhaps the companion's, which then counts it. */
+static enum verdict offer_to_companion(struct receiver *rx, const struct io_frame *frame,
+                                       uint64_t now)
+{
+    uint8_t verdict;
+
+    receive_burst(rx->companion, frame, 1, now, &verdict);
+    if (verdict == VERDICT_DATA)
+        return VERDICT_BESIDE;
+    return verdict == VERDICT_FOREIGN || verdict == VERDICT_PROBE ? VERDICT_FOREIGN
+                                                                  : VERDICT_BESIDE_OTHER;
 }
 
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
@@ -196,7 +219,9 @@ unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsig
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        const enum verdict verdict = receive_judge(rx, &frames[i]);
+        enum verdict verdict = receive_judge(rx, &frames[i]);
+        if (__builtin_expect(verdict == VERDICT_FOREIGN, 0) && rx->companion != NULL)
+            verdict = offer_to_companion(rx, &frames[i], now);
         seen[verdict]++;
         if (verdicts != NULL)
             verdicts[i] = (uint8_t)verdict;

@@ -8,6 +8,7 @@
 #include "measure/counters.h"
 #include "measure/histogram.h"
 #include "measure/sequence.h"
+#include "measure/variation.h"
 #include "traffic/frame.h"
 
 enum verdict {
@@ -17,6 +18,8 @@ enum verdict {
     VERDICT_FOREIGN,
     VERDICT_OTHER,
     VERDICT_CORRUPT,
+    VERDICT_BESIDE,       /* data of the companion's stream, counted there */
+    VERDICT_BESIDE_OTHER, /* the same, but stale or corrupt */
     VERDICTS
 };
 
@@ -46,8 +49,10 @@ struct receiver {
     uint8_t mac[6];
     bool mac_known;
     struct intact_headers intact;
+    struct receiver *companion; /* for a second stream on the same port, or NULL */
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
+    struct variation *variation;
 };
 
 /* What may arrive: frames sent to `own.src_*` from `own.dst_*`; what is not given is not

@@ -64,6 +64,7 @@ class Io(StrEnum):
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
     DPDK = "dpdk"
+    NETMAP = "netmap"
 
 
 class Idle(StrEnum):
@@ -229,6 +230,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
 

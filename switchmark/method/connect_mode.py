@@ -49,13 +49,14 @@ def _problem(
     mode: ConnectMode, sent: int, arrived: int, strays: int, flooded: int | None, crowd: bool
 ) -> str:
     elsewhere = strays + (flooded or 0)
-    match mode:
-        case ConnectMode.STATIC_MAC if arrived or elsewhere:
-            return f"a table of addresses passed {arrived + elsewhere} broadcast frames"
-        case ConnectMode.CROSS_CONNECT if elsewhere:
-            return f"a cross-connect sent {elsewhere} broadcast frames to other ports than the peer"
-        case ConnectMode.CROSS_CONNECT | ConnectMode.LEARNING if arrived < sent:
-            return f"of {sent} broadcast frames, {arrived} reached the peer"
-        case ConnectMode.LEARNING if (flooded == 0) or (flooded is None and crowd and not strays):
-            return "a learning switch sent broadcast frames to the peer alone"
+    if mode is ConnectMode.STATIC_MAC:
+        passed = arrived + elsewhere
+        return f"a table of addresses passed {passed} broadcast frames" if passed else ""
+    if mode is ConnectMode.CROSS_CONNECT and elsewhere:
+        return f"a cross-connect sent {elsewhere} broadcast frames to other ports than the peer"
+    if arrived < sent:
+        return f"of {sent} broadcast frames, {arrived} reached the peer"
+    alone = flooded == 0 or (flooded is None and crowd and not strays)
+    if mode is ConnectMode.LEARNING and alone:
+        return "a learning switch sent broadcast frames to the peer alone"
     return ""

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from switchmark.results.record import CpuCost
+from switchmark.results.cost import CpuCost
 from switchmark.switch.work import SwitchWork
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

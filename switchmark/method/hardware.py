@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switchmark.results.record import EnergyUse, HardwareUse
+from switchmark.results.cost import EnergyUse, HardwareUse
 
 SYSTEM_CALLS = {"x86_64": 298, "aarch64": 241}  # perf_event_open
 POWERCAP = Path("/sys/class/powercap")

@@ -13,7 +13,8 @@ from switchmark.method.hardware import (
     energy_absent,
     energy_between,
 )
-from switchmark.results.record import CpuCost, Placement
+from switchmark.results.cost import CpuCost
+from switchmark.results.record import Placement
 from switchmark.switch.base import Switch
 from switchmark.switch.work import SwitchWork, TellsWork
 

@@ -25,6 +25,7 @@ from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
 from switchmark.method.meter import Meter
+from switchmark.method.quality import loop_costs
 from switchmark.method.reconcile import Reading, reconcile
 from switchmark.method.seen import Seen
 from switchmark.method.throughput import Tick
@@ -127,9 +128,10 @@ def run_trial(
         facts["status"] = "finished"
     except (SwitchmarkError, TimeoutError, OSError, ValueError, KeyError) as error:
         watch.lap("teardown")
-        facts |= {"status": "failed", "message": _one_line(error)}
+        facts |= {"status": "failed", "message": _why(plan.switch, deployment.switch_words, error)}
         facts["switch_log"] = deployment.switch_words
-    facts["engines"] = [engine.as_run() for engine in deployment.engines]
+    facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
+    facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
     return _record(facts | {"ended_at": _now(), "timing": watch.timing()})
 
 
@@ -274,6 +276,14 @@ def _plain(counters: SwitchCounters) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _why(switch: Switch, switch_died: str, error: BaseException) -> str:
+    """A dead switch is the reason for whatever went wrong after it."""
+    seen = _one_line(error)
+    if not switch_died or switch_died in seen:
+        return seen
+    return f"{switch.name}: {' '.join(switch_died.split())} (seen as: {seen})"
 
 
 def _one_line(error: BaseException) -> str:

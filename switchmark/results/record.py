@@ -8,70 +8,32 @@ validators refuse numbers that contradict each other: a wrong number is the wors
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from switchmark.campaign.model import Dimension, Method, Trial
+from switchmark.results.cost import CpuCost
 from switchmark.results.histogram import decode_histogram
+from switchmark.results.quality import DelayVariation, LoopCost, Reordering
+from switchmark.results.values import (
+    Amount,
+    Count,
+    FreeForm,
+    PercentileBounds,
+    Percentiles,
+    Ratio,
+    UtcTime,
+    Value,
+    parse_utc,
+)
 
 SCHEMA_VERSION: Literal[1] = 1
 
 L1_OVERHEAD_BYTES = 20  # preamble 7, start delimiter 1, inter-frame gap 12 (IEEE 802.3)
 
 
-def _check_percentiles(values: dict[str, float]) -> dict[str, float]:
-    previous = -math.inf
-    for key in sorted(values, key=float):
-        if not 0 <= float(key) <= 100:
-            raise ValueError(f"percentile {key!r} is not between 0 and 100")
-        if values[key] < previous:
-            raise ValueError(f"percentile {key} ({values[key]}) is below a lower percentile")
-        previous = values[key]
-    return values
-
-
-def _check_finite(value: Any, where: str = "") -> Any:
-    """NaN and infinity are not JSON; refuse them anywhere inside free-form values."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{where or 'value'}: {value} is not a finite number")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            _check_finite(item, f"{where}.{key}".lstrip("."))
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            _check_finite(item, f"{where}[{index}]")
-    return value
-
-
-def parse_utc(text: str) -> datetime:
-    """A time as records keep it (RFC 3339, UTC). Raises ValueError for anything else."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None or moment.utcoffset() != UTC.utcoffset(None):
-        raise ValueError(f"{text!r} is not a UTC time (RFC 3339, e.g. 2026-01-31T12:00:00Z)")
-    return moment
-
-
-def _check_utc(text: str) -> str:
-    parse_utc(text)
-    return text
-
-
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
-Ratio = Annotated[float, Field(ge=0, le=1)]
-Percentiles = Annotated[dict[str, Amount], AfterValidator(_check_percentiles)]
-PercentileBounds = tuple[Amount | None, Amount | None]
-FreeForm = Annotated[dict[str, Any], AfterValidator(_check_finite)]
-UtcTime = Annotated[str, AfterValidator(_check_utc)]
-
-
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class Placement(_Value):
+class Placement(Value):
     """Which core did what, and whether there were enough."""
 
     switch_cores: list[Count]
@@ -83,7 +45,7 @@ class Placement(_Value):
     catch_up_us: Count = 1000  # for so long a pause senders make up; beyond, frames are given up
 
 
-class Interval(_Value):
+class Interval(Value):
     """One sample of one engine process; counters are deltas over `duration_ns`.
 
     Frames that turn out to be an earlier trial's are taken back (docs/engine-protocol.md,
@@ -102,7 +64,7 @@ class Interval(_Value):
         return self
 
 
-class EngineRun(_Value):
+class EngineRun(Value):
     """What one traffic application reported: its ready line, raw intervals and result."""
 
     node: str
@@ -114,7 +76,7 @@ class EngineRun(_Value):
     result: FreeForm
 
 
-class Trim(_Value):
+class Trim(Value):
     """The stated policy by which warm-up and cool-down samples were left out."""
 
     policy: str  # e.g. "fixed: first 1.0 s and last 0.5 s"
@@ -130,7 +92,7 @@ class Trim(_Value):
         return self
 
 
-class OutlierSample(_Value):
+class OutlierSample(Value):
     """A sample that does not belong to the rest; reported, never dropped."""
 
     index: Count
@@ -138,7 +100,7 @@ class OutlierSample(_Value):
     score: float  # modified z-score; beyond +-3.5
 
 
-class SteadyRun(_Value):
+class SteadyRun(Value):
     """Where the run became steady and whether it stayed so, by stated tests over *all* samples
     (docs/methods.md); the fixed trim policy beside it says which samples the figures are of."""
 
@@ -153,7 +115,7 @@ class SteadyRun(_Value):
     two_bands: str | None  # in words, where the samples fall into two groups
 
 
-class PairLoads(_Value):
+class PairLoads(Value):
     """Intended, offered and forwarded load of one pair over the kept window, frames per second."""
 
     pair: Count
@@ -164,9 +126,10 @@ class PairLoads(_Value):
     duplicates: Count | None = None
     reordered: Count | None = None
     corrupt: Count | None = None
+    reordering: Reordering | None = None  # None: all came in order, or the engine does not tell
 
 
-class Throughput(_Value):
+class Throughput(Value):
     """Sums over pairs, over the kept window."""
 
     intended_pps: Amount | None
@@ -177,6 +140,7 @@ class Throughput(_Value):
     forwarded_stdev_pps: Amount  # over the kept interval samples
     loss_ratio: Ratio  # (offered - forwarded) / offered, whole trial, from sequence numbers
     pairs: list[PairLoads]
+    jain_fairness: Ratio | None = None  # of the pairs' forwarded loads; None: there is one pair
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Throughput:
@@ -188,7 +152,7 @@ class Throughput(_Value):
         return self
 
 
-class Latency(_Value):
+class Latency(Value):
     """Round-trip time over all pairs, every sample of the trial after warm-up."""
 
     kind: Literal["rtt", "one_way"]
@@ -208,6 +172,7 @@ class Latency(_Value):
     histogram: str  # HdrHistogram V2 compressed base64, ns, merged over pairs
     intended_histogram: str
     lost: Count  # requests without an answer
+    variation: DelayVariation | None = None
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Latency:
@@ -225,7 +190,7 @@ class Latency(_Value):
         return self
 
 
-class MethodTrial(_Value):
+class MethodTrial(Value):
     """One trial that a search or series made. Frames and rates are totals over all pairs."""
 
     intended_pps: Amount | None  # None: saturating
@@ -251,7 +216,7 @@ class MethodTrial(_Value):
         return self
 
 
-class MethodFigure(_Value):
+class MethodFigure(Value):
     """One figure of a method, with its 95 % interval where it has one."""
 
     name: str
@@ -262,7 +227,7 @@ class MethodFigure(_Value):
     count: Count = 1  # repetitions it is the mean of
 
 
-class MethodBounds(_Value):
+class MethodBounds(Value):
     """What a search found for one goal. Loads are totals over all pairs."""
 
     goal: str
@@ -283,7 +248,7 @@ class MethodBounds(_Value):
         return self
 
 
-class LatencyAtLoad(_Value):
+class LatencyAtLoad(Value):
     """One-way time of every frame at a load."""
 
     fraction: Ratio  # of R+
@@ -294,7 +259,7 @@ class LatencyAtLoad(_Value):
     latency: Latency
 
 
-class MethodResult(_Value):
+class MethodResult(Value):
     """What a method of many trials found (docs/methods.md)."""
 
     method: str
@@ -323,7 +288,7 @@ class MethodResult(_Value):
         return next((figure for figure in self.figures if figure.name == name), None)
 
 
-class Verification(_Value):
+class Verification(Value):
     """The pre-flight check: learning frames both ways, arrival, no flooding."""
 
     probes_sent: Count
@@ -338,7 +303,7 @@ class Verification(_Value):
 Place = Literal["into the switch", "in the switch", "out of the switch", "on the wire"]
 
 
-class Stage(_Value):
+class Stage(Value):
     """One part of a path: what went in less what came out, and who owns up to the difference."""
 
     place: Place
@@ -356,7 +321,7 @@ class Stage(_Value):
         return self
 
 
-class Path(_Value):
+class Path(Value):
     """The frames that went one way through one pair, as each station counted them."""
 
     pair: Count
@@ -380,7 +345,7 @@ class Path(_Value):
         return self
 
 
-class Reconciliation(_Value):
+class Reconciliation(Value):
     """The switch's counters against the applications': what was lost, and where."""
 
     paths: list[Path]
@@ -400,14 +365,14 @@ class Reconciliation(_Value):
         return self
 
 
-class Limit(_Value):
+class Limit(Value):
     """What limited the number, from measured evidence."""
 
     what: Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
     evidence: list[str]
 
 
-class Verdict(_Value):
+class Verdict(Value):
     """How far the number can be trusted."""
 
     valid: bool
@@ -423,59 +388,7 @@ class Verdict(_Value):
         return self
 
 
-class HardwareUse(_Value):
-    """What the hardware's counters saw over the trial, bench and pauses included."""
-
-    scope: str  # the switch's threads, or all that ran on some cores
-    events: dict[str, Count]
-    counted_share: Ratio  # of the time; below 1, events took turns and were scaled up
-    instructions_per_cycle: Amount | None
-    cache_miss_ratio: Amount | None  # of references to the last level
-    cycles_per_frame: Amount | None
-    instructions_per_frame: Amount | None
-    cache_misses_per_frame: Amount | None
-    dtlb_misses_per_frame: Amount | None
-
-
-class EnergyUse(_Value):
-    """What RAPL counted over the trial, for the whole machine."""
-
-    joules: dict[str, Amount]  # by domain
-    microjoules_per_frame: Amount | None  # of the packages
-
-
-class CpuCost(_Value):
-    """CPU seconds per second, by who used them, over the trial; and for each frame."""
-
-    switch_cores_used: Amount | None  # None: in-kernel, cannot be told from its callers
-    applications_cores_used: Amount
-    softirq_cores_used: Amount | None
-    run_delay_share: Amount | None  # share of time applications were runnable but waited
-    total_cores_used: Amount | None = None  # by the trial in all, nothing counted twice
-    others_cores_used: Amount | None = None  # by programs that have nothing to do with the trial
-    stolen_cores: Amount | None = None  # taken by the hypervisor
-    # Of the applications' time, that inside the kernel: where an in-kernel switch works.
-    applications_system_cores: Amount | None = None
-    softirq_by_core: dict[str, Amount] = Field(default_factory=dict)
-    ksoftirqd_cores_used: Amount | None = None  # part of the softirq time
-    frames: Count | None = None  # that passed the switch: what the following is divided by
-    ns_per_frame: Amount | None = None  # of CPU time, all of the trial's
-    beyond_wire_ns_per_frame: float | None = None  # less what the bare wire takes
-    switch_ns_per_frame: Amount | None = None  # of the switch's processes
-    mpps_per_core: Amount | None = None
-    switch_busy_cycles: Count | None = None  # as the switch itself tells
-    switch_idle_cycles: Count | None = None
-    switch_busy_share: Ratio | None = None
-    switch_busy_cycles_per_frame: Amount | None = None
-    switch_useful_ns_per_frame: Amount | None = None
-    switch_work_source: str = ""
-    hardware: HardwareUse | None = None
-    hardware_absent: str = ""  # why there are no hardware counters
-    energy: EnergyUse | None = None
-    energy_absent: str = ""
-
-
-class Timing(_Value):
+class Timing(Value):
     """The bench's own time around the measurement, seconds."""
 
     deploy_s: Amount
@@ -485,7 +398,7 @@ class Timing(_Value):
     overhead_s: Amount  # deploy + verify + teardown + anything else not measuring
 
 
-class Record(_Value):
+class Record(Value):
     """One trial, finished or failed."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -514,6 +427,7 @@ class Record(_Value):
     timing: Timing | None = None
     reconciliation: Reconciliation | None = None
     engines: list[EngineRun] = Field(default_factory=list)
+    loops: dict[str, LoopCost] = Field(default_factory=dict)  # by role
     switch_details: dict[str, str] = Field(default_factory=dict)
     switch_counters_before: FreeForm = Field(default_factory=dict)
     switch_counters_after: FreeForm = Field(default_factory=dict)

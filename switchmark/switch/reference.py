@@ -27,26 +27,35 @@ from switchmark.switch.tools import not_root
 from switchmark.testbed.host import Session
 
 UP_TO = 1_000_000_000
+
+
+def _count(name: str, meaning: str, most: int = UP_TO) -> SwitchOption:
+    return SwitchOption(name, f"{meaning}; 0: none", "0", range=(0, most))
+
+
+def _share(name: str, meaning: str) -> SwitchOption:
+    return SwitchOption(name, meaning, "0", form=r"0|1|0\.[0-9]{1,9}")
+
+
 FAULTS = (
-    SwitchOption("delay_us", "holds every frame for so long", "0", range=(0, 10_000_000)),
-    SwitchOption("drop_every", "loses one data frame in so many; 0: none", "0", range=(0, UP_TO)),
+    _count("delay_us", "holds every frame for so long", 10_000_000),
+    _count("jitter_us", "varies the delay by so much", 10_000_000),
+    SwitchOption("jitter", "how the delay varies", "uniform", ("uniform", "normal")),
+    _count("drop_every", "loses one data frame in so many"),
+    _count("duplicate_every", "sends one data frame in so many twice"),
+    _count("reorder_every", "lets one data frame in so many be overtaken"),
+    _count("corrupt_every", "damages one data frame in so many"),
+    _share("drop_share", "loses data frames with this probability"),
+    _share("duplicate_share", "sends data frames twice with this probability"),
+    _share("reorder_share", "lets data frames be overtaken with this probability"),
+    _share("corrupt_share", "damages data frames with this probability"),
+    SwitchOption("fault_seed", "of what happens by probability", "1", range=(0, UP_TO)),
+    _count("limit_pps", "loses what comes faster, each direction by itself"),
     SwitchOption(
-        "duplicate_every", "sends one data frame in so many twice; 0: none", "0", range=(0, UP_TO)
+        "limit_burst", "frames that may pass at once in spite of it", "256", range=(1, 1_000_000)
     ),
-    SwitchOption(
-        "reorder_every",
-        "lets one data frame in so many be overtaken; 0: none",
-        "0",
-        range=(0, UP_TO),
-    ),
-    SwitchOption(
-        "limit_pps", "loses what comes faster, each direction by itself; 0: no limit", "0",
-        range=(0, UP_TO),
-    ),
-    SwitchOption("limit_burst", "frames that may pass at once in spite of it", "256",
-                 range=(1, 1_000_000)),
     SwitchOption("queue", "frames that can wait: a power of two", "8192", range=(2, 1 << 24)),
-)  # fmt: skip
+)
 
 
 class Reference(WithOptions, BasicForwarder):
@@ -59,16 +68,16 @@ class Reference(WithOptions, BasicForwarder):
         polling=True,
         multi_core=True,
         known_truth=True,
-        description="known truth for trying methods: set delay, loss, rate; no contender",
+        description="known truth for trying methods: set delay, loss, disorder, rate; no contender",
         options=FAULTS,
     )
 
     @property
-    def faults(self) -> dict[str, int]:
+    def faults(self) -> dict[str, str]:
         """What is set, as the engine's options name it; what is 0 or its default is left out."""
         values = {one.name: (self.option(one.name), one.default) for one in FAULTS}
         return {
-            name.replace("_", "-"): int(value)
+            name.replace("_", "-"): value
             for name, (value, default) in values.items()
             if value != default
         }
@@ -107,7 +116,7 @@ class Reference(WithOptions, BasicForwarder):
 
     def _command(self, devices: tuple[str, str], frame_bytes: int, core: int) -> list[str]:
         ports = [word for device in devices for word in ("--port", f"raw:dev={device},mmsg")]
-        set_to = [word for name, value in self.faults.items() for word in (f"--{name}", str(value))]
+        set_to = [word for name, value in self.faults.items() for word in (f"--{name}", value)]
         return [
             *(str(find_engine()), "reference", *ports, *set_to),
             *("--start", "now", "--core", str(core), "--idle", self._idle),
