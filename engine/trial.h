@@ -44,6 +44,7 @@ struct end {
     uint16_t first_stream;
     struct lane *lanes; /* those after the first */
     struct variation variation;
+    struct flow_groups groups;  /* with --flow-groups */
     struct fault_counts faults; /* reference: of the frames that leave by this port */
     uint64_t spent_ticks[2];    /* by its worker, in rounds [0] without and [1] with frames */
     struct end *probe;          /* the probe stream on the same port (probes.h), or NULL */

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
@@ -196,8 +197,21 @@ def _sum(
         forwarded_stdev_pps=_stdev_pps(pairs, window),
         loss_ratio=lost / offered_frames if offered_frames else 0.0,
         pairs=list(loads),
+        **_order(pairs),
         jain_fairness=jain([load.forwarded_pps for load in loads]),
     )
+
+
+def _order(pairs: Sequence[PairEnds]) -> dict[str, Any]:
+    """How many of all frames that arrived had been overtaken, and by how many at most."""
+    losses = [(pair.b.result or {}).get("loss") or {} for pair in pairs]
+    unique = sum(loss.get("received_unique", 0) for loss in losses)
+    return {
+        "reordered_ratio": sum(loss.get("reordered", 0) for loss in losses) / unique
+        if unique
+        else None,
+        "max_reorder_extent": max(loss.get("max_reorder_extent", 0) for loss in losses),
+    }
 
 
 def _stdev_pps(pairs: Sequence[PairEnds], window: tuple[int, int]) -> float:

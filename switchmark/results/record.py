@@ -141,6 +141,8 @@ class Throughput(Value):
     loss_ratio: Ratio  # (offered - forwarded) / offered, whole trial, from sequence numbers
     pairs: list[PairLoads]
     jain_fairness: Ratio | None = None  # of the pairs' forwarded loads; None: there is one pair
+    reordered_ratio: Ratio | None = None  # of the different frames received, whole trial
+    max_reorder_extent: Count | None = None
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Throughput:

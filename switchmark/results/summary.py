@@ -20,6 +20,7 @@ from switchmark.campaign.model import Dimension, Trial
 from switchmark.results.histogram import PERCENTILES, merge_histograms, percentiles_ns
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.order_statistics import Bounds, percentile_intervals_ns
+from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.query import (
     CPU_NUMBERS,
     HARDWARE_NUMBERS,
@@ -108,6 +109,7 @@ class SummaryRow:
     latency: LatencySummary | None
     method: MethodSummary | None
     cpu: CpuSummary | None
+    quality: QualitySummary
     valid: bool  # every repetition is
     marks: tuple[str, ...]  # of all repetitions
     limited_by: tuple[str, ...]  # the most frequent first
@@ -276,6 +278,7 @@ def _row(group: _Group) -> SummaryRow:
         method=summarise_method(finished) if _has(finished, "method_figures") else None,
         latency=_latency(finished) if _has(finished, "rtt_mean_ns") else None,
         cpu=_cpu(finished) if _has(finished, "applications_cores_used") else None,
+        quality=summarise_quality(finished),
         valid=bool(finished) and all(record["valid"] for record in finished),
         marks=tuple(marks),
         limited_by=tuple(what for what, _ in limits.most_common()),
