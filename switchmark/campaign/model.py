@@ -14,12 +14,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from switchmark.campaign import rates
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
 MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
 MAX_RATE_PPS = 10_000_000_000
 MAX_BURST = 4096
+MAX_PROBE_RATE_PPS = 1_000_000
 MAX_PAIRS = 1024
 MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
@@ -63,6 +65,9 @@ class Io(StrEnum):
     UDP_MMSG = "udp-mmsg"
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
+    PACKET_MMAP = "packet-mmap"
+    AF_XDP = "af-xdp"
+    IO_URING = "io-uring"
     DPDK = "dpdk"
     NETMAP = "netmap"
 
@@ -91,6 +96,9 @@ class Trial(_Frozen):
     rate_pps: int | None = Field(default=None, ge=1, le=MAX_RATE_PPS)  # R per pair; None is `max`
     burst: int = Field(default=32, ge=1, le=MAX_BURST)  # B
 
+    schedule: str = rates.CONSTANT  # in its shortest form (rates.py)
+    probe_rate_pps: int | None = Field(default=None, ge=1, le=MAX_PROBE_RATE_PPS)  # a pair
+
     scenario: str = Field(default="pairs", pattern=NAME_PATTERN)
     environment: str = Field(default="netns", pattern=NAME_PATTERN)
     connect_mode: ConnectMode | None = None  # None: not yet chosen (planning fills it in)
@@ -111,9 +119,26 @@ class Trial(_Frozen):
 
     @property
     def id(self) -> str:
-        """16 hex digits of the whole description: the key under which its record is kept."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        """16 hex digits of the whole description: the key under which its record is kept.
+
+        A field that came later does not count while it has its default: what was measured
+        before there was such a field keeps its id."""
+        later = Trial.model_fields.keys() - _FIRST_FIELDS
+        described = {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in later or getattr(self, name) != Trial.model_fields[name].default
+        }
+        text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
 
 
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
@@ -159,8 +184,10 @@ class Sweep(_Frozen):
     pairs: tuple[int, ...]
     switch: tuple[str, ...] = Field(min_length=1)
     packet_size_bytes: tuple[int, ...]
-    rate_pps: tuple[int | None, ...]
+    rate_pps: tuple[int | rates.BitRate | None, ...]
     burst: tuple[int, ...]
+    schedule: tuple[str, ...]
+    probe_rate_pps: tuple[int | None, ...]
     scenario: tuple[str, ...]
     environment: tuple[str, ...]
     connect_mode: tuple[ConnectMode | None, ...]

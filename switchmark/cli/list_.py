@@ -50,6 +50,9 @@ IOS: dict[Io, str] = {
     Io.UDP_MMSG: "a UDP socket, sendmmsg and recvmmsg",
     Io.RAW: "a packet socket, send and recv",
     Io.RAW_MMSG: "a packet socket, sendmmsg and recvmmsg",
+    Io.PACKET_MMAP: "a packet socket with rings shared with the kernel",
+    Io.AF_XDP: "AF_XDP sockets: past the kernel's network stack, of a kernel device",
+    Io.IO_URING: "a packet socket through io_uring",
     Io.DPDK: "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
     Io.NETMAP: "netmap: a VALE port, or a kernel device in netmap mode",
 }

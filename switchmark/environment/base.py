@@ -51,6 +51,7 @@ class NodeSpec:
     cores: tuple[int, ...]
     peer_mac: str
     peer_ip: str
+    powers: tuple[str, ...] = ()  # capabilities that its application needs beyond the usual
 
 
 class Node(Protocol):

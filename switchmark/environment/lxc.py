@@ -33,7 +33,7 @@ from switchmark.testbed.things import Container
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
-# What the engine needs of root's powers, and nothing else:
+# What the engine needs of root's powers, and nothing else (a node's `powers` come on top):
 CAPABILITIES = (
     "net_raw",  # packet sockets, and binding a UDP socket to a device
     "ipc_lock",  # locking buffers and hugepages in memory beyond RLIMIT_MEMLOCK
@@ -92,7 +92,7 @@ class LxcNode(NetnsNode):
             name=self._name,
             root=root,
             netns=NETNS_DIR / self.netns,
-            capabilities=" ".join(CAPABILITIES),
+            capabilities=" ".join((*CAPABILITIES, *self.spec.powers)),
             log=log,
         )
         if self.spec.port.socket_host is not None:

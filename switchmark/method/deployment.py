@@ -13,7 +13,8 @@ from dataclasses import replace
 from types import TracebackType
 
 from switchmark.campaign.expand import WIRE
-from switchmark.campaign.model import Dimension, Io, Trial
+from switchmark.campaign.model import Dimension, Io, Method, Trial
+from switchmark.campaign.rates import CONSTANT, has_own_rate
 from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
@@ -45,6 +46,12 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     if kind in (PortKind.VHOST_USER, PortKind.MEMIF):
         return Io.DPDK
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
+
+
+def needed_powers(io: Io) -> tuple[str, ...]:
+    """Capabilities (without CAP_, in small letters) that an application in a container needs
+    for this I/O, beyond those that every one has."""
+    return ("net_admin", "bpf") if io is Io.AF_XDP else ()
 
 
 class Deployment:
@@ -239,8 +246,15 @@ def engine_args(
     ]  # fmt: skip
     if role == "sender":
         args += ["--catch-up-us", str(catch_up_us)]
+    plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in ("sender", "client"):
-        args += ["--rate", str(trial.rate_pps or "max")]
+        if not has_own_rate(trial.schedule):
+            args += ["--rate", str(trial.rate_pps or "max")]
+        if plain and trial.schedule != CONSTANT:
+            args += ["--schedule", trial.schedule]
+    if plain and trial.probe_rate_pps is not None:
+        beside = ["--probe-rate", str(trial.probe_rate_pps)]
+        args += beside if role == "client" else ["--probes", "1"]
     if trial.touch:
         args.append("--touch")
     return args
@@ -256,8 +270,9 @@ def port_spec(port: NodePort, io: Io) -> str:
         raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
     if io is Io.NETMAP:
         return f"netmap:{port.device_inside}"
-    backend, _, mmsg = io.value.partition("-")
-    return f"{backend}:dev={port.device_inside}{',mmsg' if mmsg else ''}"
+    backend = io.value.removesuffix("-mmsg").replace("-", "_")
+    mmsg = ",mmsg" if io.value.endswith("-mmsg") else ""
+    return f"{backend}:dev={port.device_inside}{mmsg}"
 
 
 def _dpdk_port(port: NodePort) -> str:

@@ -102,7 +102,10 @@ class DisturbedMeasurer(DeployedMeasurer):
         begun = time.monotonic()
 
         def options(load_pps: float) -> list[dict[str, str | float]]:
-            return [{**every, "rate": rate} for rate in rates_of(load_pps, len(senders))]
+            schedule = self._schedule(load_pps)
+            return [
+                {**every, **schedule, "rate": rate} for rate in rates_of(load_pps, len(senders))
+            ]
 
         for receiver in receivers:
             receiver.start(duration=0, **every)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from switchmark.campaign.model import Trial, TrimPolicy
+from switchmark.campaign.rates import has_own_rate, is_steady
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
 from switchmark.method.quality import jain, reordering
@@ -170,7 +171,7 @@ def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLo
         )
     return PairLoads(
         pair=pair.a.pair,
-        intended_pps=float(trial.rate_pps) if trial.rate_pps else None,
+        intended_pps=_intended_pps(trial, pair, window),
         offered_pps=rate_per_s(kept_intervals(pair.a.intervals, window), "tx_offered"),
         forwarded_pps=rate_per_s(kept_intervals(pair.b.intervals, window), "rx_frames"),
         lost_frames=offered - unique,
@@ -181,6 +182,22 @@ def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLo
     )
 
 
+def _intended_pps(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> float | None:
+    """What the schedule asked for; where that changes, by the sender's own account."""
+    if is_steady(trial.schedule):
+        return float(trial.rate_pps) if trial.rate_pps else None
+    if trial.rate_pps is None and not has_own_rate(trial.schedule):
+        return None
+    return rate_per_s(kept_intervals(pair.a.intervals, window), "tx_intended")
+
+
+def _total_intended_pps(trial: Trial, loads: Sequence[PairLoads]) -> float | None:
+    if is_steady(trial.schedule):
+        return float(trial.rate_pps * trial.pairs) if trial.rate_pps else None
+    asked = [load.intended_pps for load in loads if load.intended_pps is not None]
+    return math.fsum(asked) if asked else None
+
+
 def _sum(
     trial: Trial, pairs: Sequence[PairEnds], loads: Sequence[PairLoads], window: tuple[int, int]
 ) -> Throughput:
@@ -189,7 +206,7 @@ def _sum(
     forwarded = sum(load.forwarded_pps for load in loads)
     bits = trial.packet_size_bytes * 8
     return Throughput(
-        intended_pps=float(trial.rate_pps * trial.pairs) if trial.rate_pps else None,
+        intended_pps=_total_intended_pps(trial, loads),
         offered_pps=sum(load.offered_pps for load in loads),
         forwarded_pps=forwarded,
         forwarded_l2_bps=forwarded * bits,

@@ -21,7 +21,7 @@ from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError
 from switchmark.method import latency, many, throughput
 from switchmark.method.connect_mode import wrong_mode
-from switchmark.method.deployment import Deployment, resolve_io
+from switchmark.method.deployment import Deployment, needed_powers, resolve_io
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
 from switchmark.method.meter import Meter
@@ -59,10 +59,12 @@ class TrialPlan:
     def pairs(self) -> list[tuple[NodeSpec, NodeSpec]]:
         """What the environment is asked to make. Made on demand: plans are many, trials run
         one at a time."""
+        io = resolve_io(self.trial.io, self.port_kind)
         return self.topology.pair_specs(
             self.port_kind,
             self.placement.application_cores,
-            past_ip_stack=resolve_io(self.trial.io, self.port_kind) not in (Io.UDP, Io.UDP_MMSG),
+            past_ip_stack=io not in (Io.UDP, Io.UDP_MMSG),
+            powers=needed_powers(io),
         )
 
 

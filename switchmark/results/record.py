@@ -154,6 +154,15 @@ class Throughput(Value):
         return self
 
 
+class LoadBeside(Value):
+    """The untimed load beside the probes that were timed; totals over all pairs."""
+
+    probe_rate_pps: Amount  # intended
+    intended_pps: Amount | None  # None: saturating
+    offered_pps: Amount
+    loss_ratio: Ratio  # of the load, on its way to the server, whole trial
+
+
 class Latency(Value):
     """Round-trip time over all pairs, every sample of the trial after warm-up."""
 
@@ -175,6 +184,7 @@ class Latency(Value):
     intended_histogram: str
     lost: Count  # requests without an answer
     variation: DelayVariation | None = None
+    beside: LoadBeside | None = None  # where probes were timed beside an untimed load
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Latency:
@@ -251,11 +261,12 @@ class MethodBounds(Value):
 
 
 class LatencyAtLoad(Value):
-    """One-way time of every frame at a load."""
+    """One-way time at a load, of every frame of it or of probes beside it."""
 
     fraction: Ratio  # of R+
     load_pps: Amount  # intended, total over all pairs
     burst: Count  # frames that were due together
+    probe_rate_pps: Amount | None = None  # total; None: every frame of the load was timed
     load_met: bool  # the load was really offered
     loss_ratio: Ratio
     latency: Latency

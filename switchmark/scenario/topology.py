@@ -77,18 +77,26 @@ class Topology:
         return tuple((path.source, path.target) for path in self.paths)
 
     def pair_specs(
-        self, kind: PortKind, cores: Mapping[str, Sequence[int]], *, past_ip_stack: bool = False
+        self,
+        kind: PortKind,
+        cores: Mapping[str, Sequence[int]],
+        *,
+        past_ip_stack: bool = False,
+        powers: tuple[str, ...] = (),
     ) -> list[tuple[NodeSpec, NodeSpec]]:
         """What an environment is asked to make, pair by pair; `cores` by node name.
 
         `past_ip_stack`: the applications read frames from the device themselves, and the
-        kernel's IP stack is to leave them alone; the devices get addresses of their own."""
+        kernel's IP stack is to leave them alone; the devices get addresses of their own.
+        `powers`: see `NodeSpec`."""
         specs = []
         for node in self.nodes:
             peer = self.peer(node)
             device_mac = pair_mac(node.pair, node.end, DEVICE_PREFIX) if past_ip_stack else None
             port = NodePort(kind, node.mac, node.ip, self._mtu_bytes(), device_mac)
-            specs.append(NodeSpec(node.name, port, tuple(cores[node.name]), peer.mac, peer.ip))
+            specs.append(
+                NodeSpec(node.name, port, tuple(cores[node.name]), peer.mac, peer.ip, powers)
+            )
         return list(zip(specs[::2], specs[1::2], strict=True))
 
     def _mtu_bytes(self) -> int:

@@ -9,7 +9,13 @@ import pytest
 from switchmark.campaign.model import Io, Trial
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.method.deployment import Deployment, engine_args, port_spec, resolve_io
+from switchmark.method.deployment import (
+    Deployment,
+    engine_args,
+    needed_powers,
+    port_spec,
+    resolve_io,
+)
 from switchmark.method.trial import TrialPlan
 from switchmark.switch.base import ConnectMode, PortKind
 from tests.unit.trial_fakes import (
@@ -206,6 +212,9 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
         (Io.UDP_MMSG, spec(), "udp:dev=eth0,mmsg"),
         (Io.RAW, spec(), "raw:dev=eth0"),
         (Io.RAW_MMSG, spec(), "raw:dev=eth0,mmsg"),
+        (Io.PACKET_MMAP, spec(), "packet_mmap:dev=eth0"),
+        (Io.AF_XDP, spec(), "af_xdp:dev=eth0"),
+        (Io.IO_URING, spec(), "io_uring:dev=eth0"),
         (Io.DPDK, spec(), "dpdk:af-packet=eth0"),
         (Io.DPDK, spec(socket_inside="/s/p"), "dpdk:virtio-user=/s/p,server"),
         (
@@ -227,6 +236,18 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
 )
 def test_port_specifications(io: Io, port: NodeSpec, expected: str) -> None:
     assert port_spec(port.port, io) == expected
+
+
+@pytest.mark.parametrize("io", [Io.PACKET_MMAP, Io.AF_XDP, Io.IO_URING])
+def test_a_port_without_a_device_is_refused_by_name(io: Io) -> None:
+    port = NodePort(PortKind.VHOST_USER, "02:53:4d:00:00:01", "10.64.0.1/24", 1500)
+    with pytest.raises(TrialFailed, match=f"no way to use {io.value} on a vhost-user port"):
+        port_spec(port, io)
+
+
+def test_only_af_xdp_needs_more_powers_in_a_container() -> None:
+    assert needed_powers(Io.AF_XDP) == ("net_admin", "bpf")
+    assert all(needed_powers(io) == () for io in Io if io is not Io.AF_XDP)
 
 
 def test_auto_is_no_port_and_is_resolved_by_kind() -> None:
