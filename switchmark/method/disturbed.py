@@ -98,6 +98,8 @@ class DisturbedMeasurer(DeployedMeasurer):
         it is one trial, of which the second load's frames count and the first's are stale."""
         senders = [pair.a for pair in self._ends]
         receivers = [pair.b for pair in self._ends]
+        if any(sender is receiver for sender in senders for receiver in receivers):
+            raise TrialFailed("an overload needs senders that do not receive; use one direction")
         every = {"interval": f"{_sample_s(second_s):.6f}"}
         begun = time.monotonic()
 

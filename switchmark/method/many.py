@@ -82,7 +82,7 @@ def run_method(
 
 def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, tick: Tick) -> Seen:
     """Run the method on applications that are ready and verified."""
-    measurer = DisturbedMeasurer(trial, deployment.ends, tick)
+    measurer = DisturbedMeasurer(trial, deployment.streams, tick)
     found = run_method(trial, measurer, deployment, baseline_pps)
     return Seen(
         method=found,
@@ -99,7 +99,7 @@ def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, ti
 
 def _max_pps(trial: Trial, measurer: DisturbedMeasurer, ceiling_pps: float | None) -> float:
     if trial.rate_pps is not None:
-        return float(trial.rate_pps * trial.pairs)
+        return float(trial.rate_pps * trial.streams)
     if ceiling_pps is not None:
         return ceiling_pps
     seen = measurer.measure(FIRST_LOOK_S, SATURATING)

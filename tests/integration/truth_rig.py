@@ -55,9 +55,7 @@ def deployed(switch: Switch, **settings: str) -> Iterator[Rig]:
     """The switch between two namespaces, as the bench would plan and verify it."""
     plan = planned(switch, **settings)
     with open_session(measuring=False) as session:
-        made = Deployment(
-            session, plan.trial, plan.pairs(), plan.environment, switch, plan.mode, plan.placement
-        )
+        made = Deployment(session, replace(plan, switch=switch))
         with made:
             raise_priority(session.id)
             wait_reachable(made.ends, plan.verify.timeout_s)
