@@ -224,6 +224,9 @@ void trial_totals(const struct trial *trial, struct counters *totals);
 bool trial_has_probes(const struct trial *trial);
 bool trial_times_load(const struct trial *trial);
 
+/* Tells apart the random schedules of all ends of all streams. */
+unsigned trial_seed_index(const struct trial *trial, unsigned end);
+
 /* Of the frames that this trial sends, with FCS. */
 double trial_mean_frame_bytes(const struct trial *trial);
 
