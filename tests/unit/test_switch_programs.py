@@ -114,7 +114,7 @@ for rounds in itertools.count(100, 100):
     ) -> None:
         assert len(procfs.marked(session.id)) > 1
         os.kill(running.process_ids()[0], signal.SIGKILL)
-        deadline = time.monotonic() + 1
+        deadline = time.monotonic() + 10
         while running.alive() is None:
             assert time.monotonic() < deadline
         with pytest.raises(TrialFailed, match="SIGKILL"):
