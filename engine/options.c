@@ -348,9 +348,11 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return fail(error, size, "--mac-update: only a forwarder rewrites frames");
     if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
-    if (o->traffic.latency && strcmp(o->role->name, "receiver") != 0)
+    if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
+        return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
+    if (o->traffic.latency && (!o->role->tracks || o->role->latency != LATENCY_NONE))
         return fail(error, size,
-                    "--latency: only a receiver takes it; clients and testers time "
+                    "--latency: only receiver and duplex take it; clients and testers time "
                     "every frame anyway");
     if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
         return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
@@ -389,7 +391,7 @@ static bool check_whole(const struct options *o, char *error, size_t size)
         return false;
     const bool has_headers = !io_is_datagram(o->ports[0]) && strncmp(o->ports[0], "null", 4) != 0 &&
                              strncmp(o->ports[0], "pcap", 4) != 0;
-    const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
+    const bool sends = o->role->sends && o->role->ports == 1;
     if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
         return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
                     o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
@@ -470,8 +472,9 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         const char *near = value_nearest(argv[1], names);
         fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
              near ? "; did you mean '"
-                  : "; roles: sender, receiver, client, server, forwarder, reference, tester; or "
-                    "list",
+                  : "; roles: sender, receiver, client, server, forwarder, reference, tester, "
+                    "duplex; "
+                    "or list",
              near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }
