@@ -43,12 +43,15 @@ struct options {
     const char *ports[PORTS_MAX];
     unsigned port_count;
     struct frame_address address;
+    struct frame_address address_b; /* forwarder: MAC addresses of port B, where given */
+    bool src_mac_b_given, dst_mac_b_given;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
     bool rate_given;
     const char *replay_path;
     uint64_t loops; /* of the replay; 0: until the trial ends */
     bool stamp;     /* put our stamp into replayed frames */
     uint64_t stream, probe_stream;
+    uint64_t flow_groups; /* 0: not told apart */
     bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
     bool list_json;

@@ -2,6 +2,7 @@
 #include "options_table.h"
 
 #include "measure/clock.h"
+#include "measure/flow_groups.h"
 #include "options.h"
 
 #define AT(field) offsetof(struct options, field)
@@ -49,9 +50,13 @@ const struct option_row option_table[] = {
      "how far behind its schedule a sender may be and still make up for it (default 1000)"},
     {"bidirectional", KIND_FLAG, NULL, 0, 0, AT(bidirectional), 0, false,
      "tester: send from both ports"},
+    {"src-mac-b", KIND_MAC, "MAC", 0, 0, AT(address_b.src_mac), AT(src_mac_b_given), false,
+     "forwarder --mac-update: port B's own MAC (default: --dst-mac)"},
+    {"dst-mac-b", KIND_MAC, "MAC", 0, 0, AT(address_b.dst_mac), AT(dst_mac_b_given), false,
+     "forwarder --mac-update: where frames that leave by port B go (default: --src-mac)"},
     {"mac-update", KIND_FLAG, NULL, 0, 0, AT(mac_update), 0, false,
      "forwarder: write --src-mac and --dst-mac into frames that leave by port A, swapped by port "
-     "B"},
+     "B, or its own"},
     {"latency", KIND_COUNT, "0|1", 0, 1, AT(traffic.latency), 0, true,
      "receiver: time every frame from its sender, which must run on the same host"},
     {"probe-rate", KIND_RATE, "RATE", 0, 0, AT(traffic.probe_rate), 0, true,
@@ -64,6 +69,8 @@ const struct option_row option_table[] = {
      "ID of the probe stream (default --stream with its highest bit flipped)"},
     {"echo", KIND_ECHO, "probes|all", 0, 0, AT(traffic.echo), 0, true,
      "server with --probes: send back the probes and count the load, or both (default probes)"},
+    {"flow-groups", KIND_COUNT, "N", 0, FLOW_GROUPS_MAX, AT(flow_groups), 0, false,
+     "receiver, client, tester: loss and order by sequence number modulo N, a power of two"},
     {"delay-us", KIND_MICROSECONDS, "N", 0, 10000000000ULL, AT(reference.delay_ns), 0, false,
      "reference: hold every frame for so long"},
     {"jitter-us", KIND_MICROSECONDS, "N", 0, 10000000000ULL, AT(reference.jitter_ns), 0, false,

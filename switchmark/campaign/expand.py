@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from switchmark.campaign import rates
 from switchmark.campaign.model import (
     SWEPT_FIELDS,
     Campaign,
@@ -22,7 +23,9 @@ from switchmark.campaign.model import (
     Trial,
     usual_time_s,
 )
+from switchmark.campaign.possible import cpu_refusals, environment_refusals, scenario_refusals
 from switchmark.errors import UsageError
+from switchmark.scenario.registry import settle
 from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
@@ -97,10 +100,17 @@ def leave_out_unable(
 
 
 def trials_of(sweep: Sweep) -> Iterator[Trial]:
-    """Every combination of the sweep's values, connect modes as written, no order drawn."""
+    """Every combination of the sweep's values, connect modes as written, no order drawn.
+
+    Bit rates become packets a second here, since that takes the packet size."""
     axes = (getattr(sweep, field) for field in SWEPT_FIELDS)
     for values in product(*axes):
-        yield Trial(dimension=sweep.dimension, **dict(zip(SWEPT_FIELDS, values, strict=True)))
+        fields = dict(zip(SWEPT_FIELDS, values, strict=True))
+        if isinstance(fields["rate_pps"], rates.BitRate):
+            fields["rate_pps"] = fields["rate_pps"].pps(fields["packet_size_bytes"])
+        if rates.has_own_rate(fields["schedule"]):
+            fields["rate_pps"] = None
+        yield Trial(dimension=sweep.dimension, **fields)
 
 
 def estimate(
@@ -168,7 +178,7 @@ class _Settler:
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
             update["port_kind"] = self.forced[where]
-        return trial.model_copy(update=update) if update else trial
+        return settle(trial.model_copy(update=update) if update else trial)
 
     def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:
         can = self.capabilities[switch]
@@ -270,12 +280,8 @@ def _refusals(
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
-    pairs = max(sweep.pairs)
-    if can.max_ports is not None and 2 * pairs > can.max_ports:
-        yield (
-            f"{switch} takes at most {can.max_ports} ports, and {pairs} pairs need {2 * pairs}; "
-            f"use pairs up to {can.max_ports // 2}"
-        )
+    yield from scenario_refusals(sweep, switch, can)
+    yield from cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
 
 
@@ -328,3 +334,6 @@ def _port_refusals(
                     f"io {io} needs a kernel port, and {switch} in {environment} has {has} only; "
                     "use io: dpdk or auto"
                 )
+            else:
+                best = usable_ports(can, offered, io, kind)[0]
+                yield from environment_refusals(sweep, switch, environment, best, io)

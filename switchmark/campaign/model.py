@@ -14,17 +14,22 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from switchmark.campaign import rates
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
 MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
 MAX_RATE_PPS = 10_000_000_000
 MAX_BURST = 4096
+MAX_PROBE_RATE_PPS = 1_000_000
 MAX_PAIRS = 1024
 MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
+CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
+NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket")  # or a path
+VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
 
 
@@ -63,6 +68,9 @@ class Io(StrEnum):
     UDP_MMSG = "udp-mmsg"
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
+    PACKET_MMAP = "packet-mmap"
+    AF_XDP = "af-xdp"
+    IO_URING = "io-uring"
     DPDK = "dpdk"
     NETMAP = "netmap"
 
@@ -74,6 +82,17 @@ class Idle(StrEnum):
     POLL = "poll"
     YIELD = "yield"
     SLEEP = "sleep"
+
+
+# What stands in a chain: the engine's forwarder by its fastest I/O, a Linux bridge inside the
+# VNF, the engine's forwarder as a program over libpcap would be (packet sockets, one system
+# call a frame), or a program of the user's by its absolute path.
+VNFS = ("forwarder", "bridge", "pcap")
+
+
+def rewrites(vnf: str) -> bool:
+    """Whether the VNF addresses each frame to the next station, as a learning switch needs."""
+    return vnf in ("forwarder", "pcap")
 
 
 class _Frozen(BaseModel):
@@ -90,6 +109,9 @@ class Trial(_Frozen):
     packet_size_bytes: int = Field(ge=MIN_FRAME_BYTES, le=MAX_FRAME_BYTES)  # P, with FCS
     rate_pps: int | None = Field(default=None, ge=1, le=MAX_RATE_PPS)  # R per pair; None is `max`
     burst: int = Field(default=32, ge=1, le=MAX_BURST)  # B
+
+    schedule: str = rates.CONSTANT  # in its shortest form (rates.py)
+    probe_rate_pps: int | None = Field(default=None, ge=1, le=MAX_PROBE_RATE_PPS)  # a pair
 
     scenario: str = Field(default="pairs", pattern=NAME_PATTERN)
     environment: str = Field(default="netns", pattern=NAME_PATTERN)
@@ -108,12 +130,49 @@ class Trial(_Frozen):
     # Left idle on purpose, as a switch would use them.
     spare_cores: int = Field(default=0, ge=0, le=MAX_CORES)
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
+    bidirectional: bool = False  # throughput: both ends send, each at the rate
+    vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
+    cpu_limit: float | None = Field(default=None, gt=0, le=1)  # share of each of the switch's cores
+    switch_cpus: str = "auto"  # which cores: `2+3`
+    application_cpus: str = "auto"  # dealt out in the order of the nodes
+    neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
+    neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
 
     @property
     def id(self) -> str:
-        """16 hex digits of the whole description: the key under which its record is kept."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        """16 hex digits of the whole description: the key under which its record is kept.
+
+        A field that came later does not count while it has its default: what was measured
+        before there was such a field keeps its id."""
+        later = Trial.model_fields.keys() - _FIRST_FIELDS
+        described = {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in later or getattr(self, name) != Trial.model_fields[name].default
+        }
+        text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def streams(self) -> int:
+        """How many streams of traffic there are: a pair has two where it is bidirectional."""
+        return self.pairs * (2 if self.bidirectional else 1)
+
+
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
+
+
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
 
 
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
@@ -159,8 +218,10 @@ class Sweep(_Frozen):
     pairs: tuple[int, ...]
     switch: tuple[str, ...] = Field(min_length=1)
     packet_size_bytes: tuple[int, ...]
-    rate_pps: tuple[int | None, ...]
+    rate_pps: tuple[int | rates.BitRate | None, ...]
     burst: tuple[int, ...]
+    schedule: tuple[str, ...]
+    probe_rate_pps: tuple[int | None, ...]
     scenario: tuple[str, ...]
     environment: tuple[str, ...]
     connect_mode: tuple[ConnectMode | None, ...]
@@ -176,6 +237,13 @@ class Sweep(_Frozen):
     switch_options: tuple[str, ...]
     switch_cores: tuple[int, ...]
     spare_cores: tuple[int, ...]
+    bidirectional: tuple[bool, ...]
+    vnf: tuple[str, ...]
+    cpu_limit: tuple[float | None, ...]
+    switch_cpus: tuple[str, ...]
+    application_cpus: tuple[str, ...]
+    neighbour: tuple[str, ...]
+    neighbour_cpus: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -230,6 +298,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
     skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()

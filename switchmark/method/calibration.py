@@ -21,7 +21,7 @@ from typing import Any
 from switchmark.campaign.model import Dimension, Method
 from switchmark.environment.engine_binary import engine_version, find_engine
 from switchmark.errors import UnavailableError
-from switchmark.method.deployment import resolve_io
+from switchmark.method.arguments import resolve_io
 from switchmark.method.judge import Baseline
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Record

@@ -98,11 +98,16 @@ class DisturbedMeasurer(DeployedMeasurer):
         it is one trial, of which the second load's frames count and the first's are stale."""
         senders = [pair.a for pair in self._ends]
         receivers = [pair.b for pair in self._ends]
+        if any(sender is receiver for sender in senders for receiver in receivers):
+            raise TrialFailed("an overload needs senders that do not receive; use one direction")
         every = {"interval": f"{_sample_s(second_s):.6f}"}
         begun = time.monotonic()
 
         def options(load_pps: float) -> list[dict[str, str | float]]:
-            return [{**every, "rate": rate} for rate in rates_of(load_pps, len(senders))]
+            schedule = self._schedule(load_pps)
+            return [
+                {**every, **schedule, "rate": rate} for rate in rates_of(load_pps, len(senders))
+            ]
 
         for receiver in receivers:
             receiver.start(duration=0, **every)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.campaign.model import Trial
+from switchmark.campaign.rates import is_steady
 from switchmark.results.marks import explain, marks_are_valid
 from switchmark.results.record import (
     Latency,
@@ -76,6 +77,7 @@ class Evidence:
     witness_frames: int = 0  # left the switch's third port during the measurement
     counters_agree: bool = True  # of the switch, with those of the applications
     stretch: float = 0.0  # by so much of its duration a sender ran too long
+    limit_in_force: bool = True  # of the switch's CPU time, where one was set
 
     @property
     def idle_share(self) -> float:
@@ -243,6 +245,7 @@ def verdict(
     switched = trial.switch != "direct"
     baseline = evidence.baseline
     seen = figures.throughput
+    steady = is_steady(trial.schedule)  # else its load is meant to change
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
     sent = evidence.sender.get("tx_offered", 0)
     flooded_later = evidence.stray_frames > LOSS_WORTH_NAMING * max(1, sent)
@@ -251,8 +254,9 @@ def verdict(
         "generator-bound": switched and bound.what == "generator",
         "receiver-bound": switched and bound.what == "receiver",
         "unstable": seen is not None
+        and steady
         and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
-        "two-bands": evidence.two_bands,
+        "two-bands": steady and evidence.two_bands,
         "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
         "disturbed": evidence.others_cores > DISTURBED_CORES,
         "schedule-missed": not evidence.on_schedule,
@@ -269,6 +273,7 @@ def verdict(
         "corrupt-frames": evidence.corrupt_frames > 0
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
+        "limit-not-in-force": not evidence.limit_in_force,
     }
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.get("tx_offered", 0))

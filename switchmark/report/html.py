@@ -32,6 +32,7 @@ from switchmark.results import words
 from switchmark.results.export import of_baseline, published_beside
 from switchmark.results.histogram import PercentileCurve, merge_histograms, percentile_curve
 from switchmark.results.marks import MARKS
+from switchmark.results.quality_table import QUALITY_TITLE, quality_table
 from switchmark.results.query import Table, read_histograms, read_table
 from switchmark.results.record import Record
 from switchmark.results.statistics import METHOD
@@ -92,6 +93,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
     latency = words.of_dimension(rows, Dimension.LATENCY)
     methods = words.of_methods(rows)
+    quality_headings, quality_lines = quality_table([row.quality for row in rows])
     figures = _Figures()
     context = {
         "run": run.info,
@@ -106,6 +108,11 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "cost": cpu_table(with_cost := [row for row in rows if row.finished and row.cpu]),
         "cost_rows": with_cost,
         "tails": tails_table(latency),
+        "rows": rows,
+        "quality_headings": quality_headings,
+        "quality_lines": quality_lines,
+        "quality_title": QUALITY_TITLE,
+        "quality_varying": words.varying_fields([rows[index] for index in quality_lines]),
         "of_baseline": {id(row): of_baseline(row, rows) for row in rows},
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),

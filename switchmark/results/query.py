@@ -20,6 +20,7 @@ import polars as pl
 from switchmark.campaign.model import Trial
 from switchmark.errors import SwitchmarkError
 from switchmark.results.histogram import PERCENTILES
+from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.store import CorruptResultError, open_run, read_record
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
@@ -218,6 +219,7 @@ def _record_columns() -> list[_Column]:
     }  # fmt: skip
     for part, names in numbers.items():
         columns += [_Column(name, f"/{part}/{name}", "DOUBLE") for name in names]
+    columns += [_Column(name, place, "DOUBLE") for name, place in QUALITY_PLACES.items()]
     for name in ("min_ns", "mean_ns", "stdev_ns", "max_ns"):
         columns.append(_Column(f"rtt_{name}", f"/latency/{name}", "DOUBLE"))
     for name in ("mean_ns", "stdev_ns", "max_ns"):

@@ -20,6 +20,7 @@ from switchmark.campaign.model import Dimension, Trial
 from switchmark.results.histogram import PERCENTILES, merge_histograms, percentiles_ns
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.order_statistics import Bounds, percentile_intervals_ns
+from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.query import (
     CPU_NUMBERS,
     HARDWARE_NUMBERS,
@@ -29,6 +30,7 @@ from switchmark.results.query import (
     read_table,
 )
 from switchmark.results.statistics import Difference, Estimate, compare_with_best, estimate
+from switchmark.scenario.registry import without_vnfs
 
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
 KNOWN_TRUTH = "reference"
@@ -40,8 +42,8 @@ _NOT_OF_THE_POINT = {
 }  # fmt: skip
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _LOAD_FIELDS = {
-    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario",
-    "environment", "touch",
+    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "environment",
+    "touch", "bidirectional", "schedule", "probe_rate_pps",
 }  # fmt: skip
 _GROUPS_A_QUERY = 200
 
@@ -108,6 +110,7 @@ class SummaryRow:
     latency: LatencySummary | None
     method: MethodSummary | None
     cpu: CpuSummary | None
+    quality: QualitySummary
     valid: bool  # every repetition is
     marks: tuple[str, ...]  # of all repetitions
     limited_by: tuple[str, ...]  # the most frequent first
@@ -176,7 +179,7 @@ def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
                 best=best,
                 others=tuple(zip(others, differences, strict=True)),
                 left_out=tuple(row for row in switches if not row.valid),
-                baseline=baseline_of(best, members),
+                baseline=baseline_of(best, rows),
             )
         )
     return comparisons
@@ -203,7 +206,8 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
 
 def _load(row: SummaryRow) -> dict[str, Any]:
     """The workload without its duration: a ceiling holds however long it was measured."""
-    return row.trial.model_dump(include=_LOAD_FIELDS)
+    load = row.trial.model_dump(include=_LOAD_FIELDS)
+    return load | {"scenario": without_vnfs(row.trial.scenario)}
 
 
 def _rank(row: SummaryRow) -> float:
@@ -276,6 +280,7 @@ def _row(group: _Group) -> SummaryRow:
         method=summarise_method(finished) if _has(finished, "method_figures") else None,
         latency=_latency(finished) if _has(finished, "rtt_mean_ns") else None,
         cpu=_cpu(finished) if _has(finished, "applications_cores_used") else None,
+        quality=summarise_quality(finished),
         valid=bool(finished) and all(record["valid"] for record in finished),
         marks=tuple(marks),
         limited_by=tuple(what for what, _ in limits.most_common()),
@@ -286,7 +291,9 @@ def _row(group: _Group) -> SummaryRow:
 
 
 def _trial(record: dict[str, Any]) -> Trial:
+    """As asked; a record from before there was a key has none of it, which is its default."""
     values = {name: record.get(f"asked_{name}", record.get(name)) for name in TRIAL_COLUMNS}
+    values = {name: value for name, value in values.items() if value is not None}
     return Trial.model_validate(values | {"repetition": 0})
 
 

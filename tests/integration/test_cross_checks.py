@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from switchmark.environment.base import Node
 from switchmark.method import latency
 from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.hardware import HardwareCounters
@@ -42,15 +43,20 @@ def need(program: str) -> str:
     return found
 
 
+def node_of(rig: Rig, end: int) -> Node:
+    """The node at this end of pair 0."""
+    return list(rig.deployment.nodes.values())[end]
+
+
 def within(rig: Rig, end: int) -> list[str]:
     """The words that run a command where this end of pair 0 lives."""
-    netns = rig.deployment.nodes[end].netns
+    netns = node_of(rig, end).netns
     assert netns is not None
     return ["ip", "netns", "exec", netns]
 
 
 def address(rig: Rig, end: int) -> str:
-    return rig.deployment.nodes[end].spec.port.ip.partition("/")[0]
+    return node_of(rig, end).spec.port.ip.partition("/")[0]
 
 
 @contextmanager
@@ -75,7 +81,7 @@ def running(command: list[str], says: str = "") -> Iterator[subprocess.Popen[str
 def test_tshark_counts_the_frames_that_we_count() -> None:
     tshark = need("tshark")
     with deployed(LinuxBridge()) as rig:
-        device = rig.deployment.nodes[1].spec.port.device_inside
+        device = node_of(rig, 1).spec.port.device_inside
         command = [*within(rig, 1), tshark, "-i", str(device), "-f", "udp", "-q", "-l",
                    "-z", "io,stat,0"]  # fmt: skip
 

@@ -55,9 +55,7 @@ def deployed(switch: Switch, **settings: str) -> Iterator[Rig]:
     """The switch between two namespaces, as the bench would plan and verify it."""
     plan = planned(switch, **settings)
     with open_session(measuring=False) as session:
-        made = Deployment(
-            session, plan.trial, plan.pairs(), plan.environment, switch, plan.mode, plan.placement
-        )
+        made = Deployment(session, replace(plan, switch=switch))
         with made:
             raise_priority(session.id)
             wait_reachable(made.ends, plan.verify.timeout_s)
@@ -84,7 +82,7 @@ def raise_priority(session_id: str) -> None:
             Path(f"/proc/{pid}/autogroup").write_text(AUTOGROUP_NICE)
 
 
-def reference(**faults: int | str) -> Reference:
+def reference(**faults: float | str) -> Reference:
     """The reference switch with these faults: `limit_pps=100_000`."""
     switch = Reference()
     switch.configure({name: str(value) for name, value in faults.items()})

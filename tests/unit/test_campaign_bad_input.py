@@ -117,9 +117,11 @@ BAD = [
     ("throughput: {dimension: latency}", "c.yaml:2: throughput.dimension: belongs outside; "
                                          "this section is for throughput already"),
     ("throughput: {repetitions: 2}", "c.yaml:2: throughput.repetitions: unknown key; known: "
-     "location, pairs, switch, packet_size, rate, burst, environment, scenario, connect_mode, "
+     "location, pairs, switch, packet_size, rate, burst, schedule, probe_rate, environment, "
+     "scenario, connect_mode, "
      "port_kind, io, idle, touch, method, goals, budget, duration, interval, "
-     "switch_options, switch_cores, spare_cores"),
+     "switch_options, switch_cores, spare_cores, bidirectional, vnf, cpu_limit, switch_cpus, "
+     "application_cpus, neighbour, neighbour_cpus"),
     ("dimension: throughput\nlatency: {rate: 1}",
      "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
     ("sweeps:\n- dimension: throughput\n  latency: {rate: 1}",
@@ -128,9 +130,11 @@ BAD = [
     ("sweeps: [5]", "c.yaml:2: sweeps: each item holds keys, e.g. - packet_size: 64"),
     ("sweeps:\n- rate: 0", "c.yaml:3: sweeps.rate: 0 is not a rate; use 1 or more"),
     ("sweeps:\n- reptitions: 2", "c.yaml:3: sweeps.reptitions: unknown key; "
-     "known: dimension, location, pairs, switch, packet_size, rate, burst, environment, scenario, "
+     "known: dimension, location, pairs, switch, packet_size, rate, burst, schedule, "
+     "probe_rate, environment, scenario, "
      "connect_mode, port_kind, io, idle, touch, method, goals, budget, duration, interval, "
-     "switch_options, switch_cores, spare_cores, "
+     "switch_options, switch_cores, spare_cores, bidirectional, vnf, cpu_limit, switch_cpus, "
+     "application_cpus, neighbour, neighbour_cpus, "
      "throughput, latency"),
     ("sweeps:\n- repetitions: 2", "c.yaml:3: sweeps.repetitions: belongs to the whole campaign; "
                                   "write it outside of sweeps"),

@@ -11,7 +11,7 @@ from switchmark.campaign.load import load_text
 from switchmark.errors import UnavailableError
 from switchmark.method import plan as planning
 from switchmark.method.campaign import Step
-from switchmark.method.plan import check_available, plan_steps
+from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
 from switchmark.switch.base import ConnectMode, PortKind, Probe
 from switchmark.testbed.facts import Cpu
 
@@ -119,7 +119,7 @@ def test_plans_carry_the_campaign_s_policies() -> None:
     _, trials = steps_of(ONE + "trim:\n  warm_up: 2s\n  cool_down: 1s\nverify:\n  probes: 99\n")
     plan = trials[0].plan
     assert (plan.policy.warm_up_s, plan.verify.probes) == (2.0, 99)
-    assert [(a.name, b.name) for a, b in plan.pairs()] == [("tx0", "rx0")]
+    assert [spec.name for spec in plan.specs()] == ["tx0", "rx0"]
 
 
 def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
@@ -139,6 +139,29 @@ def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
     assert "switch ovs-dpdk cannot run here: no ovs-dpdk here; apt install ovs-dpdk" in lines
 
 
+def test_what_cannot_run_here_can_be_left_out() -> None:
+    wires, trials = steps_of(
+        "switch: [linux-bridge, ovs-netdev, basicfwd]\ndimension: throughput\npacket_size: 64\n"
+        "mixed_connect_modes: true\n"
+    )
+    for step in trials:
+        here = step.plan.switch.name != "basicfwd"
+        step.plan.switch.probe = lambda h=here: Probe(  # type: ignore[method-assign,misc]
+            h, reason="no engine", remedy="build it"
+        )
+    kept, reasons = leave_out_unavailable([*wires, *trials])
+    assert {s.plan.switch.name for s in kept} == {"direct", "linux-bridge", "ovs-netdev"}
+    assert any(s.plan.port_kind == "vhost-user" for s in wires)
+    assert all(s.plan.port_kind == "veth" for s in kept), "its wire goes, too"
+    assert reasons == ["basicfwd: no engine; build it"]
+    for step in trials:
+        step.plan.switch.probe = lambda: Probe(  # type: ignore[method-assign]
+            False, reason="nothing"
+        )
+    with pytest.raises(UnavailableError, match="none of the switches can run here\n"):
+        leave_out_unavailable([*wires, *trials])
+
+
 @pytest.mark.parametrize(
     ("io", "own_device_mac"),
     [("udp", False), ("udp-mmsg", False), ("raw", True), ("raw-mmsg", True), ("auto", True)],
@@ -146,8 +169,8 @@ def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
 def test_the_ip_stack_sees_only_what_is_meant_for_it(io: str, own_device_mac: bool) -> None:
     """Frames addressed to the device go up the kernel's IP stack: only UDP sockets want that."""
     _, (step,) = steps_of(f"switch: linux-bridge\nio: {io}\n")
-    for a, b in step.plan.pairs():
-        for end, peer in ((a, b), (b, a)):
-            assert end.peer_mac == peer.port.mac
-            assert (end.port.device_mac is not None) is own_device_mac
-            assert end.port.device_mac != end.port.mac
+    a, b = step.plan.specs()
+    for end, peer in ((a, b), (b, a)):
+        assert end.port.peer_mac == peer.port.mac
+        assert (end.port.device_mac is not None) is own_device_mac
+        assert end.port.device_mac != end.port.mac

@@ -1,0 +1,39 @@
+"""The reference switch's faults are options: read strictly, handed on as the engine names them."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.errors import UsageError
+from switchmark.switch.reference import Reference
+
+
+def with_faults(**faults: str) -> Reference:
+    switch = Reference()
+    switch.configure(faults)
+    return switch
+
+
+def test_without_options_it_has_no_fault() -> None:
+    assert Reference().faults == {}
+    assert with_faults(drop_every="0", limit_burst="256").faults == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("loss", "1"), ("drop_every", ""), ("drop_every", "-1"), ("drop_every", "0.5"),
+     ("drop_share", "1.5"), ("drop_share", ".5"), ("drop_share", "1e-3"), ("jitter", "gauss")],
+)  # fmt: skip
+def test_what_is_no_fault_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        with_faults(**{name: value})
+
+
+def test_faults_become_words_of_the_engine() -> None:
+    switch = with_faults(limit_pps="100", drop_share="0.25", jitter_us="20", jitter="normal")
+    assert switch.faults == {
+        "limit-pps": "100", "drop-share": "0.25", "jitter-us": "20", "jitter": "normal",
+    }  # fmt: skip
+    switch._idle = "poll"
+    words = switch._command(("a", "b"), 1518, 0)
+    assert words[words.index("--drop-share") + 1] == "0.25"
