@@ -137,7 +137,7 @@ def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
         stack.callback(run, "ip", "link", "del", "decoybr0")
         run("ip", "addr", "add", "192.0.2.1/24", "dev", "decoybr0")
         run("ip", "link", "set", "decoybr0", "up")
-        run("ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.2")
+        run("ip", "route", "add", "203.0.113.0/24", "dev", "decoybr0")
         where = {"OVS_RUNDIR": str(folder)}
         _user_ovs(stack, folder)
         _user_lxc(stack, folder)
