@@ -7,6 +7,7 @@ from switchmark.campaign.rates import CONSTANT, has_own_rate
 from switchmark.environment.base import NodePort
 from switchmark.errors import TrialFailed
 from switchmark.switch.base import PortKind
+from switchmark.testbed.placement import CATCH_UP_US
 
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
@@ -28,7 +29,13 @@ def needed_powers(io: Io) -> tuple[str, ...]:
 
 
 def engine_args(
-    trial: Trial, port: NodePort, role: str, pair: int, end: int, idle: str
+    trial: Trial,
+    port: NodePort,
+    role: str,
+    pair: int,
+    end: int,
+    idle: str,
+    catch_up_us: int = CATCH_UP_US,
 ) -> list[str]:
     """The engine's command line for one end of a pair."""
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
@@ -49,6 +56,8 @@ def engine_args(
         "--session",
     ]  # fmt: skip
     plain = trial.method is Method.PLAIN  # the others say so trial by trial
+    if role in ("sender", "duplex"):
+        args += ["--catch-up-us", str(catch_up_us)]
     if role in SENDING:
         if not has_own_rate(trial.schedule):
             args += ["--rate", str(trial.rate_pps or "max")]

@@ -13,12 +13,14 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from switchmark.campaign.model import Dimension, Method, Trial
+from switchmark.results.cost import CpuCost
 from switchmark.results.histogram import decode_histogram
 from switchmark.results.quality import DelayVariation, LoopCost, Reordering
 from switchmark.results.values import (
     Amount,
     Count,
     FreeForm,
+    PercentileBounds,
     Percentiles,
     Ratio,
     UtcTime,
@@ -40,6 +42,7 @@ class Placement(Value):
     oversubscribed: bool
     reason: str  # why it was placed so
     idle: str  # the idle strategy chosen
+    catch_up_us: Count = 1000  # for so long a pause senders make up; beyond, frames are given up
     neighbour_cores: list[Count] = Field(default_factory=list)  # none: it is not pinned
 
 
@@ -200,6 +203,12 @@ class Latency(Value):
     max_ns: Amount
     percentiles_ns: Percentiles  # "50", "90", "99", "99.9", "99.99", "99.999"
     intended_percentiles_ns: Percentiles  # from the intended send time
+    # 95 % bounds of each percentile from its order statistics; None: too few samples for one
+    percentile_intervals_ns: dict[str, PercentileBounds] = Field(default_factory=dict)
+    intended_percentile_intervals_ns: dict[str, PercentileBounds] = Field(default_factory=dict)
+    intended_mean_ns: Amount | None = None
+    intended_stdev_ns: Amount | None = None
+    intended_max_ns: Amount | None = None
     histogram: str  # HdrHistogram V2 compressed base64, ns, merged over pairs
     intended_histogram: str
     lost: Count  # requests without an answer
@@ -330,6 +339,7 @@ class Verification(Value):
     witness_frames: Count | None  # frames that left the switch's third port after teaching
     passed: bool
     message: str
+    wrong_mode: str = ""  # how it forwards otherwise than the connect mode says; empty: it does not
 
 
 Place = Literal[
@@ -420,18 +430,6 @@ class Verdict(Value):
                 f"verdict has {len(self.marks)} marks but {len(self.explanations)} explanations"
             )
         return self
-
-
-class CpuCost(Value):
-    """CPU seconds per second, by who used them, over the trial."""
-
-    switch_cores_used: Amount | None  # None: in-kernel, cannot be told from its callers
-    applications_cores_used: Amount
-    softirq_cores_used: Amount | None
-    run_delay_share: Amount | None  # share of time applications were runnable but waited
-    total_cores_used: Amount | None = None  # by the trial in all, nothing counted twice
-    others_cores_used: Amount | None = None  # by programs that have nothing to do with the trial
-    stolen_cores: Amount | None = None  # taken by the hypervisor
 
 
 class CpuQuota(Value):
