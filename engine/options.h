@@ -43,6 +43,8 @@ struct options {
     const char *ports[PORTS_MAX];
     unsigned port_count;
     struct frame_address address;
+    struct frame_address address_b; /* forwarder: MAC addresses of port B, where given */
+    bool src_mac_b_given, dst_mac_b_given;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
     bool rate_given;
     const char *replay_path;
