@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "traffic/flows.h"
 #include "traffic/frame.h"
+#include "traffic/sizes.h"
 
 #define EAL_ARGUMENTS_MAX 32
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
@@ -19,7 +21,8 @@ enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 struct traffic {
     uint64_t rate_pps; /* 0: max */
     uint64_t burst;
-    uint64_t frame_size;  /* with FCS */
+    uint64_t frame_size; /* with FCS; of several, the largest */
+    struct sizes sizes;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
     uint64_t latency; /* receiver: 1 times every frame one way */
@@ -40,6 +43,11 @@ struct options {
     unsigned port_count;
     struct frame_address address;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
+    uint64_t ip_version; /* 0: that of the addresses, or 4 */
+    bool ip4_given, ip6_given;
+    struct flow_set flows; /* as seen from port A */
+    uint64_t payload;      /* enum payload_kind */
+    bool payload_given;
     uint64_t stream;
     bool touch, bidirectional, mac_update, session, start_now;
     uint64_t catch_up_ns;
@@ -69,4 +77,5 @@ unsigned options_parse_cores(const char *text, int *cores, unsigned max);
 void options_print_help(void);
 
 const char *idle_name(uint64_t idle);
+const char *payload_name(uint64_t payload);
 #endif

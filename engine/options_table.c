@@ -19,18 +19,28 @@ const struct option_row option_table[] = {
     {"dst-mac", KIND_MAC, "MAC", 0, 0, AT(address.dst_mac), AT(dst_mac_given), false,
      "the peer's MAC"},
     {"src-ip", KIND_IP, "IP", 0, 0, AT(address.src_ip), AT(src_ip_given), false,
-     "this port's IPv4 address (default 198.18.0.1)"},
+     "this port's IPv4 or IPv6 address (default 198.18.0.1 or 2001:2::1)"},
     {"dst-ip", KIND_IP, "IP", 0, 0, AT(address.dst_ip), AT(dst_ip_given), false,
-     "the peer's IPv4 address (default 198.18.0.2)"},
+     "the peer's address (default 198.18.0.2 or 2001:2::2)"},
+    {"ip-version", KIND_IP_VERSION, "4|6", 0, 0, AT(ip_version), 0, false,
+     "IP version of the frames (default: that of the addresses given, else 4)"},
+    {"vlan", KIND_VLAN, "ID|OUTER.INNER", 1, 4094, 0, 0, false,
+     "tag frames with a VLAN ID (802.1Q), or with two (802.1ad outside)"},
     {"src-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.src_udp), AT(src_udp_given), false,
      "this port's UDP port (default 5000)"},
     {"dst-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.dst_udp), AT(dst_udp_given), false,
      "the peer's UDP port (default 5000)"},
-    {"frame-size", KIND_COUNT, "BYTES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, AT(traffic.frame_size), 0,
-     true, "Ethernet frame with FCS, 64 to 9018 (default 64)"},
+    {"flows", KIND_FLOWS, "N[:FIELDS]", 0, 0, 0, 0, false,
+     "N flows that differ in FIELDS, joined by '+': src-mac, dst-mac, src-ip, dst-ip, src-port, "
+     "dst-port, vlan, each with =COUNT or /random; then :zipf=S, :seed=N (default 1; src-ip)"},
+    {"frame-size", KIND_SIZES, "SIZES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, 0, 0, true,
+     "Ethernet frame with FCS, 64 to 9018; in turn: 64*7+570*4+1518, imix, genome:aaafag; or "
+     "random:64-1518 (default 64; tags and IPv6 need more)"},
     {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
      "tells pairs of senders and receivers apart (default 0)"},
     {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
+    {"payload", KIND_PAYLOAD, "fixed|counter|random", 0, 0, AT(payload), AT(payload_given), false,
+     "what lies behind the stamp (default fixed: zeros; with --touch random)"},
     {"rate", KIND_RATE, "PPS|max", 1, 10000000000ULL, AT(traffic.rate_pps), 0, true,
      "frames a second; suffixes k, M, G (default max)"},
     {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
@@ -89,7 +99,10 @@ static const char examples[] =
     "  round trip times through a switch between two UDP sockets\n"
     "    switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 --dst-ip 198.18.0.1\n"
     "    switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 --dst-ip 198.18.0.2 \\\n"
-    "        --rate 1k --burst 1 --duration 10\n";
+    "        --rate 1k --burst 1 --duration 10\n"
+    "  a million flows of IMIX, VLAN 100, popular and rare ones after Zipf\n"
+    "    switchmark-traffic sender --port dpdk:virtio-user=a.sock --dst-mac 02:00:00:00:00:02 \\\n"
+    "        --frame-size 68*7+570*4+1522 --vlan 100 --flows 1M:src-ip+src-port:zipf=1.0\n";
 
 void options_print_help(void)
 {
@@ -105,9 +118,9 @@ void options_print_help(void)
         char left[64];
         snprintf(left, sizeof left, "--%s %s", option_table[i].name,
                  option_table[i].value != NULL ? option_table[i].value : "");
-        printf("  %-24s %s\n", left, option_table[i].help);
+        printf("  %-29s %s\n", left, option_table[i].help);
     }
-    printf("  %-24s %s\n  %-24s %s\n", "--help", "this text", "--version", "the version");
+    printf("  %-29s %s\n  %-29s %s\n", "--help", "this text", "--version", "the version");
     printf(
         "\nCommands on standard input: probe N, probe-broadcast N, counters,\n"
         "start [key=value ...] (rate, burst, duration, frame-size, interval, at), stop.\n"

@@ -136,13 +136,15 @@ static void begin_end(struct trial *trial, unsigned index)
 
     frame_template_build(&end->tx.template, &end->address, (uint32_t)trial->traffic.frame_size,
                          (uint16_t)o->stream, kind, trial->epoch, end->port->udp_payload_only);
+    frame_template_fill(&end->tx.template, (enum payload_kind)o->payload);
+    varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
+                 &end->flows, &trial->zipf);
     end->before = end->counters;
     if (trial_end_sends(trial, index))
         transmit_begin(&end->tx);
     if (trial_end_tracks(trial, index)) {
         end->rx.latency_wanted = o->role->latency != LATENCY_NONE || trial->traffic.latency;
-        const uint32_t mark =
-            load32(end->tx.template.bytes + (end->port->udp_payload_only ? 0 : HEADERS_BYTES));
+        const uint32_t mark = load32(end->tx.template.bytes + end->tx.template.payload);
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);
     }
 }

@@ -14,6 +14,7 @@
 /* Send to the broadcast address (only `udp` needs to be told; elsewhere the header says it). */
 #define IO_FRAME_BROADCAST 1U
 
+struct frame_address;
 struct io_port; /* each backend begins its own struct with this one */
 
 /* One frame in a buffer that the backend owns. `data` points at the Ethernet header; `length`
@@ -35,8 +36,11 @@ struct io_config {
     uint32_t src_ip, dst_ip; /* host byte order */
     uint16_t src_udp, dst_udp;
     bool src_mac_given, src_ip_given, dst_ip_given;
-    bool rx_may_block;        /* the role does nothing but receive on this one port */
-    uint16_t stream;          /* `null` invents frames of this stream */
+    bool rx_may_block; /* the role does nothing but receive on this one port */
+    uint16_t stream;   /* `null` invents frames of this stream, of this kind (FRAME_...), */
+    unsigned kind;     /* as they would be sent to this address; */
+    const struct frame_address *address; /* NULL: plain ones */
+    bool tagged;              /* frames have VLAN tags, or may have: give them up whole */
     int core;                 /* the core of the worker that opens and uses the port, -1: any */
     const char *const *specs; /* every --port of this process: DPDK is set up once for all */
     unsigned spec_count;

@@ -50,11 +50,12 @@ static bool path_open(struct path *path, struct end *from, struct end *to, const
 
 static bool is_data(const struct io_frame *frame)
 {
-    const uint8_t *d = frame->data;
+    struct frame_layout at;
 
-    return frame->length >= HEADERS_BYTES + STAMP_BYTES &&
-           load16(d + OFFSET_ETHERTYPE) == __builtin_bswap16(0x0800) &&
-           d[HEADERS_BYTES] == FRAME_MARK && (d[HEADERS_BYTES + 1] >> 4 & 3) == FRAME_DATA;
+    if (!frame_parse(frame->data, frame->length, &at))
+        return false;
+    const uint8_t *payload = frame->data + at.udp + 8;
+    return payload[0] == FRAME_MARK && (payload[1] >> 4 & 3) == FRAME_DATA;
 }
 
 static void drop(struct path *path)

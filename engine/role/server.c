@@ -13,7 +13,7 @@ static unsigned select_ours(const struct receiver *rx, struct io_frame *frames,
         if (verdicts[i] != VERDICT_DATA)
             continue;
         if (!rx->payload_only)
-            frame_swap_addresses(frame.data);
+            frame_swap_addresses(frame.data, &rx->expected.layout);
         frames[i] = frames[kept];
         frames[kept++] = frame;
     }

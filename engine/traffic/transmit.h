@@ -12,18 +12,20 @@
 #include "measure/histogram.h"
 #include "traffic/frame.h"
 #include "traffic/pacing.h"
+#include "traffic/varied.h"
 
 struct transmitter {
     struct io_port *port;
     struct counters *counters;
     struct histogram *lateness; /* ns, one sample a burst; unused when unlimited */
     struct pacing pacing;
-    bool prepared;     /* the port's buffers hold the template */
-    uint32_t pending;  /* frames of the current burst that the port has not accepted */
-    uint64_t intended; /* tick at which the current burst was due */
-    uint64_t sequence; /* of the next frame */
-    uint64_t skipped;  /* frames given up */
-    uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
+    bool prepared;        /* the port's buffers hold the template */
+    uint32_t pending;     /* frames of the current burst that the port has not accepted */
+    uint64_t intended;    /* tick at which the current burst was due */
+    uint64_t sequence;    /* of the next frame */
+    uint64_t skipped;     /* frames given up */
+    uint64_t stall;       /* ticks that the latest of these was behind when it was given up */
+    struct varied varied; /* how frames differ from the template */
     struct frame_template template;
 };
 
@@ -47,12 +49,30 @@ static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames
     const struct frame_template *t = &tx->template;
     const uint32_t sequence = (uint32_t)tx->sequence;
 
+    if (__builtin_expect(tx->varied.used, 0)) {
+        varied_fill(&tx->varied, t, frames, count, tx->sequence, &times, tx->prepared);
+        return;
+    }
     if (!tx->prepared) {
         for (unsigned i = 0; i < count; i++)
             memcpy(frames[i].data, t->bytes, t->length);
     }
     for (unsigned i = 0; i < count; i++)
         frame_stamp(t, frames[i].data, sequence + i, &times);
+}
+
+/* L2 bytes with FCS of the first `sent` of the filled frames. */
+static inline uint64_t transmit_bytes(const struct transmitter *tx, const struct io_frame *frames,
+                                      unsigned sent)
+{
+    const struct frame_template *t = &tx->template;
+    uint64_t bytes = (uint64_t)sent * t->beside;
+
+    if (tx->varied.sizes == NULL)
+        return bytes + (uint64_t)sent * t->length;
+    for (unsigned i = 0; i < sent; i++)
+        bytes += frames[i].length;
+    return bytes;
 }
 
 /* Send what is due now; returns how many frames the port accepted. 0: nothing was due, or the
@@ -99,8 +119,7 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
     if (sent < wanted)
         counter_add(&c->ring_full_polls, 1);
     counter_add(&c->tx_offered, sent);
-    counter_add(&c->tx_bytes,
-                (uint64_t)sent * (tx->template.payload_length + HEADERS_BYTES + FCS_BYTES));
+    counter_add(&c->tx_bytes, transmit_bytes(tx, frames, sent));
     if (p->unlimited)
         counter_add(&c->tx_intended, sent);
     return sent;
