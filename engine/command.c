@@ -27,7 +27,7 @@ static bool parse_start(char **rest, struct command *command, char *error, size_
     for (;;) {
         const char *word = strtok_r(NULL, " \t\r", rest);
         if (word == NULL)
-            return true;
+            return options_fit(&command->traffic, error, size);
         if (!options_override(&command->traffic, word, error, size))
             return false;
     }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probes.h"
+
 #define LINK_WAIT_NS (10ULL * NS_PER_S)
 #define PROBE_WAIT_NS (1ULL * NS_PER_S)
 #define ORDINARY_FRAME_SIZE 1518
@@ -25,11 +27,23 @@ bool ends_check_cores(const struct options *o, char *error, size_t size)
     return true;
 }
 
-static struct io_config make_config(const struct options *o, unsigned index,
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The longest frame with FCS that ports are opened for. */
+static uint64_t size_opened_for(const struct trial *trial)
+{
+    const uint64_t asked = larger(trial->options->traffic.frame_size, ORDINARY_FRAME_SIZE);
+    return larger(asked, trial->replay.longest + FCS_BYTES);
+}
+
+static struct io_config make_config(const struct trial *trial, unsigned index,
                                     const struct frame_address *a, bool src_mac_given)
 {
-    const uint64_t longest =
-        o->traffic.frame_size > ORDINARY_FRAME_SIZE ? o->traffic.frame_size : ORDINARY_FRAME_SIZE;
+    const struct options *o = trial->options;
+    const uint64_t longest = size_opened_for(trial);
     struct io_config config = {
         .spec = o->ports[index],
         .arguments = "",
@@ -92,7 +106,7 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     char reason[256] = "";
 
     end->address = index % 2 == 0 ? o->address : frame_address_swapped(&o->address);
-    struct io_config config = make_config(o, index, &end->address, src_mac_given);
+    struct io_config config = make_config(trial, index, &end->address, src_mac_given);
     const struct io_ops *ops = find_backend(spec, &config.arguments);
     end->port = ops->open(&config, reason, sizeof reason);
     if (end->port == NULL) {
@@ -120,10 +134,8 @@ static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t 
     return false;
 }
 
-static void join_end(struct trial *trial, unsigned index)
+void ends_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
 {
-    struct end *end = &trial->ends[index];
-    const struct options *o = trial->options;
     const bool swapped = index % 2 == 1;
 
     end->tx.port = end->port;
@@ -136,7 +148,7 @@ static void join_end(struct trial *trial, unsigned index)
     end->rx.from_intended = &end->from_intended;
     end->rx.touch = o->touch;
     end->rx.payload_only = end->port->udp_payload_only;
-    end->rx.stream = __builtin_bswap16((uint16_t)o->stream);
+    end->rx.stream = __builtin_bswap16(stream);
     memcpy(end->rx.mac, end->address.src_mac, 6);
     end->rx.mac_known = true;
     receive_expect(&end->rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
@@ -173,7 +185,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (!bind_flows(trial, i, error, size))
             return false;
-        join_end(trial, i);
+        ends_join(&trial->ends[i], o, i, (uint16_t)o->stream);
     }
     if (o->flows.zipf)
         zipf_make(&trial->zipf, o->flows.count, o->flows.exponent);
@@ -182,9 +194,8 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
 
 bool ends_fit(const struct trial *trial, char *error, size_t size)
 {
-    const uint64_t opened_for = trial->options->traffic.frame_size > ORDINARY_FRAME_SIZE
-                                    ? trial->options->traffic.frame_size
-                                    : ORDINARY_FRAME_SIZE;
+    const uint64_t opened_for = size_opened_for(trial);
+    const uint64_t largest = larger(trial->traffic.frame_size, trial->replay.longest + FCS_BYTES);
 
     if (trial->traffic.frame_size > opened_for) {
         snprintf(
@@ -197,14 +208,14 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
     const uint32_t beside_mtu = 18 + (uint32_t)a->tags * TAG_BYTES;
     for (unsigned i = 0; i < trial->end_count && trial->options->role->sends; i++) {
         const struct io_port *port = trial->ends[i].port;
-        if (trial->traffic.frame_size > port->mtu_bytes + beside_mtu) {
+        if (largest > port->mtu_bytes + beside_mtu) {
             snprintf(error, size,
                      "port %u (%s): frame-size %llu needs an MTU of %llu; the port has %u", i,
-                     port->spec, (unsigned long long)trial->traffic.frame_size,
-                     (unsigned long long)trial->traffic.frame_size - beside_mtu, port->mtu_bytes);
+                     port->spec, (unsigned long long)largest,
+                     (unsigned long long)largest - beside_mtu, port->mtu_bytes);
             return false;
         }
-        if (trial->traffic.sizes.smallest < frame_size_min(a)) {
+        if (trial->replay.count == 0 && trial->traffic.sizes.smallest < frame_size_min(a)) {
             snprintf(error, size, "frame-size: %u is below %u, the smallest frame of this kind",
                      trial->traffic.sizes.smallest, frame_size_min(a));
             return false;
@@ -283,6 +294,7 @@ void ends_close(struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++)
         trial->ends[i].port->ops->close(trial->ends[i].port);
+    probes_close(trial);
     free(trial->ends);
     trial->ends = NULL;
     trial->end_count = 0;

@@ -21,5 +21,8 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t error_size);
 /* Send probes from every port to its peer; returns how many went. */
 unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast);
 
+/* Connect what sends and receives at an end with its port, for frames of `stream`. */
+void ends_join(struct end *end, const struct options *options, unsigned index, uint16_t stream);
+
 void ends_close(struct trial *trial);
 #endif

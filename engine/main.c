@@ -93,6 +93,26 @@ static void pin_worker(void)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+/* Read the file of --replay; what is wrong with it is a mistake of the command line. */
+static bool load_replay(char *error, size_t size)
+{
+    if (options.replay_path == NULL)
+        return true;
+    if (!replay_load(&trial.replay, options.replay_path, error, size))
+        return false;
+    if (options.stamp && !replay_stamp_all(&trial.replay, (uint16_t)options.stream, error, size))
+        return false;
+    if (options.traffic.schedule.shape == SCHEDULE_RECORDED && options.loops != 1 &&
+        trial.replay.length_ns == 0) {
+        snprintf(error, size,
+                 "--schedule recorded: all frames of %s are of one moment, which "
+                 "cannot be repeated; give --rate",
+                 options.replay_path);
+        return false;
+    }
+    return true;
+}
+
 static int run(void)
 {
     char error[512];
@@ -154,7 +174,7 @@ int main(int argc, char **argv)
     default:
         break;
     }
-    if (!ends_check_ports(&options, error, sizeof error)) {
+    if (!ends_check_ports(&options, error, sizeof error) || !load_replay(error, sizeof error)) {
         fprintf(stderr, "switchmark-traffic: %s\n", error);
         return 2;
     }

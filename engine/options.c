@@ -13,6 +13,7 @@
 
 #define NAMES_MAX 62
 
+static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", NULL};
 static const char *const payload_names[] = {"fixed", "counter", "random", NULL};
 
@@ -70,12 +71,8 @@ unsigned options_parse_cores(const char *text, int *cores, unsigned max)
 static bool read_number(const struct option_row *row, const char *text, uint64_t *value)
 {
     switch (row->kind) {
-    case KIND_RATE:
-        if (strcmp(text, "max") == 0) {
-            *value = 0;
-            return true;
-        }
-        return value_parse_count(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_LINE_RATE:
+        return rate_parse_line(text, value);
     case KIND_SECONDS:
         return value_parse_seconds(text, value) && *value >= row->min && *value <= row->max;
     case KIND_MICROSECONDS:
@@ -91,9 +88,8 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
 static bool bad_value(const struct option_row *row, const char *text, char *error, size_t size)
 {
     switch (row->kind) {
-    case KIND_RATE:
-        return fail(error, size, "--rate: '%s' is neither 'max' nor a rate from 1 to 10G frames/s",
-                    text);
+    case KIND_LINE_RATE:
+        return fail(error, size, "--%s: '%s' is not a line rate such as 10Gbps", row->name, text);
     case KIND_SECONDS:
         return fail(error, size, "--%s: '%s' is not a time from %g to %g s", row->name, text,
                     (double)row->min / 1e9, (double)row->max / 1e9);
@@ -110,6 +106,7 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_PAYLOAD:
     case KIND_IDLE:
     case KIND_START:
+    case KIND_ECHO:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
     case KIND_CORES:
         return fail(error, size, "--core: '%s' is not one core or two, such as 1 or 0,1", text);
@@ -142,6 +139,18 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
     }
     o->ports[o->port_count++] = text;
     return true;
+}
+
+/* Rates and schedules say themselves what is wrong with them. */
+static bool read_schedule(const struct option_row *row, const char *text, void *field, char *error,
+                          size_t size)
+{
+    char reason[384];
+    if (row->kind == KIND_RATE && strcmp(row->name, "rate") != 0 && strcmp(text, "max") == 0)
+        return fail(error, size, "--%s: 'max' is no rate for probes; give e.g. 1k", row->name);
+    const bool good = row->kind == KIND_RATE ? rate_parse(text, field, reason, sizeof reason)
+                                             : schedule_parse(text, field, reason, sizeof reason);
+    return good || fail(error, size, "--%s: %s", row->name, reason);
 }
 
 static bool read_name(const char *text, const char *const *names, uint64_t *index)
@@ -229,9 +238,20 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
     case KIND_IDLE:
         good = read_name(text, idle_names, field);
         break;
+    case KIND_ECHO:
+        good = read_name(text, echo_names, field);
+        break;
     case KIND_START:
         good = read_name(text, starts, &number);
         o->start_now = number == 1;
+        break;
+    case KIND_RATE:
+    case KIND_SCHEDULE:
+        if (!read_schedule(row, text, field, error, size))
+            return false;
+        break;
+    case KIND_TEXT:
+        *(const char **)field = text;
         break;
     case KIND_EAL:
         if (o->eal_argument_count == EAL_ARGUMENTS_MAX)
@@ -305,6 +325,16 @@ bool options_override(struct traffic *traffic, const char *assignment, char *err
     return true;
 }
 
+bool options_fit(const struct traffic *t, char *error, size_t size)
+{
+    if (t->probe_schedule.shape == SCHEDULE_RAMP || t->probe_schedule.shape == SCHEDULE_ON_OFF)
+        return fail(error, size, "--probe-schedule: constant or poisson, not %s",
+                    schedule_name(t->probe_schedule.shape));
+    if (t->probe_rate.unit == RATE_LINE_SHARE && t->line_bps == 0)
+        return fail(error, size, "--probe-rate: a share of the line needs --line-rate");
+    return schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
+}
+
 static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
@@ -319,6 +349,8 @@ static void set_defaults(struct options *o)
     sizes_set(&o->traffic.sizes, FRAME_SIZE_MIN);
     o->flows.count = 1;
     o->traffic.interval_ns = NS_PER_S;
+    o->loops = 1;
+    o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
     o->reference.queue = 8192;
 }
@@ -363,7 +395,7 @@ static bool check_frames(struct options *o, char *error, size_t size)
                         : o->address.tags > 0 ? "--vlan"
                                               : "--flows");
     }
-    if (o->role->sends && o->traffic.sizes.smallest < smallest)
+    if (o->role->sends && o->replay_path == NULL && o->traffic.sizes.smallest < smallest)
         return fail(error, size,
                     "--frame-size: %u is below %u, the smallest IPv%d frame with %u VLAN tags that "
                     "holds the stamp of %d bytes; use %u or more",
@@ -371,6 +403,38 @@ static bool check_frames(struct options *o, char *error, size_t size)
                     STAMP_BYTES, smallest);
     if (!flows_bind(&o->flows, &o->address, reason, sizeof reason))
         return fail(error, size, "--flows: %s", reason);
+    return true;
+}
+
+static bool check_replay(const struct options *o, char *error, size_t size)
+{
+    const bool recorded = o->traffic.schedule.shape == SCHEDULE_RECORDED;
+
+    if (o->replay_path == NULL) {
+        if (recorded || o->stamp || o->loops != 1)
+            return fail(error, size, "--%s: only with --replay FILE",
+                        recorded   ? "schedule recorded"
+                        : o->stamp ? "stamp"
+                                   : "loops");
+        return true;
+    }
+    if (!o->role->sends)
+        return fail(error, size, "--replay: a %s does not send", o->role->name);
+    if (o->role->tracks && !o->stamp)
+        return fail(error, size,
+                    "--replay: a %s follows its frames by their stamp; give --stamp, "
+                    "or use a sender",
+                    o->role->name);
+    if (strncmp(o->ports[0], "udp", 3) == 0)
+        return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
+    if (recorded && o->rate_given)
+        return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
+    if (o->touch)
+        return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
+    if (o->flows.count > 1 || o->address.tags > 0 || o->traffic.sizes.kind != SIZES_FIXED)
+        return fail(error, size,
+                    "--replay: its frames have their own sizes, tags and flows; leave "
+                    "--frame-size, --vlan and --flows out");
     return true;
 }
 
@@ -392,6 +456,23 @@ static bool check_whole(struct options *o, char *error, size_t size)
         return fail(error, size,
                     "--latency: only a receiver takes it; clients and testers time "
                     "every frame anyway");
+    if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
+        return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
+    if (!options_fit(&o->traffic, error, size))
+        return false;
+    if (o->traffic.latency && strncmp(o->ports[0], "pcap", 4) == 0)
+        return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
+    if (!check_replay(o, error, size))
+        return false;
+    if (o->traffic.probe_rate.amount > 0 && !o->role->sends)
+        return fail(error, size,
+                    "--probe-rate: only a sender, client or tester sends; give "
+                    "--probes 1 to what receives");
+    if (o->traffic.probes && o->role != &role_receiver && o->role != &role_server)
+        return fail(error, size, "--probes: only a receiver or server; others have --probe-rate");
+    if (o->probe_stream_given && o->probe_stream == o->stream)
+        return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
+                    (unsigned long long)o->stream);
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
                     (unsigned long long)o->reference.queue);
@@ -404,7 +485,7 @@ static bool check_whole(struct options *o, char *error, size_t size)
     const bool has_headers =
         strncmp(o->ports[0], "raw", 3) == 0 || strncmp(o->ports[0], "dpdk", 4) == 0;
     const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
-    if (sends && has_headers && !o->dst_mac_given)
+    if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
         return fail(error, size, "%s over %.4s needs --dst-mac: the MAC address of its peer",
                     o->role->name, o->ports[0]);
     return check_frames(o, error, size);

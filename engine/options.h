@@ -9,6 +9,7 @@
 
 #include "traffic/flows.h"
 #include "traffic/frame.h"
+#include "traffic/schedule.h"
 #include "traffic/sizes.h"
 
 #define EAL_ARGUMENTS_MAX 32
@@ -17,16 +18,25 @@
 
 enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 
+/* What a server with probes sends back. */
+enum echo { ECHO_PROBES, ECHO_ALL };
+
 /* What a `start` command may override for one trial. */
 struct traffic {
-    uint64_t rate_pps; /* 0: max */
+    struct rate rate; /* amount 0: max */
+    struct schedule schedule;
+    uint64_t line_bps; /* what a rate in percent is a share of; 0: not stated */
     uint64_t burst;
     uint64_t frame_size; /* with FCS; of several, the largest */
     struct sizes sizes;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
-    uint64_t latency; /* receiver: 1 times every frame one way */
-    uint64_t at_ns;   /* CLOCK_MONOTONIC; 0: now */
+    uint64_t latency;       /* receiver: 1 times every frame one way */
+    struct rate probe_rate; /* of timed frames beside the load; amount 0: none */
+    struct schedule probe_schedule;
+    uint64_t probes; /* receiver, server: 1 expects a probe stream */
+    uint64_t echo;   /* enum echo */
+    uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: now */
 };
 
 /* What a `reference` does to data frames, a direction; 0: not. */
@@ -48,7 +58,12 @@ struct options {
     struct flow_set flows; /* as seen from port A */
     uint64_t payload;      /* enum payload_kind */
     bool payload_given;
-    uint64_t stream;
+    bool rate_given;
+    const char *replay_path;
+    uint64_t loops; /* of the replay; 0: until the trial ends */
+    bool stamp;     /* put our stamp into replayed frames */
+    uint64_t stream, probe_stream;
+    bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now;
     uint64_t catch_up_ns;
     uint64_t idle; /* enum idle */
@@ -70,6 +85,9 @@ enum parse_result options_parse(struct options *options, int argc, char **argv, 
 /* Read one "key=value" of a `start` command into `traffic`. */
 bool options_override(struct traffic *traffic, const char *assignment, char *error,
                       size_t error_size);
+
+/* Whether the keys of a trial go together, once all are read. */
+bool options_fit(const struct traffic *traffic, char *error, size_t error_size);
 
 /* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);

@@ -41,8 +41,18 @@ const struct option_row option_table[] = {
     {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
     {"payload", KIND_PAYLOAD, "fixed|counter|random", 0, 0, AT(payload), AT(payload_given), false,
      "what lies behind the stamp (default fixed: zeros; with --touch random)"},
-    {"rate", KIND_RATE, "PPS|max", 1, 10000000000ULL, AT(traffic.rate_pps), 0, true,
-     "frames a second; suffixes k, M, G (default max)"},
+    {"rate", KIND_RATE, "RATE|max", 0, 0, AT(traffic.rate), AT(rate_given), true,
+     "frames a second (1.5M), bits a second (1Gbps-l1, 500Mbps-l2), or 80% (default max)"},
+    {"line-rate", KIND_LINE_RATE, "BPS", 0, 0, AT(traffic.line_bps), 0, true,
+     "what a rate in percent is a share of, such as 10Gbps"},
+    {"schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.schedule), 0, true,
+     "constant, poisson[:SEED], on-off:ON:OFF, ramp:FROM:TO:OVER or recorded (default constant)"},
+    {"replay", KIND_TEXT, "FILE", 0, 0, AT(replay_path), 0, false,
+     "send the frames of a pcap file: at --rate, or with --schedule recorded at its own times"},
+    {"loops", KIND_COUNT, "N", 0, UINT32_MAX, AT(loops), 0, false,
+     "how often the file is replayed; 0: until the end (default 1)"},
+    {"stamp", KIND_FLAG, NULL, 0, 0, AT(stamp), 0, false,
+     "--replay: put the engine's stamp in the place of the frames' UDP payload"},
     {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
      "frames that are due together (default 32)"},
     {"duration", KIND_SECONDS, "SECONDS", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
@@ -58,6 +68,16 @@ const struct option_row option_table[] = {
      "B"},
     {"latency", KIND_COUNT, "0|1", 0, 1, AT(traffic.latency), 0, true,
      "receiver: time every frame from its sender, which must run on the same host"},
+    {"probe-rate", KIND_RATE, "RATE", 0, 0, AT(traffic.probe_rate), 0, true,
+     "sender, client, tester: time a stream of its own at this rate, and not the load"},
+    {"probe-schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.probe_schedule), 0, true,
+     "constant or poisson[:SEED] (default poisson: probes keep no step with the load)"},
+    {"probes", KIND_COUNT, "0|1", 0, 1, AT(traffic.probes), 0, true,
+     "receiver, server: the sender has --probe-rate"},
+    {"probe-stream", KIND_COUNT, "ID", 0, 65535, AT(probe_stream), AT(probe_stream_given), false,
+     "ID of the probe stream (default --stream with its highest bit flipped)"},
+    {"echo", KIND_ECHO, "probes|all", 0, 0, AT(traffic.echo), 0, true,
+     "server with --probes: send back the probes and count the load, or both (default probes)"},
     {"delay-us", KIND_MICROSECONDS, "N", 0, 10000000000ULL, AT(reference.delay_ns), 0, false,
      "reference: hold every frame for so long"},
     {"drop-every", KIND_COUNT, "N", 0, UINT32_MAX, AT(reference.drop_every), 0, false,
@@ -123,7 +143,7 @@ void options_print_help(void)
     printf("  %-29s %s\n  %-29s %s\n", "--help", "this text", "--version", "the version");
     printf(
         "\nCommands on standard input: probe N, probe-broadcast N, counters,\n"
-        "start [key=value ...] (rate, burst, duration, frame-size, interval, at), stop.\n"
+        "start [key=value ...] (rate, schedule, burst, duration, ...), stop.\n"
         "Events are JSON lines on standard output; docs/engine-protocol.md describes both.\n\n%s",
         examples);
 }

@@ -16,6 +16,8 @@ enum kind {
     KIND_IP_VERSION,
     KIND_PAYLOAD,
     KIND_RATE,
+    KIND_LINE_RATE,
+    KIND_SCHEDULE,
     KIND_SECONDS,
     KIND_MICROSECONDS,
     KIND_MAC,
@@ -25,6 +27,8 @@ enum kind {
     KIND_CORES,
     KIND_IDLE,
     KIND_START,
+    KIND_ECHO,
+    KIND_TEXT,
     KIND_EAL
 };
 

@@ -4,8 +4,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-/* Decimal "INT[.FRACTION]" times 10^scale, exactly; the rest of the text through `rest`. */
-static bool parse_decimal(const char *text, unsigned scale, uint64_t *value, const char **rest)
+bool value_parse_decimal(const char *text, unsigned scale, uint64_t *value, const char **rest)
 {
     uint64_t v = 0;
     unsigned digits = 0;
@@ -63,13 +62,30 @@ bool value_parse_count(const char *text, uint64_t *count)
     const unsigned scale = length > 0 ? suffix_scale(text[length - 1]) : 0;
     const char *rest = NULL;
 
-    return parse_decimal(text, scale, count, &rest) && rest == text + length - (scale > 0 ? 1 : 0);
+    return value_parse_decimal(text, scale, count, &rest) &&
+           rest == text + length - (scale > 0 ? 1 : 0);
 }
 
 bool value_parse_seconds(const char *text, uint64_t *ns)
 {
     const char *rest = NULL;
-    return parse_decimal(text, 9, ns, &rest) && *rest == '\0';
+    return value_parse_decimal(text, 9, ns, &rest) && *rest == '\0';
+}
+
+bool value_parse_time(const char *text, uint64_t *ns)
+{
+    static const struct {
+        const char *unit;
+        unsigned scale;
+    } units[] = {{"", 9}, {"s", 9}, {"ms", 6}, {"us", 3}, {"ns", 0}};
+
+    for (unsigned i = 0; i < sizeof units / sizeof units[0]; i++) {
+        const char *rest = NULL;
+        if (value_parse_decimal(text, units[i].scale, ns, &rest) &&
+            strcmp(rest, units[i].unit) == 0)
+            return true;
+    }
+    return false;
 }
 
 static int hex_digit(char c)

@@ -7,10 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Decimal "INT[.FRACTION]" times 10^scale, exactly; what follows it through `rest`. */
+bool value_parse_decimal(const char *text, unsigned scale, uint64_t *value, const char **rest);
 /* "64", "1k", "1.5M", "2G" (powers of 1000); the value must come out whole. */
 bool value_parse_count(const char *text, uint64_t *count);
 /* "2", "0.25" seconds, to nanoseconds. */
 bool value_parse_seconds(const char *text, uint64_t *ns);
+/* "10ms", "500us", "1.5s", "20ns", to nanoseconds; a bare number is seconds. */
+bool value_parse_time(const char *text, uint64_t *ns);
 bool value_parse_mac(const char *text, uint8_t mac[6]);
 bool value_parse_ipv4(const char *text, uint32_t *ip);
 bool value_parse_ipv6(const char *text, uint8_t ip[16]);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "probes.h"
 #include "report/events.h"
 
 #define DRAIN_SILENCE_NS (20ULL * 1000 * 1000)
@@ -20,10 +21,24 @@ bool trial_end_sends(const struct trial *trial, unsigned end)
     return trial->options->role->sends && (end == 0 || trial->options->bidirectional);
 }
 
+bool trial_has_probes(const struct trial *trial)
+{
+    return trial->traffic.probes || trial->traffic.probe_rate.amount > 0;
+}
+
+/* Beside probes the load is timed only where it was asked for by itself. */
+bool trial_times_load(const struct trial *trial)
+{
+    const bool always = trial->options->role->latency != LATENCY_NONE;
+    return trial->traffic.latency || (always && !trial_has_probes(trial));
+}
+
 /* A lone port tracks its own stream; of a tester's two, the one opposite a sending end. */
 bool trial_end_tracks(const struct trial *trial, unsigned end)
 {
-    if (!trial->options->role->tracks)
+    const bool sinks = trial->options->role == &role_server && trial->traffic.probes;
+
+    if (!trial->options->role->tracks && !sinks)
         return false;
     return trial->end_count == 1 || end == 1 || trial->options->bidirectional;
 }
@@ -125,6 +140,21 @@ void trial_check_port(struct trial *trial, const struct io_port *port)
 {
     if (port->failure[0] != '\0')
         atomic_store(&trial->stop, REASON_FAILURE);
+    else if (port->ended && !trial->options->role->sends)
+        atomic_store(&trial->stop, REASON_REPLAYED);
+}
+
+void trial_check_sending(struct trial *trial, const struct end *end)
+{
+    trial_check_port(trial, end->port);
+    if (transmit_is_over(&end->tx) && atomic_load(&trial->stop) == 0)
+        atomic_store(&trial->stop, REASON_REPLAYED);
+}
+
+double trial_mean_frame_bytes(const struct trial *trial)
+{
+    return trial->replay.count > 0 ? replay_mean_frame_bytes(&trial->replay)
+                                   : sizes_mean(&trial->traffic.sizes);
 }
 
 static void begin_end(struct trial *trial, unsigned index)
@@ -140,10 +170,14 @@ static void begin_end(struct trial *trial, unsigned index)
     varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
                  &end->flows, &trial->zipf);
     end->before = end->counters;
+    end->tx.shares_port = end->probe != NULL;
+    end->tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
+    end->tx.replay_end =
+        trial->options->loops == 0 ? UINT64_MAX : trial->options->loops * trial->replay.count;
     if (trial_end_sends(trial, index))
         transmit_begin(&end->tx);
     if (trial_end_tracks(trial, index)) {
-        end->rx.latency_wanted = o->role->latency != LATENCY_NONE || trial->traffic.latency;
+        end->rx.latency_wanted = trial_times_load(trial);
         const uint32_t mark = load32(end->tx.template.bytes + end->tx.template.payload);
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);
     }
@@ -174,11 +208,17 @@ static void set_times(struct trial *trial)
     set_next_event(trial);
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        pacing_begin(&end->tx.pacing, trial->traffic.rate_pps, (uint32_t)trial->traffic.burst,
-                     engine_clock.hz, trial->start_tick, trial->end_tick,
+        const bool recorded = trial->plan.shape == SCHEDULE_RECORDED;
+        pacing_begin(&end->tx.pacing, trial->plan.rate_pps,
+                     recorded ? 1 : (uint32_t)trial->traffic.burst, engine_clock.hz,
+                     trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
+        pacing_take_shape(&end->tx.pacing, &trial->plan, engine_clock.hz, i);
+        if (end->tx.replay != NULL)
+            transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;
     }
+    probes_set_times(trial);
 }
 
 static void wait_for_start(struct trial *trial)
@@ -213,10 +253,20 @@ static void begin(struct trial *trial)
     trial->drained = false;
     trial->snapshot_index = 0;
     trial->reason = REASON_NONE;
+    trial->plan = schedule_plan(&trial->traffic.schedule, &trial->traffic.rate,
+                                trial->traffic.line_bps, trial_mean_frame_bytes(trial));
+    trial->plan.replay = &trial->replay;
+    trial->plan.frames =
+        trial->options->loops == 0 ? UINT64_MAX : trial->options->loops * trial->replay.count;
+    replay_set_epoch(&trial->replay, trial->epoch);
     empty_ports(trial);
+    trial->number++;
+    for (unsigned i = 0; i < trial->end_count; i++)
+        trial->ends[i].port->trial = trial->number;
     trial_read_drops(trial);
     for (unsigned i = 0; i < trial->end_count; i++)
         begin_end(trial, i);
+    probes_begin(trial);
     trial->run_delay_before_ns = cpu_run_delay_ns();
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
@@ -262,15 +312,20 @@ static bool start_second_worker(struct trial *trial, pthread_t *thread, char *er
     return true;
 }
 
+static uint64_t frames_heard(const struct end *end)
+{
+    return end->counters.rx_frames + (end->probe != NULL ? end->probe->counters.rx_frames : 0);
+}
+
 /* One look at all ports; returns whether frames of our stream came. */
 static bool drain_once(struct trial *trial)
 {
     bool heard = false;
 
     for (unsigned i = 0; i < trial->end_count; i++) {
-        const uint64_t before = trial->ends[i].counters.rx_frames;
+        const uint64_t before = frames_heard(&trial->ends[i]);
         end_receive(trial, &trial->ends[i]);
-        heard |= trial->ends[i].counters.rx_frames != before;
+        heard |= frames_heard(&trial->ends[i]) != before;
     }
     return heard;
 }
@@ -319,6 +374,8 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     const bool two = trial->workers == 2;
     pthread_t thread;
 
+    if (!probes_make(trial, error, error_size))
+        return false;
     if (two && !start_second_worker(trial, &thread, error, error_size))
         return false;
     begin(trial);
@@ -338,5 +395,8 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     fill_snapshot(trial, &trial->last_snapshot);
     for (unsigned i = 0; i < trial->end_count; i++)
         receive_end(&trial->ends[i].rx);
+    for (unsigned i = 0; i < trial->end_count; i++)
+        trial->ends[i].port->trial = 0;
+    probes_end(trial);
     return !find_failure(trial, error, error_size);
 }

@@ -21,6 +21,7 @@ enum reason {
     REASON_STOP,
     REASON_SIGNAL,
     REASON_EOF,
+    REASON_REPLAYED, /* the file that is replayed, or received from, is at its end */
     REASON_FAILURE
 };
 
@@ -35,6 +36,8 @@ struct end {
     struct receiver rx;
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
+    struct end *probe;        /* the probe stream on the same port (probes.h), or NULL */
+    struct end *probe_memory; /* kept between trials */
 };
 
 /* One port's part of an interval line, for the roles that stand between ports. */
@@ -58,10 +61,13 @@ enum { WORKER_STARTING, WORKER_READY, WORKER_GO };
 struct trial {
     const struct options *options;
     struct traffic traffic;
+    struct replay replay;      /* of --replay; count 0: none */
+    struct schedule_plan plan; /* the traffic's schedule in frames a second */
     struct end *ends;
     unsigned end_count;
     unsigned workers;
     unsigned epoch;
+    unsigned number;  /* of the trial, from 1 */
     struct zipf zipf; /* of the flows, if they follow it */
     uint64_t idle;    /* enum idle */
 
@@ -114,8 +120,11 @@ static inline void trial_idle(struct trial *trial, struct io_port *port, uint64_
         trial_idle_slow(trial, port, now, until);
 }
 
-/* A port has failed for good: remember it and stop. */
+/* A port has failed for good, or nothing more will come from it: remember it and stop. */
 void trial_check_port(struct trial *trial, const struct io_port *port);
+
+/* Nothing was sent: has the port failed, or is the replay over? */
+void trial_check_sending(struct trial *trial, const struct end *end);
 
 /* Receive one burst at an end, count and track it; returns how many frames came. */
 static inline unsigned end_receive(struct trial *trial, struct end *end)
@@ -126,7 +135,7 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
 
     if (count == 0) {
         counter_add(&end->counters.idle_polls, 1);
-        if (__builtin_expect(port->failure[0] != '\0', 0))
+        if (__builtin_expect(port->failure[0] != '\0' || port->ended, 0))
             trial_check_port(trial, port);
         return 0;
     }
@@ -139,18 +148,39 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
 /* Send what is due at an end; returns how many frames went. */
 static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t now)
 {
-    const unsigned sent = transmit_step(&end->tx, now);
-    if (__builtin_expect(sent == 0 && end->port->failure[0] != '\0', 0))
-        trial_check_port(trial, end->port);
+    unsigned sent = 0;
+    if (__builtin_expect(end->probe != NULL, 0)) /* first: nothing is to queue before a probe */
+        sent = transmit_step(&end->probe->tx, now);
+    sent += transmit_step(&end->tx, now);
+    if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->tx.replay != NULL), 0))
+        trial_check_sending(trial, end);
     return sent;
+}
+
+static inline uint64_t transmitter_next_due(const struct transmitter *tx, uint64_t now)
+{
+    if (tx->pending > 0 || (tx->pacing.unlimited && !tx->pacing.shaped))
+        return now;
+    return pacing_due(&tx->pacing);
 }
 
 /* When the next frame of an end is due; now, when the port refused some. */
 static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 {
-    if (end->tx.pacing.unlimited || end->tx.pending > 0)
-        return now;
-    return pacing_due(&end->tx.pacing);
+    const uint64_t due = transmitter_next_due(&end->tx, now);
+
+    if (__builtin_expect(end->probe == NULL, 1))
+        return due;
+    const uint64_t probe_due = transmitter_next_due(&end->probe->tx, now);
+    return probe_due < due ? probe_due : due;
+}
+
+/* The trial is over for a sending end. */
+static inline void end_stop_sending(struct end *end, uint64_t now)
+{
+    if (end->probe != NULL)
+        transmit_end(&end->probe->tx, now);
+    transmit_end(&end->tx, now);
 }
 
 /* Run one trial from its start to its result; false when a port failed (message in `error`). */
@@ -161,6 +191,13 @@ void trial_read_drops(struct trial *trial);
 
 /* Sum of all ends' counters since the trial began. */
 void trial_totals(const struct trial *trial, struct counters *totals);
+
+/* Is there a probe stream, and is the load timed nevertheless? */
+bool trial_has_probes(const struct trial *trial);
+bool trial_times_load(const struct trial *trial);
+
+/* Of the frames that this trial sends, with FCS. */
+double trial_mean_frame_bytes(const struct trial *trial);
 
 /* Does this end send, does it receive and track, in this trial? */
 bool trial_end_sends(const struct trial *trial, unsigned end);

@@ -9,7 +9,7 @@ const struct io_ops *const io_backends[] = {
 #ifdef HAVE_DPDK
     &io_dpdk,
 #endif
-    &io_null, NULL,
+    &io_null, &io_pcap, NULL,
 };
 
 const struct io_ops *io_find(const char *name, size_t length)

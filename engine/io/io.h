@@ -119,11 +119,13 @@ struct io_port {
     char failure[160]; /* not empty: the port is beyond use; the engine reports it and exits 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;
-    bool blocking;         /* opened blocking: where rx_burst may not block, rx_wait is used */
+    unsigned trial; /* number of the running trial, from 1; 0 between trials */
+    bool ended;     /* nothing more will come: the file that is the port's input is at its end */
+    bool blocking;  /* opened blocking: where rx_burst may not block, rx_wait is used */
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
-extern const struct io_ops io_null, io_udp, io_raw, io_dpdk;
+extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_dpdk;
 
 /* All backends of this build, ended by NULL. */
 extern const struct io_ops *const io_backends[];

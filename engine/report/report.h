@@ -7,5 +7,15 @@
 
 void report_counters(struct json *j, const struct counters *c);
 void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_times *to);
+void report_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
+                    const struct histogram *intended);
+void report_loss(struct json *j, const struct sequence_tracker *tracker);
+
+/* What the probe stream found: sent at one end, received at the other (maybe the same). */
+void report_probe(struct json *j, const struct trial *trial, const struct end *sending,
+                  const struct end *receiving);
+
+/* The rates and the shape, as part of `config`. */
+void report_schedule(struct json *j, const struct trial *trial);
 void report_result(struct json *j, const struct trial *trial);
 #endif

@@ -13,6 +13,8 @@ static const char *reason_name(enum reason reason)
         return "signal";
     case REASON_EOF:
         return "eof";
+    case REASON_REPLAYED:
+        return "replayed";
     case REASON_FAILURE:
         return "failure";
     default:
@@ -28,11 +30,11 @@ static void put_frames(struct json *j, const struct trial *trial)
     const struct options *o = trial->options;
     char vlan[16];
 
-    if (sizes->kind == SIZES_FIXED)
+    if (sizes->kind == SIZES_FIXED && trial->replay.count == 0)
         json_unsigned(j, "frame_size_bytes", sizes->largest);
     else
         json_null(j, "frame_size_bytes");
-    json_number(j, "mean_frame_size_bytes", sizes_mean(sizes));
+    json_number(j, "mean_frame_size_bytes", trial_mean_frame_bytes(trial));
     json_unsigned(j, "ip_version", o->address.ip6 ? 6 : 4);
     snprintf(vlan, sizeof vlan, o->address.tags == 2 ? "%u.%u" : "%u", o->address.vlan[0],
              o->address.vlan[1]);
@@ -68,10 +70,7 @@ static void put_sizes(struct json *j, const struct trial *trial)
 static void put_config(struct json *j, const struct trial *trial)
 {
     json_object(j, "config");
-    if (trial->traffic.rate_pps == 0)
-        json_null(j, "rate_pps");
-    else
-        json_unsigned(j, "rate_pps", trial->traffic.rate_pps);
+    report_schedule(j, trial);
     json_unsigned(j, "burst", trial->traffic.burst);
     put_frames(j, trial);
     json_bool(j, "touch", trial->options->touch);
@@ -79,7 +78,7 @@ static void put_config(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-static void put_loss(struct json *j, const struct sequence_tracker *tracker)
+void report_loss(struct json *j, const struct sequence_tracker *tracker)
 {
     const struct sequence_summary s = sequence_summarise(tracker);
 
@@ -129,8 +128,8 @@ static void put_encoded(struct json *j, const char *key, const struct histogram 
     free(text);
 }
 
-static void put_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
-                        const struct histogram *intended)
+void report_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
+                    const struct histogram *intended)
 {
     json_object(j, "latency");
     json_string(j, "kind", kind == LATENCY_RTT ? "rtt" : "one_way");
@@ -149,7 +148,8 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     static struct histogram lateness; /* too large for a stack; only the printer comes here */
     uint64_t skipped = 0, stall = 0;
 
-    if (!trial->options->role->sends || trial->traffic.rate_pps == 0) {
+    if (!trial->options->role->sends ||
+        schedule_is_unlimited(&trial->traffic.schedule, &trial->traffic.rate)) {
         json_null(j, "pacing");
         return;
     }
@@ -165,6 +165,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_unsigned(j, "late_max_ns", lateness.max);
     json_number(j, "late_mean_ns", histogram_mean(&lateness));
     json_unsigned(j, "late_p99_ns", histogram_percentile(&lateness, 99));
+    json_unsigned(j, "late_p999_ns", histogram_percentile(&lateness, 99.9));
     json_unsigned(j, "catch_up_bound_ns", trial->options->catch_up_ns);
     json_unsigned(j, "skipped", skipped);
     json_unsigned(j, "longest_stall_ns", clock_ticks_to_ns(stall));
@@ -209,8 +210,11 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_object(j, "totals");
     report_counters(j, &rx);
     json_end_object(j);
-    put_loss(j, &receiving->tracker);
-    put_latency(j, LATENCY_ONE_WAY, &receiving->from_actual, &receiving->from_intended);
+    report_loss(j, &receiving->tracker);
+    if (trial_times_load(trial))
+        report_latency(j, LATENCY_ONE_WAY, &receiving->from_actual, &receiving->from_intended);
+    if (sending->probe != NULL)
+        report_probe(j, trial, sending->probe, receiving->probe);
     json_end_object(j);
 }
 
@@ -253,12 +257,14 @@ void report_result(struct json *j, const struct trial *trial)
         if (trial->options->bidirectional)
             put_direction(j, trial, 1);
         json_end_list(j);
-    } else if (role->tracks) {
-        put_loss(j, &trial->ends[0].tracker);
-        if (role->latency != LATENCY_NONE || trial->traffic.latency)
-            put_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
-                        &trial->ends[0].from_actual, &trial->ends[0].from_intended);
+    } else if (trial_end_tracks(trial, 0)) {
+        report_loss(j, &trial->ends[0].tracker);
+        if (trial_times_load(trial))
+            report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
+                           &trial->ends[0].from_actual, &trial->ends[0].from_intended);
     }
+    if (role != &role_tester && trial->ends[0].probe != NULL)
+        report_probe(j, trial, trial->ends[0].probe, trial->ends[0].probe);
     if (role->stands_between)
         put_forwarder_ports(j, trial);
     put_pacing(j, trial, &totals);

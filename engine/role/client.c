@@ -14,7 +14,7 @@ static void run(struct trial *trial, unsigned worker)
             trial_idle(trial, end->port, now, end_next_due(end, now));
         now = clock_ticks();
     }
-    transmit_end(&end->tx, now);
+    end_stop_sending(end, now);
 }
 
 const struct role role_client = {

@@ -1,20 +1,32 @@
-/* server: sends every frame of our stream back where it came from, payload untouched. */
+/* server: sends every frame of our stream back where it came from, payload untouched. With a
+ * probe stream it may send back the probes alone, and count the load. */
 #include "trial.h"
 
-/* Turn round the frames that are to be echoed and keep them, in order, at the front; the
- * others move behind them, so that all can be released. Returns how many are kept. */
-static unsigned select_ours(const struct receiver *rx, struct io_frame *frames,
-                            const uint8_t *verdicts, unsigned count)
+static bool is_wanted(const struct trial *trial, uint8_t verdict)
 {
+    if (verdict == VERDICT_BESIDE)
+        return true;
+    return verdict == VERDICT_DATA && (!trial->traffic.probes || trial->traffic.echo == ECHO_ALL);
+}
+
+/* Turn round the frames that are to be echoed and keep them (and their verdicts), in order, at
+ * the front; the others move behind them, so that all can be released. Returns how many are
+ * kept. */
+static unsigned select_wanted(const struct trial *trial, struct io_frame *frames, uint8_t *verdicts,
+                              unsigned count)
+{
+    const bool payload_only = trial->ends[0].rx.payload_only;
+    const struct frame_layout layout = receive_layout(&trial->ends[0].rx);
     unsigned kept = 0;
 
     for (unsigned i = 0; i < count; i++) {
         const struct io_frame frame = frames[i];
-        if (verdicts[i] != VERDICT_DATA)
+        if (!is_wanted(trial, verdicts[i]))
             continue;
-        if (!rx->payload_only)
-            frame_swap_addresses(frame.data, &rx->expected.layout);
+        if (!payload_only)
+            frame_swap_addresses(frame.data, &layout);
         frames[i] = frames[kept];
+        verdicts[kept] = verdicts[i];
         frames[kept++] = frame;
     }
     return kept;
@@ -38,37 +50,81 @@ static unsigned send_copies(struct io_port *port, const struct io_frame *frames,
     return sent;
 }
 
+/* How many of these frames are probes, which have counters of their own. */
+static unsigned count_probes(const struct end *end, const uint8_t *verdicts, unsigned count)
+{
+    unsigned probes = 0;
+
+    if (end->probe == NULL)
+        return 0;
+    for (unsigned i = 0; i < count; i++)
+        probes += verdicts[i] == VERDICT_BESIDE;
+    return probes;
+}
+
+static void count_echoes(struct end *end, const struct io_frame *frames, const uint8_t *verdicts,
+                         unsigned count)
+{
+    const unsigned probes = count_probes(end, verdicts, count);
+    uint64_t bytes[2] = {0};
+
+    for (unsigned i = 0; i < count; i++)
+        bytes[verdicts[i] == VERDICT_BESIDE] += receive_frame_size(&end->rx, &frames[i]);
+    counter_add(&end->counters.tx_offered, count - probes);
+    counter_add(&end->counters.tx_bytes, bytes[0]);
+    if (probes > 0) {
+        counter_add(&end->probe->counters.tx_offered, probes);
+        counter_add(&end->probe->counters.tx_bytes, bytes[1]);
+    }
+}
+
+static void count_intended(struct end *end, const uint8_t *verdicts, unsigned count)
+{
+    const unsigned probes = count_probes(end, verdicts, count);
+
+    counter_add(&end->counters.tx_intended, count - probes);
+    if (probes > 0)
+        counter_add(&end->probe->counters.tx_intended, probes);
+}
+
+static void count_dropped(struct end *end, const uint8_t *verdicts, unsigned count)
+{
+    const unsigned probes = count_probes(end, verdicts, count);
+
+    counter_add(&end->counters.tx_dropped, count - probes);
+    if (probes > 0)
+        counter_add(&end->probe->counters.tx_dropped, probes);
+}
+
 /* Echo, trying again while the port is full, but not for longer than the catch-up bound: then
  * it is better to drop than to let waiting frames grow old. */
-static void echo(struct trial *trial, struct end *end, struct io_frame *frames, unsigned count)
+static void echo(struct trial *trial, struct end *end, struct io_frame *frames,
+                 const uint8_t *verdicts, unsigned count)
 {
     struct io_port *port = end->port;
-    struct counters *c = &end->counters;
     const uint64_t begun = clock_ticks();
     const uint64_t bound = clock_ns_to_ticks(trial->options->catch_up_ns);
     unsigned done = 0;
 
-    counter_add(&c->tx_intended, count);
+    count_intended(end, verdicts, count);
     while (done < count) {
         const unsigned sent = port->ops->forward != NULL
                                   ? port->ops->forward(port, port, frames + done, count - done)
                                   : send_copies(port, frames + done, count - done);
-        for (unsigned i = done; i < done + sent; i++)
-            counter_add(&c->tx_bytes, receive_frame_size(&end->rx, &frames[i]));
+        count_echoes(end, frames + done, verdicts + done, sent);
         if (sent > 0 && port->ops->forward == NULL)
             port->ops->rx_release(port, frames + done, sent);
         done += sent;
-        counter_add(&c->tx_polls, 1);
-        counter_add(&c->tx_offered, sent);
+        counter_add(&end->counters.tx_polls, 1);
         if (done == count)
             return;
-        counter_add(&c->ring_full_polls, 1);
+        counter_add(&end->counters.ring_full_polls, 1);
         const uint64_t now = clock_ticks();
         if (now - begun > bound || port->failure[0] != '\0')
             break;
         trial_idle(trial, NULL, now, now);
     }
-    counter_add(&c->tx_dropped, count - done);
+    count_dropped(end, verdicts + done, count - done);
     port->ops->rx_release(port, frames + done, count - done);
 }
 
@@ -86,11 +142,11 @@ static unsigned serve(struct trial *trial, struct end *end)
     }
     counter_add(&end->counters.useful_polls, 1);
     receive_burst(&end->rx, frames, count, clock_ticks(), verdicts);
-    const unsigned ours = select_ours(&end->rx, frames, verdicts, count);
-    if (ours < count)
-        port->ops->rx_release(port, frames + ours, count - ours);
-    if (ours > 0)
-        echo(trial, end, frames, ours);
+    const unsigned wanted = select_wanted(trial, frames, verdicts, count);
+    if (wanted < count)
+        port->ops->rx_release(port, frames + wanted, count - wanted);
+    if (wanted > 0)
+        echo(trial, end, frames, verdicts, wanted);
     return count;
 }
 

@@ -37,7 +37,7 @@ static void run(struct trial *trial, unsigned worker)
     }
     for (unsigned i = first; i <= last; i++) {
         if (trial_end_sends(trial, i))
-            transmit_end(&trial->ends[i].tx, now);
+            end_stop_sending(&trial->ends[i], now);
     }
 }
 

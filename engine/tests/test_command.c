@@ -5,7 +5,8 @@
 
 #include "command.h"
 
-static const struct traffic base = {.rate_pps = 5, .burst = 1, .frame_size = 64, .interval_ns = 1};
+static const struct traffic base = {
+    .rate = {5, RATE_PPS}, .burst = 1, .frame_size = 64, .interval_ns = 1};
 static struct command c;
 static char error[256];
 
@@ -30,14 +31,17 @@ static void good_ones(void **state)
     assert_true(parse("stop"));
     assert_int_equal(c.kind, COMMAND_STOP);
     assert_true(parse("start"));
-    assert_int_equal(c.traffic.rate_pps, 5);
+    assert_int_equal(c.traffic.rate.amount, 5);
     assert_true(parse("start rate=2M burst=16 duration=3 frame-size=128 interval=0.2 at=99"));
     assert_int_equal(c.kind, COMMAND_START);
-    assert_int_equal(c.traffic.rate_pps, 2000000);
+    assert_int_equal(c.traffic.rate.amount, 2000000);
     assert_int_equal(c.traffic.burst, 16);
     assert_int_equal(c.traffic.duration_ns, 3000000000);
     assert_int_equal(c.traffic.interval_ns, 200000000);
     assert_int_equal(c.traffic.at_ns, 99);
+    assert_true(parse("start rate=50% line-rate=10Gbps schedule=on-off:10ms:90ms probe-rate=1k"));
+    assert_int_equal(c.traffic.schedule.off_ns, 90000000);
+    assert_int_equal(c.traffic.probe_rate.amount, 1000);
 }
 
 static void bad_ones_say_why(void **state)
@@ -53,6 +57,8 @@ static void bad_ones_say_why(void **state)
         {"stop now", "'now' is too much"},
         {"start rate", "not key=value"},
         {"start rate=0", "--rate"},
+        {"start rate=50%", "needs --line-rate"},
+        {"start schedule=poisson rate=max", "needs a mean --rate"},
         {"start frame-size=9999999", "from 64 to 9018"},
         {"start duratoin=1", "did you mean 'duration'"},
     };

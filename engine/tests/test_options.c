@@ -53,7 +53,7 @@ static void everything_is_read(void **state)
     assert_int_equal(o.address.src_udp, 13994);
     assert_int_equal(o.traffic.frame_size, 9018);
     assert_int_equal(o.stream, 65535);
-    assert_int_equal(o.traffic.rate_pps, 1500000);
+    assert_int_equal(o.traffic.rate.amount, 1500000);
     assert_int_equal(o.traffic.burst, 7);
     assert_int_equal(o.traffic.duration_ns, 250000000);
     assert_int_equal(o.traffic.interval_ns, 100000000);
@@ -84,9 +84,40 @@ static void bounds_hold(void **state)
     refused("sender --port null: --duration -1", "--duration");
     refused("sender --port null: --interval 0", "--interval: '0' is not a time from 0.001");
     assert_int_equal(parse("sender --port null: --rate 5G"), PARSE_OK);
-    assert_int_equal(o.traffic.rate_pps, 5000000000ULL);
+    assert_int_equal(o.traffic.rate.amount, 5000000000ULL);
     assert_int_equal(parse("sender --port null: --rate max"), PARSE_OK);
-    assert_int_equal(o.traffic.rate_pps, 0);
+    assert_int_equal(o.traffic.rate.amount, 0);
+}
+
+static void schedules_and_rates_go_together(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("sender --port null: --rate 80% --line-rate 10Gbps"), PARSE_OK);
+    assert_int_equal(o.traffic.rate.unit, RATE_LINE_SHARE);
+    assert_int_equal(o.traffic.line_bps, 10000000000ULL);
+    assert_int_equal(parse("sender --port null: --schedule ramp:1k:1Gbps-l2:10s"), PARSE_OK);
+    assert_int_equal(o.traffic.schedule.to.unit, RATE_L2_BPS);
+    refused("sender --port null: --rate 1Gbps", "--rate: '1Gbps' does not name its layer");
+    refused("sender --port null: --rate 80%", "--rate: a share of the line needs --line-rate");
+    refused("sender --port null: --line-rate 10G", "--line-rate: '10G' is not a line rate");
+    refused("sender --port null: --schedule poisson", "poisson needs a mean --rate");
+    refused("sender --port null: --schedule ramp:1:2:3 --rate 5", "--rate: a ramp has its own");
+    refused("sender --port null: --schedule poison --rate 5", "'poison' is not a schedule");
+}
+
+static void probe_streams_are_asked_of_the_right_role(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("client --port null: --probe-rate 1k"), PARSE_OK);
+    assert_int_equal(o.traffic.probe_schedule.shape, SCHEDULE_POISSON);
+    assert_int_equal(parse("server --port null: --probes 1 --echo all"), PARSE_OK);
+    assert_int_equal(o.traffic.echo, ECHO_ALL);
+    refused("receiver --port null: --probe-rate 1k", "--probe-rate: only a sender, client");
+    refused("sender --port null: --probes 1", "--probes: only a receiver or server");
+    refused("client --port null: --probe-rate max", "--probe-rate: 'max'");
+    refused("server --port null: --stream 5 --probe-stream 5", "--probe-stream: 5 is the load's");
+    refused("client --port null: --probe-schedule on-off:1:1", "constant or poisson");
+    refused("server --port null: --echo none", "--echo: 'none' is not one of probes|all");
 }
 
 static void refused_with_many_ports(void)
@@ -110,7 +141,7 @@ static void errors_name_the_remedy(void **state)
     refused("sender --port null: --frame-szie 64", "did you mean '--frame-size'");
     refused("sender --port null: --qqqqqqqq 1", "see --help");
     refused("sender --port null: stray", "'stray' is not an option");
-    refused("sender --port null: --rate", "--rate needs a value: PPS|max");
+    refused("sender --port null: --rate", "--rate needs a value: RATE|max");
     refused("sender --port null: --touch=1", "takes no value");
     refused("sender", "sender takes 1 --port, not 0");
     refused("tester --port null:", "tester takes 2 --port, not 1");
@@ -159,12 +190,12 @@ static void core_lists_keep_their_last_core(void **state)
 static void overrides_change_only_the_traffic(void **state)
 {
     (void)state;
-    struct traffic t = {.rate_pps = 1, .burst = 2, .frame_size = 64};
+    struct traffic t = {.rate = {1, RATE_PPS}, .burst = 2, .frame_size = 64};
     assert_true(options_override(&t, "rate=max", error, sizeof error));
     assert_true(options_override(&t, "frame-size=1518", error, sizeof error));
     assert_true(options_override(&t, "at=123456789012345", error, sizeof error));
     assert_true(options_override(&t, "duration=1.5", error, sizeof error));
-    assert_int_equal(t.rate_pps, 0);
+    assert_int_equal(t.rate.amount, 0);
     assert_int_equal(t.frame_size, 1518);
     assert_int_equal(t.at_ns, 123456789012345);
     assert_int_equal(t.duration_ns, 1500000000);
@@ -219,6 +250,8 @@ int main(void)
         cmocka_unit_test(everything_is_read),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(errors_name_the_remedy),
+        cmocka_unit_test(schedules_and_rates_go_together),
+        cmocka_unit_test(probe_streams_are_asked_of_the_right_role),
         cmocka_unit_test(help_and_version),
         cmocka_unit_test(core_lists_keep_their_last_core),
         cmocka_unit_test(overrides_change_only_the_traffic),

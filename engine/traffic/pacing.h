@@ -1,7 +1,8 @@
-/* When frames are due. Bursts of `burst` frames are due at start + k * burst / rate, counted
- * in ticks with 64 fraction bits, so no rounding adds up. A sender that comes late catches up,
- * but only `bound` ticks' worth: what lies further back is given up and counted, since a
- * generator that makes up for any delay turns one stall into a flood of its own making. */
+/* When frames are due. At a constant rate bursts of `burst` frames are due at start + k * burst
+ * / rate, counted in ticks with 64 fraction bits, so no rounding adds up; shaped schedules have
+ * their own rule (pacing.c), asked once a burst. A sender that comes late catches up, but only
+ * `bound` ticks' worth: what lies further back is given up and counted, since a generator that
+ * makes up for any delay turns one stall into a flood of its own making. */
 #ifndef SM_PACING_H
 #define SM_PACING_H
 
@@ -9,35 +10,63 @@
 #include <stdint.h>
 
 #include "measure/clock.h"
+#include "traffic/schedule.h"
 
 struct pacing {
     bool unlimited;
+    bool shaped; /* the next burst is not simply one step away */
     uint32_t burst;
-    uint128 next; /* when the next burst is due, 64.64 ticks */
-    uint128 step;
+    uint128 next;   /* when the next burst is due, 64.64 ticks */
+    uint128 step;   /* of Poisson: the mean */
     uint64_t bound; /* ticks */
     uint64_t end;   /* tick at which the schedule ends */
+    enum schedule_shape shape;
+    uint128 start;
+    uint64_t random;             /* poisson: the generator's state */
+    uint128 window, on, period;  /* on-off: start of the present on-time; lengths */
+    uint64_t bursts_a_window;    /* on-off, not unlimited */
+    uint64_t index;              /* of the next burst: of a ramp, or in an on-time */
+    const struct replay *replay; /* recorded: whose times */
+    uint64_t frames;             /* recorded: how many, all rounds counted */
+    double ticks_a_ns;
+    double from, to, slope, over; /* ramp: frames a tick, the same a tick, ticks */
 };
 
-/* `rate_pps` 0 stands for unlimited. */
-static inline void pacing_begin(struct pacing *p, uint64_t rate_pps, uint32_t burst, double hz,
+static inline uint128 pacing_fixed(double ticks)
+{
+    const uint64_t whole = (uint64_t)ticks;
+    return ((uint128)whole << 64) + (uint128)((ticks - (double)whole) * 18446744073709551616.0);
+}
+
+/* A constant rate; `rate_pps` 0 stands for unlimited. */
+static inline void pacing_begin(struct pacing *p, double rate_pps, uint32_t burst, double hz,
                                 uint64_t start, uint64_t end, uint64_t bound)
 {
-    p->unlimited = rate_pps == 0;
+    p->unlimited = rate_pps <= 0;
+    p->shaped = false;
+    p->shape = SCHEDULE_CONSTANT;
     p->burst = burst;
     p->next = (uint128)start << 64;
+    p->start = p->next;
     p->bound = bound;
     p->end = end;
     p->step = 0;
     if (!p->unlimited) {
-        const double step = (double)burst * hz / (double)rate_pps;
-        const uint64_t whole = (uint64_t)step;
-        p->step = (uint128)whole << 64;
-        p->step += (uint128)((step - (double)whole) * 18446744073709551616.0);
+        p->step = pacing_fixed((double)burst * hz / rate_pps);
         if (p->step == 0)
             p->step = 1;
     }
 }
+
+/* Give a schedule that has begun the plan's shape. `index` keeps the streams of several ends
+ * apart that share a seed. */
+void pacing_take_shape(struct pacing *p, const struct schedule_plan *plan, double hz,
+                       unsigned index);
+
+/* The parts of shaped schedules; use the functions without `shaped`. */
+void pacing_advance_shaped(struct pacing *p);
+uint64_t pacing_give_up_shaped(struct pacing *p, uint64_t limit);
+bool pacing_is_open_shaped(struct pacing *p, uint64_t now);
 
 static inline uint64_t pacing_due(const struct pacing *p)
 {
@@ -46,7 +75,16 @@ static inline uint64_t pacing_due(const struct pacing *p)
 
 static inline void pacing_advance(struct pacing *p)
 {
-    p->next += p->step;
+    if (__builtin_expect(p->shaped, 0))
+        pacing_advance_shaped(p);
+    else
+        p->next += p->step;
+}
+
+/* Unlimited: may something be sent now? `pacing_due` says since when, or from when on. */
+static inline bool pacing_is_open(struct pacing *p, uint64_t now)
+{
+    return __builtin_expect(!p->shaped, 1) || pacing_is_open_shaped(p, now);
 }
 
 static inline bool pacing_ended(const struct pacing *p, uint64_t now)
@@ -61,6 +99,8 @@ static inline uint64_t pacing_give_up_before(struct pacing *p, uint64_t limit)
         limit = p->end;
     if (p->unlimited || pacing_due(p) >= limit)
         return 0;
+    if (p->shaped)
+        return pacing_give_up_shaped(p, limit);
     const uint128 back = ((uint128)limit << 64) - p->next;
     const uint128 bursts = (back + p->step - 1) / p->step;
     p->next += bursts * p->step;

@@ -17,9 +17,9 @@ static void expect_layout(struct receiver *rx, const struct frame_address *own)
     struct expected_frames *e = &rx->expected;
 
     memset(e, 0, sizeof *e);
-    rx->headers = frame_headers_bytes(own);
-    rx->plain = own->tags == 0 && !own->ip6;
-    e->layout.udp = rx->headers - 8;
+    rx->extra_headers = frame_headers_bytes(own) - HEADERS_BYTES;
+    rx->special = own->tags > 0 || own->ip6;
+    e->layout.udp = HEADERS_BYTES + rx->extra_headers - 8;
     e->layout.ip = e->layout.udp - (own->ip6 ? 40 : 20);
     e->layout.ip6 = own->ip6;
     e->tags = own->tags;
@@ -64,7 +64,7 @@ void receive_expect_flows(struct receiver *rx, const struct flow_set *own)
     for (unsigned i = 0; i < FLOW_FIELDS; i++) {
         if (arriving.fields[i].count == 0 || i == FLOW_SRC_MAC || i == FLOW_DST_MAC)
             continue;
-        rx->plain = false;
+        rx->special = true;
         if (rx->expected.fields[i].count > 0) /* given, or a tag */
             rx->expected.fields[i] = arriving.fields[i];
     }
@@ -286,6 +286,16 @@ INLINE bool is_right(struct receiver *rx, const uint8_t *f, uint32_t length, boo
     return true;
 }
 
+bool receive_is_intact(struct receiver *rx, const uint8_t *frame, uint32_t length)
+{
+    return is_right(rx, frame, length, !rx->special || rx->payload_only);
+}
+
+struct frame_layout receive_layout(const struct receiver *rx)
+{
+    return layout_of(rx, !rx->special);
+}
+
 /* Data of our stream under another mark than the trial's: the first frame, a straggler of an
  * earlier trial, or the first frame of the trial proper after such stragglers. */
 static enum verdict judge_mark(struct receiver *rx, const uint8_t *payload)
@@ -319,7 +329,7 @@ static bool is_addressed_to_us(const struct receiver *rx, const uint8_t *frame)
 /* Frames that are not this trial's data: probes, other streams, other trials, rubbish. */
 static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
 {
-    const bool plain = rx->plain || rx->payload_only;
+    const bool plain = !rx->special || rx->payload_only;
 
     if (!is_ours(rx, f, plain))
         return VERDICT_OTHER;
@@ -347,7 +357,7 @@ INLINE enum verdict judge(struct receiver *rx, const struct io_frame *f, bool pl
 
 enum verdict receive_judge(struct receiver *rx, const struct io_frame *f)
 {
-    return judge(rx, f, rx->plain || rx->payload_only);
+    return judge(rx, f, !rx->special || rx->payload_only);
 }
 
 static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now)
@@ -363,6 +373,19 @@ static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t
     }
 }
 
+/* A frame of another stream: perhaps the companion's, which then counts it. */
+static enum verdict offer_to_companion(struct receiver *rx, const struct io_frame *frame,
+                                       uint64_t now)
+{
+    uint8_t verdict;
+
+    receive_burst(rx->companion, frame, 1, now, &verdict);
+    if (verdict == VERDICT_DATA)
+        return VERDICT_BESIDE;
+    return verdict == VERDICT_FOREIGN || verdict == VERDICT_PROBE ? VERDICT_FOREIGN
+                                                                  : VERDICT_BESIDE_OTHER;
+}
+
 INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
                            uint64_t now, uint8_t *verdicts, bool plain)
 {
@@ -371,7 +394,9 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        const enum verdict verdict = judge(rx, &frames[i], plain);
+        enum verdict verdict = judge(rx, &frames[i], plain);
+        if (__builtin_expect(verdict == VERDICT_FOREIGN, 0) && rx->companion != NULL)
+            verdict = offer_to_companion(rx, &frames[i], now);
         seen[verdict]++;
         if (verdicts != NULL)
             verdicts[i] = (uint8_t)verdict;
@@ -399,7 +424,7 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
                        uint64_t now, uint8_t *verdicts)
 {
-    if (__builtin_expect(rx->plain || rx->payload_only, 1))
+    if (__builtin_expect(!rx->special || rx->payload_only, 1))
         return take_burst(rx, frames, count, now, verdicts, true);
     return take_burst(rx, frames, count, now, verdicts, false);
 }

@@ -18,6 +18,8 @@ enum verdict {
     VERDICT_FOREIGN,
     VERDICT_OTHER,
     VERDICT_CORRUPT,
+    VERDICT_BESIDE,       /* data of the companion's stream, counted there */
+    VERDICT_BESIDE_OTHER, /* the same, but stale or corrupt */
     VERDICTS
 };
 
@@ -47,12 +49,12 @@ struct expected_frames {
 struct receiver {
     struct io_port *port;
     struct counters *counters;
-    bool touch;        /* verify every byte of touched frames */
-    bool payload_only; /* the kernel has taken the headers off */
-    bool plain;        /* untagged IPv4, one flow: the short way of judging */
-    uint32_t headers;  /* bytes in front of the payload, whoever takes them off */
-    bool locked;       /* `mark` is that of the running trial's frames */
-    bool tracking;     /* a trial runs: sequence and, if wanted, latency */
+    bool touch;             /* verify every byte of touched frames */
+    bool payload_only;      /* the kernel has taken the headers off */
+    bool special;           /* not only untagged IPv4 of one flow: the longer way of judging */
+    uint32_t extra_headers; /* bytes more than HEADERS_BYTES, whoever takes them off */
+    bool locked;            /* `mark` is that of the running trial's frames */
+    bool tracking;          /* a trial runs: sequence and, if wanted, latency */
     bool latency_wanted;
     uint16_t stream;        /* wire order */
     uint32_t mark;          /* first four payload bytes of this trial's frames, wire image */
@@ -65,6 +67,7 @@ struct receiver {
     const struct payload_pattern *pattern; /* expected behind stamps; NULL: unknown */
     struct intact_headers intact[INTACT_LENGTHS];
     struct expected_frames expected;
+    struct receiver *companion; /* for a second stream on the same port, or NULL */
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
 };
@@ -85,6 +88,12 @@ void receive_end(struct receiver *rx);
 /* Say what a frame is, and count or remember nothing but what judging others needs. */
 enum verdict receive_judge(struct receiver *rx, const struct io_frame *frame);
 
+/* Are the headers, and as far as asked the payload, of a frame in our format right? */
+bool receive_is_intact(struct receiver *rx, const uint8_t *frame, uint32_t length);
+
+/* Where the headers of frames in our format are. */
+struct frame_layout receive_layout(const struct receiver *rx);
+
 /* Count a burst; trial data is tracked. Returns how many frames were our stream's data; what
  * each frame was goes to `verdicts` unless that is NULL. */
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
@@ -93,13 +102,13 @@ unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsig
 /* The stamp of a frame in our format. */
 static inline const uint8_t *receive_payload(const struct receiver *rx, const struct io_frame *f)
 {
-    return f->data + (rx->payload_only ? 0 : rx->headers);
+    return f->data + (rx->payload_only ? 0 : HEADERS_BYTES + rx->extra_headers);
 }
 
 /* The L2 size with FCS of what arrived. */
 static inline uint32_t receive_frame_size(const struct receiver *rx, const struct io_frame *f)
 {
-    return f->length + FCS_BYTES + (rx->payload_only ? rx->headers : 0);
+    return f->length + FCS_BYTES + (rx->payload_only ? HEADERS_BYTES + rx->extra_headers : 0);
 }
 
 /* Signed distance in ticks from a 48-bit stamp to now. */

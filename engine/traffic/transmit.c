@@ -11,9 +11,31 @@ void transmit_begin(struct transmitter *tx)
     tx->sequence = 0;
     tx->skipped = 0;
     tx->stall = 0;
+    tx->replay_index = 0;
     histogram_reset(tx->lateness);
-    tx->prepared = tx->port->ops->tx_prepare != NULL &&
+    tx->prepared = !tx->shares_port && tx->replay == NULL && tx->port->ops->tx_prepare != NULL &&
                    tx->port->ops->tx_prepare(tx->port, t->bytes, t->length);
+}
+
+void transmit_limit_burst(struct transmitter *tx)
+{
+    struct pacing *p = &tx->pacing;
+    const uint64_t left = tx->replay_end - tx->replay_index;
+
+    if (p->shape == SCHEDULE_RECORDED)
+        return; /* knows its own end */
+    if (left < p->burst)
+        p->burst = (uint32_t)left;
+    if (left == 0)
+        p->end = 0;
+}
+
+bool transmit_is_over(const struct transmitter *tx)
+{
+    if (tx->replay == NULL || tx->pending > 0)
+        return false;
+    return tx->pacing.shape == SCHEDULE_RECORDED ? tx->pacing.index >= tx->replay_end
+                                                 : tx->replay_index >= tx->replay_end;
 }
 
 static void drop(struct transmitter *tx, uint64_t frames)
@@ -66,7 +88,7 @@ void transmit_end(struct transmitter *tx, uint64_t now)
     tx->pending = 0;
     /* Refused frames are still acquired: hand them back. */
     const unsigned held =
-        tx->port->ops->tx_acquire(tx->port, frames, IO_BURST_MAX, tx->template.length);
+        tx->port->ops->tx_acquire(tx->port, frames, IO_BURST_MAX, transmit_room(tx));
     if (held > 0)
         tx->port->ops->tx_release(tx->port, frames, held);
 }

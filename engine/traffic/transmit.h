@@ -12,6 +12,7 @@
 #include "measure/histogram.h"
 #include "traffic/frame.h"
 #include "traffic/pacing.h"
+#include "traffic/replay.h"
 #include "traffic/varied.h"
 
 struct transmitter {
@@ -19,13 +20,17 @@ struct transmitter {
     struct counters *counters;
     struct histogram *lateness; /* ns, one sample a burst; unused when unlimited */
     struct pacing pacing;
-    bool prepared;        /* the port's buffers hold the template */
-    uint32_t pending;     /* frames of the current burst that the port has not accepted */
-    uint64_t intended;    /* tick at which the current burst was due */
-    uint64_t sequence;    /* of the next frame */
-    uint64_t skipped;     /* frames given up */
-    uint64_t stall;       /* ticks that the latest of these was behind when it was given up */
-    struct varied varied; /* how frames differ from the template */
+    bool shares_port;  /* another transmitter uses the same buffers: write whole frames */
+    bool prepared;     /* the port's buffers hold the template */
+    uint32_t pending;  /* frames of the current burst that the port has not accepted */
+    uint64_t intended; /* tick at which the current burst was due */
+    uint64_t sequence; /* of the next frame */
+    uint64_t skipped;  /* frames given up */
+    uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
+    const struct replay *replay; /* where frames come from instead of the template, or NULL */
+    uint64_t replay_index;       /* of the next frame, all rounds counted */
+    uint64_t replay_end;         /* index after the last; UINT64_MAX: rounds without end */
+    struct varied varied;        /* how frames differ from the template */
     struct frame_template template;
 };
 
@@ -34,6 +39,12 @@ void transmit_begin(struct transmitter *tx);
 
 /* Count what the schedule still asked for and what is pending as given up: the trial is over. */
 void transmit_end(struct transmitter *tx, uint64_t now);
+
+/* A burst is never longer than what is left to replay. Once the schedule has begun. */
+void transmit_limit_burst(struct transmitter *tx);
+
+/* Has the last frame of a replay been sent or given up? */
+bool transmit_is_over(const struct transmitter *tx);
 
 /* Give up frames that lie beyond the catch-up bound. Not on the usual path. */
 void transmit_give_up(struct transmitter *tx, uint64_t now);
@@ -49,6 +60,10 @@ static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames
     const struct frame_template *t = &tx->template;
     const uint32_t sequence = (uint32_t)tx->sequence;
 
+    if (__builtin_expect(tx->replay != NULL, 0)) {
+        replay_fill(tx->replay, frames, count, tx->replay_index, sequence, &times);
+        return;
+    }
     if (__builtin_expect(tx->varied.used, 0)) {
         varied_fill(&tx->varied, t, frames, count, tx->sequence, &times, tx->prepared);
         return;
@@ -61,17 +76,27 @@ static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames
         frame_stamp(t, frames[i].data, sequence + i, &times);
 }
 
-/* L2 bytes with FCS of the first `sent` of the filled frames. */
-static inline uint64_t transmit_bytes(const struct transmitter *tx, const struct io_frame *frames,
-                                      unsigned sent)
+/* The longest frame, as the port must have room for it. */
+static inline uint32_t transmit_room(const struct transmitter *tx)
+{
+    return __builtin_expect(tx->replay != NULL, 0) ? tx->replay->longest : tx->template.length;
+}
+
+/* L2 bytes with FCS of the first `sent` frames; a replay is that much further. */
+static inline uint64_t transmit_account(struct transmitter *tx, const struct io_frame *frames,
+                                        unsigned sent)
 {
     const struct frame_template *t = &tx->template;
-    uint64_t bytes = (uint64_t)sent * t->beside;
 
-    if (tx->varied.sizes == NULL)
-        return bytes + (uint64_t)sent * t->length;
+    if (__builtin_expect(tx->replay == NULL && tx->varied.sizes == NULL, 1))
+        return (uint64_t)sent * (t->length + t->beside);
+    uint64_t bytes = (uint64_t)sent * (tx->replay != NULL ? FCS_BYTES : t->beside);
     for (unsigned i = 0; i < sent; i++)
         bytes += frames[i].length;
+    if (tx->replay != NULL) {
+        tx->replay_index += sent;
+        transmit_limit_burst(tx);
+    }
     return bytes;
 }
 
@@ -87,6 +112,8 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
         if (pacing_ended(p, now))
             return 0;
         if (p->unlimited) {
+            if (!pacing_is_open(p, now))
+                return 0;
             tx->intended = now;
         } else {
             if (now < pacing_due(p))
@@ -96,6 +123,8 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
                 return 0;
             }
             tx->intended = pacing_due(p);
+            if (__builtin_expect(p->shape == SCHEDULE_RECORDED, 0))
+                tx->replay_index = p->index; /* what was given up is not sent later */
             pacing_advance(p);
             counter_add(&c->tx_intended, p->burst);
             histogram_record(tx->lateness, (int64_t)clock_ticks_to_ns(now - tx->intended));
@@ -107,7 +136,7 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
     }
 
     const unsigned wanted = tx->pending < IO_BURST_MAX ? tx->pending : IO_BURST_MAX;
-    const unsigned count = tx->port->ops->tx_acquire(tx->port, frames, wanted, tx->template.length);
+    const unsigned count = tx->port->ops->tx_acquire(tx->port, frames, wanted, transmit_room(tx));
     unsigned sent = 0;
     if (count > 0) {
         transmit_fill(tx, frames, count, now);
@@ -119,7 +148,7 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
     if (sent < wanted)
         counter_add(&c->ring_full_polls, 1);
     counter_add(&c->tx_offered, sent);
-    counter_add(&c->tx_bytes, transmit_bytes(tx, frames, sent));
+    counter_add(&c->tx_bytes, transmit_account(tx, frames, sent));
     if (p->unlimited)
         counter_add(&c->tx_intended, sent);
     return sent;

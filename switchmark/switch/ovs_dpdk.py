@@ -21,6 +21,7 @@ from switchmark.switch.base import (
 from switchmark.switch.options import WithOptions
 from switchmark.switch.ovs import OvsSwitch
 from switchmark.switch.ovs_instance import option
+from switchmark.switch.ovs_memory import plan_pools
 from switchmark.switch.ports import socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.tools import (
@@ -30,9 +31,6 @@ from switchmark.switch.tools import (
     online_cores,
 )
 
-# Room for the pool of 65,536 buffers that Open vSwitch settles for at this size.
-MEMORY_MB = 256
-JUMBO_MEMORY_MB = 512
 EAL_OPTIONS = "--no-pci --in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
 
@@ -106,7 +104,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
 
     def before_launch(self) -> None:
         """A shortage of hugepages is told here, where it can be said in one line."""
-        need = self._memory_mb * memory_nodes() << 20
+        need = self._pools.memory_mb * memory_nodes() << 20
         free = hugepage_bytes_free()
         if free < need:
             raise UnavailableError(
@@ -117,14 +115,14 @@ class OvsDpdk(WithOptions, OvsSwitch):
 
     def settings(self) -> dict[str, str]:
         """The daemon's settings, defaults that matter for the numbers included."""
-        jumbo = any(port.mtu_bytes > STANDARD_MTU_BYTES for port in self._ports)
-        self._memory_mb = JUMBO_MEMORY_MB if jumbo else MEMORY_MB
-        memory = ",".join([str(self._memory_mb)] * memory_nodes())
+        self._pools = plan_pools(len(self._ports), max(port.mtu_bytes for port in self._ports))
+        memory = ",".join([str(self._pools.memory_mb)] * memory_nodes())
         return {
             "dpdk-init": "true",
             "dpdk-extra": f"{EAL_OPTIONS} --file-prefix={self.instance.bridge}",
             "dpdk-socket-mem": memory,
             "dpdk-socket-limit": memory,
+            "per-port-memory": "true" if self._pools.per_port else "false",
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
             "pmd-maxsleep": self.option("pmd_maxsleep_us"),
             "emc-insert-inv-prob": "100" if self.option("emc") == "on" else "0",
@@ -175,5 +173,6 @@ class OvsDpdk(WithOptions, OvsSwitch):
             "rxq_assignment": "; ".join(queues),
             "n_rxq": "1",
             **self.option_details(),
-            "hugepages_mb": str(self._memory_mb * memory_nodes()),
+            "hugepages_mb": str(self._pools.memory_mb * memory_nodes()),
+            "buffer_pools": "one a port" if self._pools.per_port else "one shared",
         }

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.switch import ovs_dpdk
+from switchmark.switch import ovs_dpdk, ovs_memory
 from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
-from switchmark.switch.tools import online_cores
+from switchmark.switch.tools import hugepage_bytes_free, online_cores
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 from tests.integration.switch_rig import mac_of, own_state_dir, traces, until, vhost_ends
@@ -33,8 +35,12 @@ def session() -> Iterator[Session]:
 
 
 def absent_ports(session: Session) -> list[SwitchPort]:
-    paths = [str(session.run_dir / f"p{k}.sock") for k in (0, 1)]
-    return [SwitchPort(k, PortKind.VHOST_USER, mac_of(k), socket=paths[k]) for k in (0, 1)]
+    return [absent_port(session, index) for index in (0, 1)]
+
+
+def absent_port(session: Session, index: int) -> SwitchPort:
+    path = str(session.run_dir / f"p{index}.sock")
+    return SwitchPort(index, PortKind.VHOST_USER, mac_of(index), socket=path)
 
 
 def thread_cores(pid: int) -> dict[str, set[int]]:
@@ -60,7 +66,7 @@ def test_polling_thread_has_its_core_to_itself(session: Session) -> None:
         assert "port: p1 queue-id: 0" in details["rxq_assignment"]
         assert details["other_config:pmd-maxsleep"] == "0"
         assert details["pmd_cores"] == str(CORE)
-        assert int(details["hugepages_mb"]) >= ovs_dpdk.MEMORY_MB
+        assert int(details["hugepages_mb"]) >= ovs_memory.BASE_MB
     finally:
         switch.stop()
 
@@ -79,6 +85,43 @@ def test_counters_that_went_with_their_peer_are_an_error(session: Session) -> No
                 until(lambda: switch.counters() is None, 2, "the counters are missed")
         finally:
             switch.stop()
+
+
+@pytest.mark.parametrize(
+    ("ports", "mtu_bytes", "buffers"),
+    [
+        (2, 1500, ovs_memory.PORT_BUFFERS),
+        (2, 9000, ovs_memory.PORT_BUFFERS),
+        (14, 1500, ovs_memory.SHARED_BUFFERS),
+    ],
+)
+def test_pools_are_had_at_the_first_attempt(
+    session: Session, ports: int, mtu_bytes: int, buffers: int
+) -> None:
+    """A smaller pool than asked for means that an attempt failed, and while it did, that no
+    other port's peer could connect."""
+    plan = ovs_memory.plan_pools(ports, mtu_bytes)
+    if plan.memory_mb > hugepage_bytes_free() >> 20:
+        pytest.skip(f"{plan.memory_mb} MiB of hugepages are not free")
+    switch = OvsDpdk()
+    with vhost_ends(session, 1) as ends:
+        present = replace(ends[0].port, mtu_bytes=mtu_bytes)
+        absent = [replace(absent_port(session, k), mtu_bytes=mtu_bytes) for k in range(1, ports)]
+        try:
+            switch.start(session, [present, *absent], ConnectMode.LEARNING, [CORE])
+            wanted = f"size={buffers}"
+            until(lambda: wanted in pools(switch), 10, f"a pool of {buffers} buffers")
+            seen = pools(switch)
+        finally:
+            switch.stop()
+    assert f"populated_size={buffers}" in seen
+    size_bytes = re.search(r"total_obj_size=(\d+)", seen)
+    assert size_bytes is not None
+    assert int(size_bytes[1]) == ovs_memory.buffer_bytes(mtu_bytes)
+
+
+def pools(switch: OvsDpdk) -> str:
+    return switch.instance.appctl("netdev-dpdk/get-mempool-info")
 
 
 def test_start_is_fast(session: Session) -> None:
@@ -112,7 +155,7 @@ def test_daemon_that_dies_at_start_has_its_last_words(
 ) -> None:
     """More memory than there is, the check silenced: DPDK gives up, and says so in the log."""
     monkeypatch.setattr(ovs_dpdk, "hugepage_bytes_free", lambda: 1 << 60)
-    monkeypatch.setattr(ovs_dpdk, "MEMORY_MB", 1 << 20)
+    monkeypatch.setattr(ovs_memory, "BASE_MB", 1 << 20)
     before = traces(session.id)
     with pytest.raises(TrialFailed, match=r"ovs-vswitchd \(pid \d+\) .*ended .*DPDK") as failure:
         OvsDpdk().start(session, absent_ports(session), ConnectMode.LEARNING, [CORE])

@@ -1,0 +1,232 @@
+/* The backend of files: what is sent is written to a pcap file (nanoseconds), what is received
+ * comes from one, as fast as it is asked for, during trials only. So traffic can be made, kept
+ * and checked without a wire. A port that only writes receives nothing; one that only reads
+ * discards what is sent. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "io/io.h"
+#include "traffic/frame.h"
+#include "traffic/pcap.h"
+
+#define WRITE_BUFFER_BYTES (1U << 20)
+#define USAGE "pcap takes read=FILE, write=FILE or both"
+
+struct pcap_port {
+    struct io_port base;
+    uint8_t *tx_buffers; /* IO_BURST_MAX of `stride` bytes */
+    size_t stride;
+    FILE *out;
+    char *out_buffer;
+    uint8_t *bytes; /* the file that is read */
+    struct pcap_reader reader;
+    unsigned trial; /* in which frames were last handed out */
+    uint32_t longest;
+    uint64_t too_long; /* frames longer than any that was asked for: dropped here */
+};
+
+struct pcap_paths {
+    char read[200], write[200];
+};
+
+static bool parse(const char *arguments, struct pcap_paths *paths, char *error, size_t size)
+{
+    char key[8], value[200];
+    bool bad = false;
+
+    memset(paths, 0, sizeof *paths);
+    while ((arguments = io_next_argument(arguments, key, sizeof key, value, sizeof value, &bad))) {
+        if (strcmp(key, "read") == 0 && value[0] != '\0') {
+            snprintf(paths->read, sizeof paths->read, "%s", value);
+        } else if (strcmp(key, "write") == 0 && value[0] != '\0') {
+            snprintf(paths->write, sizeof paths->write, "%s", value);
+        } else {
+            snprintf(error, size, "'%s' is not understood; " USAGE, key);
+            return false;
+        }
+    }
+    if (bad || (paths->read[0] == '\0' && paths->write[0] == '\0')) {
+        snprintf(error, size, USAGE);
+        return false;
+    }
+    if (strcmp(paths->read, paths->write) == 0) {
+        snprintf(error, size, "read and write name the same file; give two");
+        return false;
+    }
+    return true;
+}
+
+static bool pcap_check(const char *arguments, char *error, size_t size)
+{
+    struct pcap_paths paths;
+    return parse(arguments, &paths, error, size);
+}
+
+static void pcap_close(struct io_port *base)
+{
+    struct pcap_port *port = (struct pcap_port *)base;
+
+    if (port->out != NULL && fclose(port->out) != 0)
+        fprintf(stderr, "switchmark-traffic: %s: the file is not complete: %s\n", base->spec,
+                strerror(errno));
+    free(port->out_buffer);
+    free(port->bytes);
+    free(port->tx_buffers);
+    free(port);
+}
+
+static bool open_out(struct pcap_port *port, const char *path, char *error, size_t size)
+{
+    const uint32_t header[6] = {PCAP_MAGIC_NS, 2 | 4 << 16, 0, 0, PCAP_FRAME_MAX, PCAP_ETHERNET};
+
+    port->out = fopen(path, "wbe");
+    port->out_buffer = malloc(WRITE_BUFFER_BYTES);
+    if (port->out == NULL || port->out_buffer == NULL ||
+        setvbuf(port->out, port->out_buffer, _IOFBF, WRITE_BUFFER_BYTES) != 0 ||
+        fwrite(header, sizeof header, 1, port->out) != 1) {
+        snprintf(error, size, "cannot write %s: %s", path, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* Read the file once through, so that a broken one is refused before anything runs. */
+static bool open_in(struct pcap_port *port, const char *path, char *error, size_t size)
+{
+    char reason[160] = "";
+    struct pcap_frame frame;
+    size_t length;
+    enum pcap_state state = PCAP_BAD;
+
+    port->bytes = pcap_load(path, &length, reason, sizeof reason);
+    if (port->bytes != NULL &&
+        pcap_begin(&port->reader, port->bytes, length, reason, sizeof reason)) {
+        do
+            state = pcap_next(&port->reader, &frame, reason, sizeof reason);
+        while (state == PCAP_FRAME);
+    }
+    if (state == PCAP_BAD) {
+        snprintf(error, size, "%s: %s", path, reason);
+        return false;
+    }
+    if (state == PCAP_CUT)
+        fprintf(stderr, "switchmark-traffic: %s ends inside a frame; %llu whole ones are used\n",
+                path, (unsigned long long)port->reader.frames);
+    return pcap_begin(&port->reader, port->bytes, length, reason, sizeof reason);
+}
+
+static struct io_port *pcap_open(const struct io_config *config, char *error, size_t size)
+{
+    struct pcap_port *port = aligned_alloc(64, (sizeof *port + 63) / 64 * 64);
+    struct pcap_paths paths;
+
+    if (port == NULL)
+        snprintf(error, size, "out of memory");
+    if (port == NULL || !parse(config->arguments, &paths, error, size)) {
+        free(port);
+        return NULL;
+    }
+    memset(port, 0, sizeof *port);
+    port->stride = (config->frame_length_max + 127U) / 64 * 64;
+    port->longest = config->frame_length_max;
+    port->tx_buffers = aligned_alloc(64, IO_BURST_MAX * port->stride);
+    if (port->tx_buffers == NULL)
+        snprintf(error, size, "out of memory");
+    if (port->tx_buffers == NULL ||
+        (paths.write[0] != '\0' && !open_out(port, paths.write, error, size)) ||
+        (paths.read[0] != '\0' && !open_in(port, paths.read, error, size))) {
+        pcap_close(&port->base);
+        return NULL;
+    }
+    snprintf(port->base.driver, sizeof port->base.driver, "pcap");
+    memcpy(port->base.mac, config->src_mac, 6);
+    port->base.mtu_bytes = FRAME_SIZE_MAX - 18;
+    return &port->base;
+}
+
+static unsigned pcap_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
+                                uint32_t length)
+{
+    struct pcap_port *port = (struct pcap_port *)base;
+
+    if (length > port->stride)
+        return 0;
+    for (unsigned i = 0; i < count; i++)
+        frames[i] =
+            (struct io_frame){.data = port->tx_buffers + i * port->stride, .length = length};
+    return count;
+}
+
+static unsigned pcap_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct pcap_port *port = (struct pcap_port *)base;
+    struct timespec now;
+
+    if (port->out == NULL)
+        return count;
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (unsigned i = 0; i < count; i++) {
+        const uint32_t record[4] = {(uint32_t)now.tv_sec, (uint32_t)now.tv_nsec, frames[i].length,
+                                    frames[i].length};
+        if (fwrite(record, sizeof record, 1, port->out) != 1 ||
+            fwrite(frames[i].data, frames[i].length, 1, port->out) != 1) {
+            snprintf(base->failure, sizeof base->failure, "cannot write: %s", strerror(errno));
+            return i;
+        }
+    }
+    return count;
+}
+
+static void pcap_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    (void)base;
+    (void)frames;
+    (void)count;
+}
+
+static unsigned pcap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct pcap_port *port = (struct pcap_port *)base;
+    struct pcap_frame frame;
+    char ignored[160];
+    unsigned got = 0;
+
+    if (port->bytes == NULL || base->trial == 0)
+        return 0;
+    if (base->trial != port->trial) { /* every trial has the whole file */
+        port->trial = base->trial;
+        port->reader.at = PCAP_HEADER_BYTES;
+        base->ended = false;
+    }
+    while (got < count && !base->ended) {
+        if (pcap_next(&port->reader, &frame, ignored, sizeof ignored) != PCAP_FRAME)
+            base->ended = true;
+        else if (frame.length > port->longest)
+            port->too_long++;
+        else
+            frames[got++] = (struct io_frame){.data = frame.data, .length = frame.length};
+    }
+    return got;
+}
+
+static uint64_t pcap_rx_drops(struct io_port *base)
+{
+    return ((struct pcap_port *)base)->too_long;
+}
+
+const struct io_ops io_pcap = {
+    .name = "pcap",
+    .summary = "files: read=FILE is what arrives, write=FILE takes what is sent",
+    .check = pcap_check,
+    .open = pcap_open,
+    .tx_acquire = pcap_tx_acquire,
+    .tx_send = pcap_tx_send,
+    .tx_release = pcap_release,
+    .rx_burst = pcap_rx_burst,
+    .rx_release = pcap_release,
+    .rx_drops = pcap_rx_drops,
+    .close = pcap_close,
+};

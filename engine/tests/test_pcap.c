@@ -1,0 +1,382 @@
+/* The pcap reader on files of every kind, good and broken, and on noise; and replay: times,
+ * rounds, stamps. */
+#include "test.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "fake_io.h"
+#include "traffic/pcap.h"
+#include "traffic/receive.h"
+#include "traffic/replay.h"
+#include "traffic/transmit.h"
+
+static uint8_t file[65536];
+static size_t file_size;
+static bool big; /* write in the other byte order */
+static char error[512];
+static const struct frame_address address = {.src_ip = 1, .dst_ip = 2, .src_udp = 3, .dst_udp = 4};
+
+static void put32(uint32_t value)
+{
+    value = big ? __builtin_bswap32(value) : value;
+    memcpy(file + file_size, &value, 4);
+    file_size += 4;
+}
+
+static void put_header(uint32_t magic, uint32_t link)
+{
+    file_size = 0;
+    put32(magic);
+    put32(big ? 0x00020004 : 0x00040002);
+    put32(0);
+    put32(0);
+    put32(262144);
+    put32(link);
+}
+
+static void put_frame(uint32_t seconds, uint32_t fraction, const uint8_t *bytes, uint32_t captured,
+                      uint32_t wire)
+{
+    put32(seconds);
+    put32(fraction);
+    put32(captured);
+    put32(wire);
+    memcpy(file + file_size, bytes, captured);
+    file_size += captured;
+}
+
+static bool begin(struct pcap_reader *reader)
+{
+    return pcap_begin(reader, file, file_size, error, sizeof error);
+}
+
+static void every_kind_is_read(void **state)
+{
+    (void)state;
+    const uint8_t bytes[100] = {[0] = 1, [99] = 9};
+    const uint32_t magics[] = {0xa1b2c3d4, 0xa1b23c4d};
+    for (unsigned i = 0; i < 4; i++) {
+        struct pcap_reader reader;
+        struct pcap_frame frame;
+        big = i % 2;
+        put_header(magics[i / 2], 1);
+        put_frame(7, 250000, bytes, 100, 100);
+        put_frame(8, 999999, bytes, 60, 1500);
+        assert_true(begin(&reader));
+        assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_FRAME);
+        assert_int_equal(frame.length, 100);
+        assert_int_equal(frame.wire_length, 100);
+        assert_int_equal(frame.time_ns, 7000000000ULL + (i < 2 ? 250000000 : 250000));
+        assert_memory_equal(frame.data, bytes, 100);
+        assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_FRAME);
+        assert_int_equal(frame.length, 60);
+        assert_int_equal(frame.wire_length, 1500);
+        assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_END);
+        assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_END);
+    }
+    big = false;
+}
+
+static void a_stated_fcs_is_taken_off(void **state)
+{
+    (void)state;
+    const uint8_t bytes[64] = {0};
+    struct pcap_reader reader;
+    struct pcap_frame frame;
+    put_header(0xa1b2c3d4, 0x24000001);
+    put_frame(0, 0, bytes, 64, 64);
+    put_frame(0, 0, bytes, 30, 64);
+    assert_true(begin(&reader));
+    pcap_next(&reader, &frame, error, sizeof error);
+    assert_int_equal(frame.length, 60);
+    pcap_next(&reader, &frame, error, sizeof error);
+    assert_int_equal(frame.length, 30); /* the FCS is in what was cut off */
+    assert_int_equal(frame.wire_length, 60);
+}
+
+static void others_are_refused_with_the_remedy(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t magic, link;
+        const char *because;
+    } bad[] = {
+        {0x0a0d0d0a, 1, "is pcapng, not pcap; convert it: editcap -F pcap"},
+        {0xa1b2cd34, 1, "editcap -F pcap"},
+        {0x12345678, 1, "is not a pcap file"},
+        {0xa1b2c3d4, 113, "link type 113, not Ethernet"},
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        struct pcap_reader reader;
+        put_header(bad[i].magic, bad[i].link);
+        assert_false(begin(&reader));
+        assert_non_null(strstr(error, bad[i].because));
+    }
+    struct pcap_reader reader;
+    assert_false(pcap_begin(&reader, file, 23, error, sizeof error));
+    assert_false(pcap_begin(&reader, file, 0, error, sizeof error));
+}
+
+static void broken_and_cut_files_say_where(void **state)
+{
+    (void)state;
+    const uint8_t bytes[100] = {0};
+    struct pcap_reader reader;
+    struct pcap_frame frame;
+    put_header(0xa1b2c3d4, 1);
+    put_frame(0, 0, bytes, 100, 100);
+    put_frame(0, 0, bytes, 100, 100);
+    const size_t whole = file_size;
+    for (size_t cut = 1; cut < 116; cut++) {
+        assert_true(pcap_begin(&reader, file, whole - cut, error, sizeof error));
+        assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_FRAME);
+        assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_CUT);
+    }
+    put_frame(0, 0, bytes, 0, 100);
+    memset(file + whole + 8, 0xff, 4); /* a length that cannot be */
+    assert_true(begin(&reader));
+    pcap_next(&reader, &frame, error, sizeof error);
+    pcap_next(&reader, &frame, error, sizeof error);
+    assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_BAD);
+    assert_non_null(strstr(error, "is broken at byte 256: frame 3"));
+    assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_BAD);
+}
+
+/* Whatever the bytes are, every frame lies inside of them and the end comes. */
+static void noise_is_survived(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    for (unsigned i = 0; i < 3000; i++) {
+        const size_t size = test_random(&random) % 2000;
+        uint8_t *noise = malloc(size > 0 ? size : 1); /* exact: a sanitizer sees any step beyond */
+        struct pcap_reader reader;
+        struct pcap_frame frame;
+        for (size_t k = 0; k < size; k++)
+            noise[k] = test_random(&random) % 5 == 0 ? (uint8_t)test_random(&random) : 0;
+        const uint32_t magic = i % 2 ? 0xa1b2c3d4 : 0x4d3cb2a1, version = i % 2 ? 2 : 0x0200;
+        if (size >= 24 && i % 3 != 0) {
+            memcpy(noise, &magic, 4);
+            memcpy(noise + 4, &version, 4);
+            memset(noise + 20, 0, 4);
+            noise[i % 2 ? 20 : 23] = 1;
+        }
+        if (pcap_begin(&reader, noise, size, error, sizeof error)) {
+            unsigned frames = 0;
+            while (pcap_next(&reader, &frame, error, sizeof error) == PCAP_FRAME) {
+                assert_true(frame.data >= noise + 40 && frame.length <= size);
+                assert_true(frame.data + frame.length <= noise + size);
+                assert_true(++frames < size);
+            }
+        }
+        free(noise);
+    }
+}
+
+static const char *write_file(void)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/sm-test-pcap-%d", getpid());
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(file, file_size, 1, out), 1);
+    fclose(out);
+    return path;
+}
+
+/* Three frames of ours, of 64, 100 and 1518 bytes, at 0, 10 and 40 us. */
+static void put_three(void)
+{
+    static struct frame_template t;
+    const uint32_t sizes[] = {64, 100, 1518}, times_us[] = {0, 10, 40};
+    put_header(0xa1b2c3d4, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        frame_template_build(&t, &address, sizes[i], 9, FRAME_DATA, 0, false);
+        memset(t.bytes + HEADERS_BYTES, 0xee, t.length - HEADERS_BYTES);
+        put_frame(100, 999990 + times_us[i], t.bytes, t.length, t.length);
+    }
+}
+
+static struct replay load(void)
+{
+    struct replay replay;
+    const char *path = write_file();
+    const bool good = replay_load(&replay, path, error, sizeof error);
+    unlink(path);
+    if (!good)
+        fail_msg("%s", error);
+    return replay;
+}
+
+static void replays_know_their_times(void **state)
+{
+    (void)state;
+    put_three();
+    struct replay replay = load();
+    assert_int_equal(replay.count, 3);
+    assert_int_equal(replay.longest, 1514);
+    assert_true(replay_mean_frame_bytes(&replay) == (64 + 100 + 1518) / 3.0);
+    assert_int_equal(replay.length_ns, 60000); /* 40 us and the mean distance, 20 us */
+    const uint64_t due[] = {0, 10000, 40000, 60000, 70000, 100000, 120000};
+    for (unsigned i = 0; i < 7; i++) {
+        assert_int_equal(replay_time_ns(&replay, i), due[i]);
+        assert_int_equal(replay_before(&replay, due[i]), i);
+        assert_int_equal(replay_before(&replay, due[i] + 1), i + 1);
+    }
+    replay_free(&replay);
+}
+
+static struct transmitter tx;
+static struct counters counters;
+static struct histogram lateness;
+static struct fake_port *port;
+
+static void begin_replay(const struct replay *replay, enum schedule_shape shape, double rate_pps,
+                         uint64_t loops)
+{
+    const struct schedule_plan plan = {
+        .shape = shape, .rate_pps = rate_pps, .replay = replay, .frames = loops * replay->count};
+    port = fake_open(false);
+    memset(&counters, 0, sizeof counters);
+    memset(&tx, 0, sizeof tx);
+    tx.port = &port->base;
+    tx.counters = &counters;
+    tx.lateness = &lateness;
+    tx.replay = replay;
+    tx.replay_end = loops * replay->count;
+    frame_template_build(&tx.template, &address, 64, 1, FRAME_DATA, 0, false);
+    transmit_begin(&tx);
+    pacing_begin(&tx.pacing, rate_pps, shape == SCHEDULE_RECORDED ? 1 : 8, 1e9, 1000, UINT64_MAX,
+                 5000);
+    pacing_take_shape(&tx.pacing, &plan, 1e9, 0);
+    transmit_limit_burst(&tx);
+}
+
+static void check_replayed(const struct replay *replay, unsigned count)
+{
+    assert_int_equal(port->sent_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        const struct replay_frame *frame = &replay->frames[i % replay->count];
+        assert_int_equal(port->sent_length[i], frame->length);
+        assert_memory_equal(port->sent[i], replay->bytes + frame->offset, frame->length);
+    }
+    assert_int_equal(counters.tx_bytes, count / 3 * (64 + 100 + 1518));
+    assert_int_equal(counters.tx_intended, count);
+    assert_true(transmit_is_over(&tx));
+    fake_close(port);
+}
+
+/* Byte for byte, in rounds, and not one frame more; whatever the port refuses meanwhile. */
+static void frames_leave_as_they_are(void **state)
+{
+    (void)state;
+    put_three();
+    struct replay replay = load();
+    begin_replay(&replay, SCHEDULE_CONSTANT, 0, 5);
+    for (uint64_t now = 1000; now < 2000; now++) {
+        port->accepts = (unsigned)(now % 3);
+        transmit_step(&tx, now);
+    }
+    check_replayed(&replay, 15);
+    begin_replay(&replay, SCHEDULE_CONSTANT, 1e9, 5);
+    for (uint64_t now = 1000; now < 2000; now++)
+        transmit_step(&tx, now);
+    check_replayed(&replay, 15);
+    begin_replay(&replay, SCHEDULE_RECORDED, 0, 2);
+    for (uint64_t now = 1000; now < 101000; now++) {
+        const uint64_t due = 1000 + replay_time_ns(&replay, port->sent_count);
+        assert_int_equal(transmit_step(&tx, now), now == due ? 1 : 0);
+        if (now < 101000 - 1)
+            assert_false(transmit_is_over(&tx));
+    }
+    transmit_step(&tx, 101000);
+    check_replayed(&replay, 6);
+    replay_free(&replay);
+}
+
+/* After a stall the next frame is the one that is due, not one of those given up. */
+static void a_recorded_schedule_keeps_frames_and_times_together(void **state)
+{
+    (void)state;
+    put_three();
+    struct replay replay = load();
+    begin_replay(&replay, SCHEDULE_RECORDED, 0, 1000);
+    transmit_step(&tx, 1000);
+    transmit_step(&tx, 1000 + 3 * 60000 + 10000 + 5001); /* gives up what lies 5 us back */
+    assert_int_equal(counters.tx_dropped, 3 * 3 + 2 - 1);
+    transmit_step(&tx, 1000 + 3 * 60000 + 40000);
+    assert_int_equal(port->sent_count, 2);
+    assert_int_equal(port->sent_length[1], 1514);
+    transmit_end(&tx, 1000 + 60000000 + 1);
+    assert_int_equal(counters.tx_intended, 3000);
+    assert_int_equal(counters.tx_dropped, 2998);
+    fake_close(port);
+    replay_free(&replay);
+}
+
+static void stamped_frames_pass_every_check(void **state)
+{
+    (void)state;
+    put_three();
+    struct replay replay = load();
+    assert_true(replay_stamp_all(&replay, 77, error, sizeof error));
+    replay_set_epoch(&replay, 5);
+    begin_replay(&replay, SCHEDULE_CONSTANT, 0, 2);
+    while (transmit_step(&tx, 2000) > 0)
+        continue;
+    struct receiver rx = {.stream = __builtin_bswap16(77)};
+    for (unsigned i = 0; i < 6; i++) {
+        assert_true(receive_is_intact(&rx, port->sent[i], port->sent_length[i]));
+        assert_int_equal(__builtin_bswap32(load32(port->sent[i] + 46)), i);
+        assert_int_equal(port->sent[i][43], FRAME_DATA << 4 | 5);
+    }
+    fake_close(port);
+    replay_free(&replay);
+}
+
+static void unfit_files_are_refused(void **state)
+{
+    (void)state;
+    const uint8_t arp[60] = {[12] = 8, [13] = 6};
+    struct replay replay;
+    assert_false(replay_load(&replay, "/nonexistent", error, sizeof error));
+    assert_non_null(strstr(error, "--replay: /nonexistent No such file"));
+    put_header(0xa1b2c3d4, 1);
+    const char *path = write_file();
+    assert_false(replay_load(&replay, path, error, sizeof error));
+    assert_non_null(strstr(error, "holds no frame"));
+    put_frame(0, 0, arp, 60, 1500);
+    write_file();
+    assert_false(replay_load(&replay, path, error, sizeof error));
+    assert_non_null(strstr(error, "frame 1 was cut to 60 of 1500 bytes"));
+    put_header(0xa1b2c3d4, 1);
+    put_frame(0, 0, arp, 13, 13);
+    write_file();
+    assert_false(replay_load(&replay, path, error, sizeof error));
+    unlink(path);
+    put_header(0xa1b2c3d4, 1);
+    put_frame(0, 0, arp, 60, 60);
+    replay = load();
+    assert_false(replay_stamp_all(&replay, 1, error, sizeof error));
+    assert_non_null(strstr(error, "frame 1 is not UDP over IPv4"));
+    assert_int_equal(replay.length_ns, 0);
+    replay_free(&replay);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_is_read),
+        cmocka_unit_test(a_stated_fcs_is_taken_off),
+        cmocka_unit_test(others_are_refused_with_the_remedy),
+        cmocka_unit_test(broken_and_cut_files_say_where),
+        cmocka_unit_test(noise_is_survived),
+        cmocka_unit_test(replays_know_their_times),
+        cmocka_unit_test(frames_leave_as_they_are),
+        cmocka_unit_test(a_recorded_schedule_keeps_frames_and_times_together),
+        cmocka_unit_test(stamped_frames_pass_every_check),
+        cmocka_unit_test(unfit_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* Loading a file of frames and handing them out again. */
+#include "traffic/replay.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "traffic/pcap.h"
+
+#define ETHERNET_BYTES 14
+
+/* Take up one frame; false (message in `error`) when it cannot be sent again. */
+static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t first_ns,
+                 char *error, size_t size)
+{
+    const unsigned long long number = replay->count + 1;
+    uint64_t time_ns = frame->time_ns > first_ns ? frame->time_ns - first_ns : 0;
+
+    if (frame->length < frame->wire_length) {
+        snprintf(error, size,
+                 "frame %llu was cut to %u of %u bytes; capture whole frames (tcpdump -s 0)",
+                 number, frame->length, frame->wire_length);
+        return false;
+    }
+    if (frame->length < ETHERNET_BYTES || frame->length > FRAME_LENGTH_MAX) {
+        snprintf(error, size, "frame %llu has %u bytes, not %d to %d", number, frame->length,
+                 ETHERNET_BYTES, FRAME_LENGTH_MAX);
+        return false;
+    }
+    /* Captures from several queues are not always in order: a frame never leaves before its
+     * predecessor. */
+    if (replay->count > 0 && time_ns < replay->frames[replay->count - 1].time_ns)
+        time_ns = replay->frames[replay->count - 1].time_ns;
+    replay->frames[replay->count++] = (struct replay_frame){
+        .time_ns = time_ns,
+        .offset = (uint32_t)(frame->data - replay->bytes),
+        .length = frame->length,
+    };
+    replay->total_bytes += frame->length + FCS_BYTES;
+    if (frame->length > replay->longest)
+        replay->longest = frame->length;
+    return true;
+}
+
+static bool take_all(struct replay *replay, size_t file_size, char *error, size_t size)
+{
+    struct pcap_reader reader;
+    struct pcap_frame frame;
+    enum pcap_state state;
+    uint64_t first_ns = 0;
+
+    if (!pcap_begin(&reader, replay->bytes, file_size, error, size))
+        return false;
+    replay->frames = malloc((file_size / PCAP_RECORD_BYTES + 1) * sizeof *replay->frames);
+    if (replay->frames == NULL) {
+        snprintf(error, size, "no memory for its frames");
+        return false;
+    }
+    while ((state = pcap_next(&reader, &frame, error, size)) == PCAP_FRAME) {
+        if (replay->count == 0)
+            first_ns = frame.time_ns;
+        if (!take(replay, &frame, first_ns, error, size))
+            return false;
+    }
+    if (state == PCAP_BAD)
+        return false;
+    if (replay->count == 0) {
+        snprintf(error, size, "holds no frame");
+        return false;
+    }
+    if (state == PCAP_CUT)
+        fprintf(stderr,
+                "switchmark-traffic: the file ends inside a frame; %llu whole ones are sent\n",
+                (unsigned long long)replay->count);
+    return true;
+}
+
+/* The next round begins as long after the last frame as frames lie apart on the average. */
+static uint64_t round_length_ns(const struct replay *replay)
+{
+    const uint64_t last_ns = replay->frames[replay->count - 1].time_ns;
+    return replay->count > 1 ? last_ns + last_ns / (replay->count - 1) : 0;
+}
+
+bool replay_load(struct replay *replay, const char *path, char *error, size_t size)
+{
+    char reason[160] = "";
+    size_t file_size;
+
+    memset(replay, 0, sizeof *replay);
+    replay->bytes = pcap_load(path, &file_size, reason, sizeof reason);
+    if (replay->bytes != NULL && file_size > UINT32_MAX)
+        snprintf(reason, sizeof reason, "is larger than 4 GiB; take a part: editcap -r");
+    else if (replay->bytes != NULL && take_all(replay, file_size, reason, sizeof reason)) {
+        replay->length_ns = round_length_ns(replay);
+        return true;
+    }
+    snprintf(error, size, "--replay: %s %s", path, reason);
+    replay_free(replay);
+    return false;
+}
+
+void replay_free(struct replay *replay)
+{
+    free(replay->bytes);
+    free(replay->frames);
+    memset(replay, 0, sizeof *replay);
+}
+
+/* Offset of the UDP payload of a plain IPv4 frame that can hold a stamp, else 0. */
+static uint32_t payload_offset(const uint8_t *f, uint32_t length)
+{
+    if (length < HEADERS_BYTES + STAMP_BYTES || load16(f + OFFSET_ETHERTYPE) != htons(0x0800) ||
+        f[OFFSET_IP] != 0x45 || f[OFFSET_IP + 9] != 17 ||
+        (load16(f + OFFSET_IP + 6) & htons(0x3fff)) != 0)
+        return 0;
+    const uint32_t udp_length = ntohs(load16(f + OFFSET_UDP_LENGTH));
+    const bool fits = udp_length >= 8 + STAMP_BYTES && OFFSET_UDP + udp_length <= length &&
+                      ntohs(load16(f + OFFSET_IP_LENGTH)) == udp_length + 20;
+    return fits ? HEADERS_BYTES : 0;
+}
+
+bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_t size)
+{
+    for (uint64_t i = 0; i < replay->count; i++) {
+        struct replay_frame *frame = &replay->frames[i];
+        uint8_t *f = replay->bytes + frame->offset;
+        frame->payload = payload_offset(f, frame->length);
+        if (frame->payload == 0) {
+            snprintf(error, size,
+                     "--stamp: frame %llu is not UDP over IPv4 with %d bytes of payload; leave "
+                     "--stamp out, or filter the file",
+                     (unsigned long long)i + 1, STAMP_BYTES);
+            return false;
+        }
+        uint8_t *payload = f + frame->payload;
+        const uint16_t udp_length = load16(f + OFFSET_UDP_LENGTH);
+        memset(payload, 0, ntohs(udp_length) - 8U);
+        payload[0] = FRAME_MARK;
+        store16(payload + 2, htons(stream));
+        store16(f + OFFSET_IP_CHECKSUM, 0);
+        store16(f + OFFSET_IP_CHECKSUM, (uint16_t)~sum_fold(sum_bytes(f + OFFSET_IP, 20)));
+    }
+    return true;
+}
+
+void replay_set_epoch(struct replay *replay, unsigned epoch)
+{
+    for (uint64_t i = 0; i < replay->count; i++) {
+        struct replay_frame *frame = &replay->frames[i];
+        uint8_t *f = replay->bytes + frame->offset;
+        if (frame->payload == 0)
+            continue;
+        f[frame->payload + 1] = (uint8_t)(FRAME_DATA << 4 | (epoch & 15));
+        frame->stamp_sum = sum_bytes(f + OFFSET_IP_SRC, 8) + htons(17) +
+                           load16(f + OFFSET_UDP_LENGTH) + sum_bytes(f + OFFSET_UDP, 6) +
+                           load32(f + frame->payload);
+    }
+}
+
+uint64_t replay_time_ns(const struct replay *replay, uint64_t index)
+{
+    return index / replay->count * replay->length_ns +
+           replay->frames[index % replay->count].time_ns;
+}
+
+uint64_t replay_before(const struct replay *replay, uint64_t time_ns)
+{
+    const uint64_t rounds = replay->length_ns > 0 ? time_ns / replay->length_ns : 0;
+    const uint64_t within_ns = time_ns - rounds * replay->length_ns;
+    uint64_t low = 0, high = replay->count;
+
+    while (low < high) { /* the first frame that is due at that time or later */
+        const uint64_t middle = low + (high - low) / 2;
+        if (replay->frames[middle].time_ns < within_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return rounds * replay->count + low; /* (rounds beyond the last are the caller's matter) */
+}
+
+double replay_mean_frame_bytes(const struct replay *replay)
+{
+    return (double)replay->total_bytes / (double)replay->count;
+}
+
+static void stamp(const struct replay_frame *frame, uint8_t *f, uint32_t sequence,
+                  const struct frame_times *times)
+{
+    uint8_t *payload = f + frame->payload;
+    const uint32_t wire_sequence = __builtin_bswap32(sequence);
+
+    store32(payload + 4, wire_sequence);
+    store64(payload + 8, times->intended_lateness);
+    store16(payload + 16, times->lateness_low);
+    store16(payload - 2, udp_checksum(sum_fold(frame->stamp_sum + wire_sequence + times->sum)));
+}
+
+void replay_fill(const struct replay *replay, struct io_frame *frames, unsigned count,
+                 uint64_t index, uint32_t sequence, const struct frame_times *times)
+{
+    uint64_t at = index % replay->count;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct replay_frame *frame = &replay->frames[at];
+        memcpy(frames[i].data, replay->bytes + frame->offset, frame->length);
+        frames[i].length = frame->length;
+        if (frame->payload != 0)
+            stamp(frame, frames[i].data, sequence + i, times);
+        at = at + 1 == replay->count ? 0 : at + 1;
+    }
+}
