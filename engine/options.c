@@ -75,6 +75,8 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
         return rate_parse_line(text, value);
     case KIND_SECONDS:
         return value_parse_seconds(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_SHARE: /* billionths, as seconds are kept in */
+        return value_parse_seconds(text, value) && *value <= row->max;
     case KIND_MICROSECONDS:
         if (!value_parse_count(text, value) || *value > row->max)
             return false;
@@ -93,6 +95,8 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_SECONDS:
         return fail(error, size, "--%s: '%s' is not a time from %g to %g s", row->name, text,
                     (double)row->min / 1e9, (double)row->max / 1e9);
+    case KIND_SHARE:
+        return fail(error, size, "--%s: '%s' is not a probability from 0 to 1", row->name, text);
     case KIND_MAC:
         return fail(error, size, "--%s: '%s' is not a MAC address such as 02:00:00:00:00:01",
                     row->name, text);
@@ -106,6 +110,7 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_PAYLOAD:
     case KIND_IDLE:
     case KIND_START:
+    case KIND_JITTER:
     case KIND_ECHO:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
     case KIND_CORES:
@@ -201,6 +206,7 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
 {
     void *field = (char *)o + row->offset;
     static const char *const starts[] = {"command", "now", NULL};
+    static const char *const jitters[] = {"uniform", "normal", NULL};
     uint64_t number = 0;
     bool good = true;
 
@@ -237,6 +243,9 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
         break;
     case KIND_IDLE:
         good = read_name(text, idle_names, field);
+        break;
+    case KIND_JITTER:
+        good = read_name(text, jitters, field);
         break;
     case KIND_ECHO:
         good = read_name(text, echo_names, field);
@@ -349,6 +358,7 @@ static void set_defaults(struct options *o)
     sizes_set(&o->traffic.sizes, FRAME_SIZE_MIN);
     o->flows.count = 1;
     o->traffic.interval_ns = NS_PER_S;
+    o->reference.seed = 1;
     o->loops = 1;
     o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
@@ -476,7 +486,9 @@ static bool check_whole(struct options *o, char *error, size_t size)
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
                     (unsigned long long)o->reference.queue);
-    if (o->reference.reorder_every == 1)
+    if (o->reference.jitter == JITTER_UNIFORM && o->reference.jitter_ns > o->reference.delay_ns)
+        return fail(error, size, "--jitter-us: more than --delay-us would make delays below 0");
+    if (o->reference.every[FAULT_REORDER] == 1)
         return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
     if (strncmp(o->ports[0], "udp", 3) == 0 && strcmp(o->role->name, "reference") == 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "role/faults.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
 #include "traffic/schedule.h"
@@ -39,14 +40,6 @@ struct traffic {
     uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: now */
 };
 
-/* What a `reference` does to data frames, a direction; 0: not. */
-struct reference {
-    uint64_t delay_ns;
-    uint64_t drop_every, duplicate_every, reorder_every;
-    uint64_t limit_pps, limit_burst; /* token bucket: rate and depth in frames */
-    uint64_t queue;                  /* frames that can wait, a power of two */
-};
-
 struct options {
     const struct role *role;
     const char *ports[PORTS_MAX];
@@ -64,7 +57,7 @@ struct options {
     bool stamp;     /* put our stamp into replayed frames */
     uint64_t stream, probe_stream;
     bool probe_stream_given;
-    bool touch, bidirectional, mac_update, session, start_now;
+    bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
     uint64_t catch_up_ns;
     uint64_t idle; /* enum idle */
     int cores[CORES_MAX];

@@ -20,6 +20,8 @@ enum kind {
     KIND_SCHEDULE,
     KIND_SECONDS,
     KIND_MICROSECONDS,
+    KIND_SHARE,
+    KIND_JITTER,
     KIND_MAC,
     KIND_IP,
     KIND_UDP_PORT,

@@ -67,10 +67,14 @@ static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
     snapshot->index = trial->snapshot_index++;
     snapshot->t_ns = clock_monotonic_ns();
     trial_totals(trial, &snapshot->totals);
+    memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         struct io_port *port = end->port;
+        for (unsigned useful = 0; useful < 2; useful++)
+            snapshot->spent_ticks[useful] +=
+                __atomic_load_n(&end->spent_ticks[useful], __ATOMIC_RELAXED);
         snapshot->ports[i] = (struct port_snapshot){
             .rx_frames = end->counters.rx_frames - end->before.rx_frames,
             .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
@@ -170,6 +174,7 @@ static void begin_end(struct trial *trial, unsigned index)
     varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
                  &end->flows, &trial->zipf);
     end->before = end->counters;
+    memset(end->spent_ticks, 0, sizeof end->spent_ticks);
     end->tx.shares_port = end->probe != NULL;
     end->tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
     end->tx.replay_end =
@@ -268,6 +273,7 @@ static void begin(struct trial *trial)
         begin_end(trial, i);
     probes_begin(trial);
     trial->run_delay_before_ns = cpu_run_delay_ns();
+    trial->stolen_before = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
     event_started(trial);
@@ -374,11 +380,15 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     const bool two = trial->workers == 2;
     pthread_t thread;
 
+    if (trial->options->hardware_counters)
+        hardware_open(&trial->hardware);
     if (!probes_make(trial, error, error_size))
         return false;
     if (two && !start_second_worker(trial, &thread, error, error_size))
         return false;
     begin(trial);
+    if (trial->options->hardware_counters)
+        hardware_start(&trial->hardware);
     atomic_store(&trial->second_worker, WORKER_GO);
     trial->options->role->run(trial, 0);
     trial->ended_ns = clock_monotonic_ns();
@@ -387,11 +397,15 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
         trial->reason = REASON_DURATION;
     if (two)
         pthread_join(thread, NULL);
+    if (trial->options->hardware_counters)
+        hardware_finish(&trial->hardware);
+    trial_totals(trial, &trial->loop_totals);
     if (trial->options->role->drains && trial->reason != REASON_FAILURE)
         drain(trial);
     trial->drained_ns = clock_monotonic_ns();
     cpu_times_read(&trial->cpu_after);
     trial->run_delay_after_ns = cpu_run_delay_ns();
+    trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     fill_snapshot(trial, &trial->last_snapshot);
     for (unsigned i = 0; i < trial->end_count; i++)
         receive_end(&trial->ends[i].rx);

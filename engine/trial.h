@@ -10,7 +10,9 @@
 
 #include "io/io.h"
 #include "measure/cpu.h"
+#include "measure/hardware.h"
 #include "options.h"
+#include "role/faults.h"
 #include "role/role.h"
 #include "traffic/receive.h"
 #include "traffic/transmit.h"
@@ -36,8 +38,11 @@ struct end {
     struct receiver rx;
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
-    struct end *probe;        /* the probe stream on the same port (probes.h), or NULL */
-    struct end *probe_memory; /* kept between trials */
+    struct variation variation;
+    struct fault_counts faults; /* reference: of the frames that leave by this port */
+    uint64_t spent_ticks[2];    /* by its worker, in rounds [0] without and [1] with frames */
+    struct end *probe;          /* the probe stream on the same port (probes.h), or NULL */
+    struct end *probe_memory;   /* kept between trials */
 };
 
 /* One port's part of an interval line, for the roles that stand between ports. */
@@ -50,6 +55,7 @@ struct port_snapshot {
 struct snapshot {
     uint64_t index, t_ns;
     struct counters totals;
+    uint64_t spent_ticks[2];
     struct cpu_times cpu;
     struct port_snapshot ports[PORTS_MAX];
 };
@@ -76,8 +82,11 @@ struct trial {
     uint64_t next_interval; /* tick */
     uint64_t interval_ticks;
     uint64_t started_ns, ended_ns, drained_ns; /* CLOCK_MONOTONIC */
+    struct counters loop_totals;               /* when the loop ended: without what was drained */
     struct cpu_times cpu_before, cpu_after;
     uint64_t run_delay_before_ns, run_delay_after_ns;
+    struct cpu_stolen stolen_before, stolen_after;
+    struct hardware hardware; /* used with --hardware-counters */
     enum reason reason;
     bool draining, drained;
     atomic_int stop;          /* enum reason, set by the control thread */
@@ -105,6 +114,16 @@ static inline bool trial_goes_on(struct trial *trial, unsigned worker, uint64_t 
     if (__builtin_expect(now >= trial->next_event, 0))
         return trial_event(trial, now);
     return true;
+}
+
+/* The end of one round of a role's loop that began at tick `begun`: charge it to the end as
+ * useful or idle; returns the tick at which the next one begins. */
+static inline uint64_t trial_round(struct end *end, uint64_t begun, bool useful)
+{
+    const uint64_t now = clock_ticks();
+
+    counter_add(&end->spent_ticks[useful], now - begun);
+    return now;
 }
 
 /* Nothing to do: as --idle says. `until` is when there will be something (UINT64_MAX: unknown);

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ANSWER_TIMEOUT_S = 10.0
 INTERVAL_S = 0.1
@@ -76,6 +77,11 @@ class Process:
             raise ProgramError(f"{self._name} ended: {self._last_words()}")
         return when_s, line
 
+    @property
+    def pid(self) -> int:
+        """Of the program (taskset has become it)."""
+        return self._child.pid
+
     def waited_ns(self) -> int:
         """Time that its threads were ready to run and had no core, since they began."""
         tasks = Path(f"/proc/{self._child.pid}/task")
@@ -111,11 +117,11 @@ class Traffic:
             args += ["--port", port]
         self.process = Process(args, core)
         self._frames = 0
-        self._event("ready")
+        self.ready = self._event("ready")
 
-    def _event(self, name: str) -> dict[str, object]:
+    def _event(self, name: str) -> dict[str, Any]:
         while True:
-            event: dict[str, object] = json.loads(self.process.line()[1])
+            event: dict[str, Any] = json.loads(self.process.line()[1])
             if event["event"] == "error":
                 raise ProgramError(str(event["message"]))
             if event["event"] == name:
@@ -131,19 +137,22 @@ class Traffic:
         asked_ns = time.monotonic_ns()
         while True:
             event = self._event("interval")
-            count, end_ns = event[counter], event["t_ns"]
-            assert isinstance(count, int)
-            assert isinstance(end_ns, int)
-            self._frames += count
+            end_ns = event["t_ns"]
+            self._frames += event[counter]
             if end_ns >= asked_ns:
                 return Reading(end_ns / 1e9, self._frames)
 
-    def finish(self) -> None:
-        """End the trial, and with it the process. Raises when a frame came damaged."""
+    def result(self) -> dict[str, Any]:
+        """The result of a trial that ends by itself. Raises when a frame came damaged."""
+        result = self._event("result")
+        if result["totals"]["rx_corrupt"]:
+            raise ProgramError(f"{result['totals']['rx_corrupt']} frames arrived corrupt")
+        return result
+
+    def finish(self) -> dict[str, Any]:
+        """End the trial, and with it the process; its result."""
         self.process.write("stop")
-        totals = self._event("result").get("totals")
-        if isinstance(totals, dict) and totals.get("rx_corrupt"):
-            raise ProgramError(f"{totals['rx_corrupt']} frames arrived corrupt")
+        return self.result()
 
 
 class Testpmd:

@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 static uint64_t timeval_ns(const struct timeval *t)
 {
@@ -46,4 +48,28 @@ uint64_t cpu_run_delay_ns(void)
     }
     closedir(tasks);
     return sum;
+}
+
+/* "cpu", or "cpuN": user nice system idle iowait irq softirq steal ... */
+struct cpu_stolen cpu_stolen_read(const int *cores, unsigned count)
+{
+    const uint64_t tick_ns = 1000000000U / (uint64_t)sysconf(_SC_CLK_TCK);
+    struct cpu_stolen stolen = {0, 0};
+    FILE *file = fopen("/proc/stat", "re");
+    char line[512];
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && strncmp(line, "cpu", 3) == 0) {
+        uint64_t steal;
+        int core;
+        if (sscanf(line, "cpu %*u %*u %*u %*u %*u %*u %*u %" SCNu64, &steal) == 1 &&
+            line[3] == ' ') {
+            stolen.all_ns = steal * tick_ns;
+        } else if (sscanf(line, "cpu%d %*u %*u %*u %*u %*u %*u %*u %" SCNu64, &core, &steal) == 2) {
+            for (unsigned i = 0; i < count; i++)
+                stolen.cores_ns += cores[i] == core ? steal * tick_ns : 0;
+        }
+    }
+    if (file != NULL)
+        fclose(file);
+    return stolen;
 }

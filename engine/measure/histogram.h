@@ -41,13 +41,8 @@ static inline uint32_t histogram_index(uint64_t value)
     return (uint32_t)(value >> shift) + shift * HISTOGRAM_HALF;
 }
 
-static inline void histogram_record(struct histogram *h, int64_t value)
+static inline void histogram_count(struct histogram *h, uint64_t v)
 {
-    uint64_t v = (uint64_t)value;
-    if (__builtin_expect(value < (int64_t)HISTOGRAM_LOWEST || v > HISTOGRAM_HIGHEST, 0)) {
-        v = value < (int64_t)HISTOGRAM_LOWEST ? HISTOGRAM_LOWEST : HISTOGRAM_HIGHEST;
-        h->clamped++;
-    }
     h->counts[histogram_index(v)]++;
     h->count++;
     h->sum += v;
@@ -55,5 +50,25 @@ static inline void histogram_record(struct histogram *h, int64_t value)
         h->min = v;
     if (v > h->max)
         h->max = v;
+}
+
+static inline void histogram_record(struct histogram *h, int64_t value)
+{
+    uint64_t v = (uint64_t)value;
+    if (__builtin_expect(value < (int64_t)HISTOGRAM_LOWEST || v > HISTOGRAM_HIGHEST, 0)) {
+        v = value < (int64_t)HISTOGRAM_LOWEST ? HISTOGRAM_LOWEST : HISTOGRAM_HIGHEST;
+        h->clamped++;
+    }
+    histogram_count(h, v);
+}
+
+/* A difference of times, which may well be 0. */
+static inline void histogram_record_magnitude(struct histogram *h, uint64_t v)
+{
+    if (__builtin_expect(v > HISTOGRAM_HIGHEST, 0)) {
+        v = HISTOGRAM_HIGHEST;
+        h->clamped++;
+    }
+    histogram_count(h, v);
 }
 #endif

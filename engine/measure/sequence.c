@@ -36,20 +36,21 @@ static void clear_range(struct sequence_tracker *t, uint64_t from, uint64_t end)
         *word_of(t, from) = 0;
 }
 
-static void start(struct sequence_tracker *t, uint32_t sequence)
+static void start(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
 {
     t->started = true;
     t->first = ORIGIN + sequence;
     t->lowest = t->first;
     t->next = t->lowest + 1;
     t->unique = 1;
+    t->first_tick = now;
     mark(t, t->lowest);
 }
 
-static void jump_ahead(struct sequence_tracker *t, uint64_t sequence)
+static void jump_ahead(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
 {
     t->gaps[t->gap_count % SEQUENCE_GAPS] =
-        (struct sequence_gap){.first = t->next, .end = sequence, .arrival = t->unique};
+        (struct sequence_gap){t->next, sequence, .arrival = t->unique, .tick = now};
     t->gap_count++;
     clear_range(t, t->next, sequence + 1);
     mark(t, sequence);
@@ -57,15 +58,18 @@ static void jump_ahead(struct sequence_tracker *t, uint64_t sequence)
     t->unique++;
 }
 
-/* How many first copies ago did the earliest frame with a higher number come? */
-static uint64_t extent_of(struct sequence_tracker *t, uint64_t sequence)
+/* The earliest frame with a higher number: how many first copies had come before it, and when
+ * it came. False: there is none. */
+static bool find_earlier(struct sequence_tracker *t, uint64_t sequence, uint64_t *arrival,
+                         uint64_t *tick)
 {
     const uint64_t oldest = t->gap_count > SEQUENCE_GAPS ? t->gap_count - SEQUENCE_GAPS : 0;
     uint64_t low = oldest, high = t->gap_count;
 
-    /* Older than the first frame: that one was the earliest with a higher number. */
+    *arrival = 0; /* older than the first frame: that one was the earliest with a higher number */
+    *tick = t->first_tick;
     if (sequence < t->first)
-        return t->unique;
+        return true;
     while (low < high) { /* the first gap that ends above the sequence */
         const uint64_t middle = low + (high - low) / 2;
         if (t->gaps[middle % SEQUENCE_GAPS].end > sequence)
@@ -74,14 +78,16 @@ static uint64_t extent_of(struct sequence_tracker *t, uint64_t sequence)
             low = middle + 1;
     }
     if (low == t->gap_count)
-        return 0;
+        return false;
     const struct sequence_gap *gap = &t->gaps[low % SEQUENCE_GAPS];
     if (sequence < gap->first) /* its own gap has left the ring; the true extent is larger */
         t->extent_is_lower_bound = true;
-    return t->unique - gap->arrival;
+    *arrival = gap->arrival;
+    *tick = gap->tick;
+    return true;
 }
 
-static void late(struct sequence_tracker *t, uint64_t sequence)
+static void late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
 {
     /* The ring forgets a whole word when `next` enters it. */
     const uint64_t newest_word_end = (t->next + 63) & ~63ULL;
@@ -94,27 +100,27 @@ static void late(struct sequence_tracker *t, uint64_t sequence)
         }
         mark(t, sequence);
     }
-    const uint64_t extent = extent_of(t, sequence);
-    if (extent > t->max_extent)
-        t->max_extent = extent;
+    uint64_t arrival, tick;
+    if (find_earlier(t, sequence, &arrival, &tick))
+        reorder_add(&t->reorder, sequence, t->unique, t->unique - arrival, now - tick);
     if (sequence < t->lowest)
         t->lowest = sequence;
     t->reordered++;
     t->unique++;
 }
 
-void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence)
+void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
 {
     if (!t->started) {
-        start(t, sequence);
+        start(t, sequence, now);
         return;
     }
     /* The nearest 64-bit number with these low 32 bits. */
     const uint64_t extended = t->next + (uint64_t)(int64_t)(int32_t)(sequence - (uint32_t)t->next);
     if (extended >= t->next)
-        jump_ahead(t, extended);
+        jump_ahead(t, extended, now);
     else
-        late(t, extended);
+        late(t, extended, now);
 }
 
 struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
@@ -129,7 +135,6 @@ struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
     s.lost = s.expected > s.received_unique ? s.expected - s.received_unique : 0;
     s.duplicates = t->duplicates;
     s.reordered = t->reordered;
-    s.max_reorder_extent = t->max_extent;
     s.beyond_window = t->beyond_window;
     s.extent_is_lower_bound = t->extent_is_lower_bound;
     s.first_sequence = t->lowest >= ORIGIN ? t->lowest - ORIGIN : t->lowest;

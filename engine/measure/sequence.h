@@ -3,14 +3,17 @@
  * Every sequence of the last 2^20 has one bit in a ring. The usual case, the next number in
  * order, is one comparison and one bit. Reordering is RFC 4737's: a first copy is reordered
  * when a higher sequence came before it; its extent is how many first copies ago the earliest
- * of those came. That one opened the gap the late frame falls into, so a ring of the last
- * 16384 gaps answers the question. What falls outside window or ring is counted, never
- * guessed: `beyond_window` and `extent_is_lower_bound`. */
+ * of those came, and its late time offset how long ago. That one opened the gap the late frame
+ * falls into, so a ring of the last 16384 gaps answers both. It is n-reordered when the n first
+ * copies right before it all had higher numbers: reorder.h. What falls outside window or ring
+ * is counted, never guessed: `beyond_window` and `extent_is_lower_bound`. */
 #ifndef SM_SEQUENCE_H
 #define SM_SEQUENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "measure/reorder.h"
 
 #define SEQUENCE_WINDOW (1U << 20)
 #define SEQUENCE_GAPS (1U << 14)
@@ -19,13 +22,15 @@
 struct sequence_gap {
     uint64_t first, end; /* missing when it opened: [first, end) */
     uint64_t arrival;    /* first copies that had arrived before the frame that opened it */
+    uint64_t tick;       /* when that frame arrived */
 };
 
 struct sequence_tracker {
     uint64_t next; /* highest seen + 1, in the tracker's own 64-bit numbering */
     uint64_t lowest, first;
     uint64_t unique, duplicates, reordered;
-    uint64_t max_extent;
+    struct reorder reorder;
+    uint64_t first_tick;    /* when the first frame arrived */
     uint64_t beyond_window; /* too late to tell a duplicate from a late frame: counted late */
     bool started;
     bool extent_is_lower_bound;
@@ -37,14 +42,15 @@ struct sequence_tracker {
 void sequence_reset(struct sequence_tracker *t);
 
 /* Everything but the next number in order. */
-void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence);
+void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence, uint64_t now);
 
-static inline void sequence_add(struct sequence_tracker *t, uint32_t sequence)
+/* `now`: the tick at which the frame arrived. */
+static inline void sequence_add(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
 {
     const uint64_t next = t->next;
 
     if (__builtin_expect(sequence != (uint32_t)next || !t->started, 0)) {
-        sequence_out_of_order(t, sequence);
+        sequence_out_of_order(t, sequence, now);
         return;
     }
     const uint64_t bit = 1ULL << (next & 63);
@@ -56,7 +62,7 @@ static inline void sequence_add(struct sequence_tracker *t, uint32_t sequence)
 
 /* The figures to report; sequences are as sent (64-bit, counted from the first one's epoch). */
 struct sequence_summary {
-    uint64_t expected, received_unique, lost, duplicates, reordered, max_reorder_extent;
+    uint64_t expected, received_unique, lost, duplicates, reordered;
     uint64_t first_sequence, last_sequence, beyond_window;
     bool extent_is_lower_bound, any;
 };

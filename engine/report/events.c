@@ -139,6 +139,13 @@ void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_t
     json_unsigned(j, "cpu_system_ns", system_ns);
 }
 
+/* Clock ticks of the loop's rounds. */
+void report_spent(struct json *j, const uint64_t from[2], const uint64_t to[2])
+{
+    json_unsigned(j, "useful_ticks", to[1] - from[1]);
+    json_unsigned(j, "idle_ticks", to[0] - from[0]);
+}
+
 static void put_forwarder_ports(const struct snapshot *s, unsigned count)
 {
     json_list(&line, "ports");
@@ -166,6 +173,7 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
     json_unsigned(&line, "t_ns", s->t_ns);
     json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
     report_counters(&line, &delta);
+    report_spent(&line, printed.spent_ticks, s->spent_ticks);
     report_cpu(&line, &printed.cpu, &s->cpu);
     if (trial->options->role->stands_between)
         put_forwarder_ports(s, trial->end_count);

@@ -7,8 +7,10 @@
 
 void report_counters(struct json *j, const struct counters *c);
 void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_times *to);
-void report_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
-                    const struct histogram *intended);
+void report_spent(struct json *j, const uint64_t from[2], const uint64_t to[2]);
+void report_histogram(struct json *j, const char *key, const struct histogram *h);
+void report_latency(struct json *j, enum latency_kind kind, const struct end *end);
+void report_lateness(struct json *j, const struct histogram *lateness);
 void report_loss(struct json *j, const struct sequence_tracker *tracker);
 
 /* What the probe stream found: sent at one end, received at the other (maybe the same). */

@@ -1,6 +1,5 @@
-/* What the `result` event says after the counters: loss, latency, pacing, CPU. */
+/* What the `result` event says: totals, loss, ports, pacing, CPU. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "report/report.h"
 
@@ -78,6 +77,32 @@ static void put_config(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : 0.0;
+}
+
+/* RFC 4737; measure/reorder.h says which of its metrics. */
+static void put_reordering(struct json *j, const struct reorder *r, uint64_t reordered,
+                           uint64_t unique)
+{
+    const uint64_t late_ticks = reordered > 0 ? r->late_ticks_sum / reordered : 0;
+
+    json_number(j, "reordered_ratio", share(reordered, unique));
+    json_unsigned(j, "max_reorder_extent", r->max_extent);
+    json_number(j, "mean_reorder_extent", share(r->extent_sum, reordered));
+    json_unsigned(j, "max_late_offset_ns", clock_ticks_to_ns(r->max_late_ticks));
+    json_unsigned(j, "mean_late_offset_ns", clock_ticks_to_ns(late_ticks));
+    json_unsigned(j, "max_n_reordered", r->max_degree);
+    json_object(j, "n_reordered");
+    for (unsigned i = 0; i < REORDER_DEGREES; i++) {
+        char name[12];
+        snprintf(name, sizeof name, "%u", reorder_degrees[i]);
+        json_unsigned(j, name, r->degrees[i]);
+    }
+    json_end_object(j);
+}
+
 void report_loss(struct json *j, const struct sequence_tracker *tracker)
 {
     const struct sequence_summary s = sequence_summarise(tracker);
@@ -88,7 +113,7 @@ void report_loss(struct json *j, const struct sequence_tracker *tracker)
     json_unsigned(j, "lost", s.lost);
     json_unsigned(j, "duplicates", s.duplicates);
     json_unsigned(j, "reordered", s.reordered);
-    json_unsigned(j, "max_reorder_extent", s.max_reorder_extent);
+    put_reordering(j, &tracker->reorder, s.reordered, s.received_unique);
     if (s.any) {
         json_unsigned(j, "first_sequence", s.first_sequence);
         json_unsigned(j, "last_sequence", s.last_sequence);
@@ -98,48 +123,6 @@ void report_loss(struct json *j, const struct sequence_tracker *tracker)
     }
     json_unsigned(j, "beyond_window", s.beyond_window);
     json_bool(j, "extent_is_lower_bound", s.extent_is_lower_bound);
-    json_end_object(j);
-}
-
-static void put_summary(struct json *j, const struct histogram *h)
-{
-    static const struct {
-        const char *name;
-        double value;
-    } percentiles[] = {{"50", 50},     {"90", 90},       {"99", 99},
-                       {"99.9", 99.9}, {"99.99", 99.99}, {"99.999", 99.999}};
-
-    json_unsigned(j, "count", h->count);
-    json_unsigned(j, "min_ns", h->count > 0 ? h->min : 0);
-    json_unsigned(j, "max_ns", h->max);
-    json_number(j, "mean_ns", histogram_mean(h));
-    json_number(j, "stdev_ns", histogram_stdev(h));
-    json_unsigned(j, "clamped", h->clamped);
-    json_object(j, "percentiles");
-    for (unsigned i = 0; i < sizeof percentiles / sizeof percentiles[0]; i++)
-        json_unsigned(j, percentiles[i].name, histogram_percentile(h, percentiles[i].value));
-    json_end_object(j);
-}
-
-static void put_encoded(struct json *j, const char *key, const struct histogram *h)
-{
-    char *text = histogram_encode(h);
-    json_string(j, key, text);
-    free(text);
-}
-
-void report_latency(struct json *j, enum latency_kind kind, const struct histogram *actual,
-                    const struct histogram *intended)
-{
-    json_object(j, "latency");
-    json_string(j, "kind", kind == LATENCY_RTT ? "rtt" : "one_way");
-    json_string(j, "unit", "ns");
-    put_summary(j, actual);
-    put_encoded(j, "from_actual", actual);
-    put_encoded(j, "from_intended", intended);
-    json_object(j, "intended");
-    put_summary(j, intended);
-    json_end_object(j);
     json_end_object(j);
 }
 
@@ -162,10 +145,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
         stall = trial->ends[i].tx.stall > stall ? trial->ends[i].tx.stall : stall;
     }
     json_object(j, "pacing");
-    json_unsigned(j, "late_max_ns", lateness.max);
-    json_number(j, "late_mean_ns", histogram_mean(&lateness));
-    json_unsigned(j, "late_p99_ns", histogram_percentile(&lateness, 99));
-    json_unsigned(j, "late_p999_ns", histogram_percentile(&lateness, 99.9));
+    report_lateness(j, &lateness);
     json_unsigned(j, "catch_up_bound_ns", trial->options->catch_up_ns);
     json_unsigned(j, "skipped", skipped);
     json_unsigned(j, "longest_stall_ns", clock_ticks_to_ns(stall));
@@ -187,6 +167,60 @@ static void put_cpu(struct json *j, const struct trial *trial)
     json_unsigned(j, "voluntary_switches", to->voluntary_switches - from->voluntary_switches);
     json_unsigned(j, "involuntary_switches", to->involuntary_switches - from->involuntary_switches);
     json_unsigned(j, "run_delay_ns", trial->run_delay_after_ns - trial->run_delay_before_ns);
+    json_unsigned(j, "stolen_ns", trial->stolen_after.all_ns - trial->stolen_before.all_ns);
+    if (trial->options->core_count > 0)
+        json_unsigned(j, "stolen_own_cores_ns",
+                      trial->stolen_after.cores_ns - trial->stolen_before.cores_ns);
+    else
+        json_null(j, "stolen_own_cores_ns");
+    json_end_object(j);
+}
+
+/* Frames that went through the loop: what was received, or else sent, or both. */
+static uint64_t frames_moved(const struct role *role, const struct counters *c)
+{
+    const uint64_t received = role->stands_between ? c->rx_frames
+                                                   : c->rx_frames + c->rx_foreign + c->rx_other +
+                                                         c->rx_probe + c->rx_corrupt + c->rx_stale;
+    return received + (role->sends ? c->tx_offered : 0);
+}
+
+static void put_cycles(struct json *j, const struct trial *trial)
+{
+    const struct snapshot *last = &trial->last_snapshot;
+    const uint64_t useful = last->spent_ticks[1], all = useful + last->spent_ticks[0];
+    const uint64_t frames = frames_moved(trial->options->role, &trial->loop_totals);
+
+    json_object(j, "cycles");
+    json_unsigned(j, "useful_ticks", useful);
+    json_unsigned(j, "idle_ticks", last->spent_ticks[0]);
+    json_number(j, "useful_share", share(useful, all));
+    json_unsigned(j, "frames", frames);
+    if (frames > 0)
+        json_number(j, "ticks_per_frame", share(useful, frames));
+    else
+        json_null(j, "ticks_per_frame");
+    json_end_object(j);
+}
+
+static void put_hardware(struct json *j, const struct trial *trial)
+{
+    const struct hardware *h = &trial->hardware;
+
+    if (!trial->options->hardware_counters) {
+        json_null(j, "hardware");
+        return;
+    }
+    json_object(j, "hardware");
+    json_bool(j, "with_kernel", h->with_kernel);
+    json_number(j, "counted_share", h->counted_share);
+    json_string(j, "reason", h->reason[0] != '\0' ? h->reason : NULL);
+    for (unsigned i = 0; i < HARDWARE_EVENTS; i++) {
+        if (h->fds[i] >= 0)
+            json_unsigned(j, hardware_names[i], h->counts[i]);
+        else
+            json_null(j, hardware_names[i]);
+    }
     json_end_object(j);
 }
 
@@ -212,9 +246,22 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_end_object(j);
     report_loss(j, &receiving->tracker);
     if (trial_times_load(trial))
-        report_latency(j, LATENCY_ONE_WAY, &receiving->from_actual, &receiving->from_intended);
+        report_latency(j, LATENCY_ONE_WAY, receiving);
     if (sending->probe != NULL)
         report_probe(j, trial, sending->probe, receiving->probe);
+    json_end_object(j);
+}
+
+/* The truth that was set: what a receiver behind this port should find. */
+static void put_faults(struct json *j, const struct fault_counts *f)
+{
+    json_object(j, "faults");
+    json_unsigned(j, "dropped", f->did[FAULT_DROP]);
+    json_unsigned(j, "duplicated", f->did[FAULT_DUPLICATE]);
+    json_unsigned(j, "reordered", f->did[FAULT_REORDER]);
+    json_unsigned(j, "corrupted", f->did[FAULT_CORRUPT]);
+    json_unsigned(j, "limited", f->limited);
+    json_unsigned(j, "overflowed", f->overflowed);
     json_end_object(j);
 }
 
@@ -229,6 +276,8 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
         json_unsigned(j, "rx_socket_drops", c.rx_socket_drops);
         json_unsigned(j, "tx_offered", c.tx_offered);
         json_unsigned(j, "tx_dropped", c.tx_dropped);
+        if (trial->options->role == &role_reference)
+            put_faults(j, &trial->ends[i].faults);
         json_end_object(j);
     }
     json_end_list(j);
@@ -237,6 +286,7 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
 void report_result(struct json *j, const struct trial *trial)
 {
     const struct role *role = trial->options->role;
+    static const uint64_t nothing_spent[2] = {0, 0};
     struct counters totals;
 
     trial_totals(trial, &totals);
@@ -249,6 +299,7 @@ void report_result(struct json *j, const struct trial *trial)
     put_sizes(j, trial);
     json_object(j, "totals");
     report_counters(j, &totals);
+    report_spent(j, nothing_spent, trial->last_snapshot.spent_ticks);
     report_cpu(j, &trial->cpu_before, &trial->cpu_after);
     json_end_object(j);
     if (role == &role_tester) {
@@ -261,7 +312,7 @@ void report_result(struct json *j, const struct trial *trial)
         report_loss(j, &trial->ends[0].tracker);
         if (trial_times_load(trial))
             report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
-                           &trial->ends[0].from_actual, &trial->ends[0].from_intended);
+                           &trial->ends[0]);
     }
     if (role != &role_tester && trial->ends[0].probe != NULL)
         report_probe(j, trial, trial->ends[0].probe, trial->ends[0].probe);
@@ -269,4 +320,6 @@ void report_result(struct json *j, const struct trial *trial)
         put_forwarder_ports(j, trial);
     put_pacing(j, trial, &totals);
     put_cpu(j, trial);
+    put_cycles(j, trial);
+    put_hardware(j, trial);
 }

@@ -7,12 +7,13 @@ static void run(struct trial *trial, unsigned worker)
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
+        const uint64_t begun = now;
         const unsigned received = end_receive(trial, end);
         now = clock_ticks();
         const unsigned sent = end_send(trial, end, now);
         if (received == 0 && sent == 0)
             trial_idle(trial, end->port, now, end_next_due(end, now));
-        now = clock_ticks();
+        now = trial_round(end, begun, received + sent > 0);
     }
     end_stop_sending(end, now);
 }

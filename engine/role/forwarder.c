@@ -83,7 +83,7 @@ static void run(struct trial *trial, unsigned worker)
         }
         if (forwarded == 0)
             trial_idle(trial, NULL, now, UINT64_MAX);
-        now = clock_ticks();
+        now = trial_round(&trial->ends[0], now, forwarded > 0);
     }
 }
 

@@ -7,9 +7,10 @@ static void run(struct trial *trial, unsigned worker)
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
-        if (end_receive(trial, end) == 0)
+        const unsigned received = end_receive(trial, end);
+        if (received == 0)
             trial_idle(trial, end->port, now, UINT64_MAX);
-        now = clock_ticks();
+        now = trial_round(end, now, received > 0);
     }
 }
 

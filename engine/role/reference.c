@@ -1,51 +1,52 @@
-/* reference: a forwarder with set faults, so that methods can be tried on known truth. Every
- * n-th data frame of a direction is dropped, doubled or overtaken by its follower; all frames
- * may be delayed; beyond a set rate data frames are dropped (token bucket, no queue). Probes
- * and frames that are not the engine's pass without faults: verification must not fail by
- * design. Frames are copied twice; this is an instrument, not a fast path. */
+/* reference: a forwarder with set faults, so that methods can be tried on known truth. Data
+ * frames of a direction are dropped, doubled, damaged or overtaken by their follower (faults.h
+ * decides); all frames may be delayed, each by itself where the delay has a jitter; beyond a set
+ * rate data frames are dropped (token bucket, no queue). Probes and frames that are not the
+ * engine's pass without faults: verification must not fail by design. Frames are copied twice;
+ * this is an instrument, not a fast path. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "role/delay_line.h"
+#include "role/faults.h"
 #include "trial.h"
 
 #define REORDER_PATIENCE_NS 2000000ULL /* a frame held for its follower leaves after so long */
 
-struct slot {
-    uint64_t due; /* tick */
-    uint32_t length;
-    uint8_t *bytes;
-};
-
-/* One direction: a ring of frames that wait for their time. */
+/* One direction. */
 struct path {
     struct end *from, *to;
-    struct slot *slots;
-    uint64_t head, tail, mask; /* head: next to leave */
-    uint8_t *memory;
-    struct slot held; /* waits for its follower */
+    struct delay_line line;
+    unsigned direction;
+    uint8_t *held; /* a frame that waits for its follower */
+    uint32_t held_length;
+    uint64_t held_since; /* tick */
     bool holds;
-    uint64_t data_frames; /* seen, the faults count by them */
+    uint64_t frames, data_frames; /* seen, the faults count by them */
     double tokens;
     uint64_t refilled; /* tick */
 };
 
-static bool path_open(struct path *path, struct end *from, struct end *to, const struct options *o)
+static bool path_open(struct path *path, struct trial *trial, unsigned direction)
 {
-    const uint64_t slots = o->reference.queue;
+    const struct options *o = trial->options;
     const size_t room = o->traffic.frame_size > 1518 ? o->traffic.frame_size : 1518;
 
-    *path = (struct path){.from = from, .to = to, .mask = slots - 1};
-    path->slots = calloc(slots, sizeof *path->slots);
-    path->memory = malloc((slots + 1) * room);
-    if (path->slots == NULL || path->memory == NULL)
-        return false;
-    for (uint64_t i = 0; i < slots; i++)
-        path->slots[i].bytes = path->memory + i * room;
-    path->held.bytes = path->memory + slots * room;
-    path->tokens = (double)o->reference.limit_burst;
-    path->refilled = clock_ticks();
-    return true;
+    *path = (struct path){.from = &trial->ends[direction],
+                          .to = &trial->ends[direction ^ 1U],
+                          .direction = direction,
+                          .held = malloc(room),
+                          .tokens = (double)o->reference.limit_burst,
+                          .refilled = clock_ticks()};
+    memset(&path->to->faults, 0, sizeof path->to->faults);
+    return path->held != NULL && delay_line_open(&path->line, o->reference.queue, room);
+}
+
+static void path_close(struct path *path)
+{
+    free(path->held);
+    delay_line_close(&path->line);
 }
 
 static bool is_data(const struct io_frame *frame)
@@ -58,27 +59,22 @@ static bool is_data(const struct io_frame *frame)
     return payload[0] == FRAME_MARK && (payload[1] >> 4 & 3) == FRAME_DATA;
 }
 
-static void drop(struct path *path)
+static void drop(struct path *path, uint64_t *why)
 {
     counter_add(&path->to->counters.tx_dropped, 1);
+    ++*why;
 }
 
 static void put(struct path *path, const uint8_t *bytes, uint32_t length, uint64_t due)
 {
-    if (path->tail - path->head > path->mask) {
-        drop(path);
-        return;
-    }
-    struct slot *slot = &path->slots[path->tail++ & path->mask];
-    slot->due = due;
-    slot->length = length;
-    memcpy(slot->bytes, bytes, length);
+    if (delay_line_add(&path->line, bytes, length, due) == NULL)
+        drop(path, &path->to->faults.overflowed);
 }
 
 static void let_go(struct path *path, uint64_t due)
 {
     if (path->holds)
-        put(path, path->held.bytes, path->held.length, due);
+        put(path, path->held, path->held_length, due);
     path->holds = false;
 }
 
@@ -103,37 +99,69 @@ static bool within_limit(struct path *path, const struct reference *r)
     return true;
 }
 
-/* Half-way through each n, so that the last frame of a run is not the one to be overtaken. */
-static bool is_nth(uint64_t count, uint64_t n)
+static void hold(struct path *path, const struct io_frame *frame, uint64_t now)
 {
-    return n > 0 && count % n == n / 2;
+    memcpy(path->held, frame->data, frame->length);
+    path->held_length = frame->length;
+    path->held_since = now;
+    path->holds = true;
 }
 
-static void impair(struct path *path, const struct reference *r, const struct io_frame *frame,
+/* What is left of the faults once a frame is to pass. */
+static void pass(struct path *path, const struct reference *r, const struct io_frame *frame,
+                 uint64_t number, uint64_t now, uint64_t due)
+{
+    uint64_t *did = path->to->faults.did;
+
+    if (!path->holds && faults_strike(r, FAULT_REORDER, path->direction, number)) {
+        hold(path, frame, now);
+        did[FAULT_REORDER]++;
+        return;
+    }
+    put(path, frame->data, frame->length, due);
+    if (faults_strike(r, FAULT_DUPLICATE, path->direction, number)) {
+        put(path, frame->data, frame->length, due);
+        did[FAULT_DUPLICATE]++;
+    }
+    let_go(path, due);
+}
+
+/* The copies are damaged; the port gets its buffer back as it was. */
+static void pass_damaged(struct path *path, const struct reference *r, struct io_frame *frame,
+                         uint64_t number, uint64_t now, uint64_t due)
+{
+    struct frame_layout at = {0};
+
+    frame_parse(frame->data, frame->length, &at); /* it is: is_data has looked */
+    uint8_t *payload = frame->data + at.udp + 8;
+    const uint64_t bit =
+        faults_bit(r, path->direction, number, payload, frame->length - at.udp - 8);
+
+    payload[bit / 8] ^= (uint8_t)(1U << bit % 8);
+    pass(path, r, frame, number, now, due);
+    payload[bit / 8] ^= (uint8_t)(1U << bit % 8);
+    path->to->faults.did[FAULT_CORRUPT]++;
+}
+
+static void impair(struct path *path, const struct reference *r, struct io_frame *frame,
                    uint64_t now)
 {
-    const uint64_t due = now + clock_ns_to_ticks(r->delay_ns);
+    const uint64_t due =
+        now + clock_ns_to_ticks(faults_delay_ns(r, path->direction, path->frames++));
 
     if (!is_data(frame)) {
         put(path, frame->data, frame->length, due);
         return;
     }
-    const uint64_t count = path->data_frames++;
-    if (is_nth(count, r->drop_every) || !within_limit(path, r)) {
-        drop(path);
-        return;
-    }
-    if (is_nth(count, r->reorder_every) && !path->holds) {
-        path->held.length = frame->length;
-        path->held.due = now;
-        memcpy(path->held.bytes, frame->data, frame->length);
-        path->holds = true;
-        return;
-    }
-    put(path, frame->data, frame->length, due);
-    if (is_nth(count, r->duplicate_every))
-        put(path, frame->data, frame->length, due);
-    let_go(path, due);
+    const uint64_t number = path->data_frames++;
+    if (faults_strike(r, FAULT_DROP, path->direction, number))
+        drop(path, &path->to->faults.did[FAULT_DROP]);
+    else if (!within_limit(path, r))
+        drop(path, &path->to->faults.limited);
+    else if (faults_strike(r, FAULT_CORRUPT, path->direction, number))
+        pass_damaged(path, r, frame, number, now, due);
+    else
+        pass(path, r, frame, number, now, due);
 }
 
 static unsigned take_in(struct trial *trial, struct path *path)
@@ -166,28 +194,24 @@ static unsigned put_out(struct path *path, uint64_t now)
 {
     struct io_frame out[IO_BURST_MAX];
     struct io_port *port = path->to->port;
-    unsigned count = 0;
+    const unsigned count = delay_line_ready(&path->line, now);
+    const struct delayed *frames = path->line.ready;
     uint32_t longest = 0;
     uint64_t bytes = 0;
 
-    for (; count < IO_BURST_MAX && path->head + count < path->tail; count++) {
-        const struct slot *slot = &path->slots[(path->head + count) & path->mask];
-        if ((int64_t)(slot->due - now) > 0)
-            break;
-        longest = slot->length > longest ? slot->length : longest;
-    }
+    for (unsigned i = 0; i < count; i++)
+        longest = frames[i].length > longest ? frames[i].length : longest;
     const unsigned got = count > 0 ? port->ops->tx_acquire(port, out, count, longest) : 0;
     for (unsigned i = 0; i < got; i++) {
-        const struct slot *slot = &path->slots[(path->head + i) & path->mask];
-        memcpy(out[i].data, slot->bytes, slot->length);
-        out[i].length = slot->length;
+        memcpy(out[i].data, frames[i].bytes, frames[i].length);
+        out[i].length = frames[i].length;
     }
     const unsigned sent = got > 0 ? port->ops->tx_send(port, out, got) : 0;
     for (unsigned i = 0; i < sent; i++)
         bytes += out[i].length + FCS_BYTES;
     if (sent < got)
         port->ops->tx_release(port, out + sent, got - sent);
-    path->head += sent; /* the rest waits for its port */
+    delay_line_sent(&path->line, sent); /* the rest waits for its port */
     counter_add(&path->to->counters.tx_polls, count > 0);
     counter_add(&path->to->counters.ring_full_polls, sent < count);
     counter_add(&path->to->counters.tx_offered, sent);
@@ -200,11 +224,11 @@ static unsigned step(struct trial *trial, struct path *path, uint64_t *due)
     unsigned moved = take_in(trial, path);
     const uint64_t now = clock_ticks();
 
-    if (path->holds && clock_ticks_to_ns(now - path->held.due) > REORDER_PATIENCE_NS)
+    if (path->holds && clock_ticks_to_ns(now - path->held_since) > REORDER_PATIENCE_NS)
         let_go(path, now);
     moved += put_out(path, now);
-    if (path->head < path->tail && path->slots[path->head & path->mask].due < *due)
-        *due = path->slots[path->head & path->mask].due;
+    const uint64_t next = delay_line_next(&path->line);
+    *due = next < *due ? next : *due;
     return moved;
 }
 
@@ -214,7 +238,7 @@ static void run(struct trial *trial, unsigned worker)
     bool good = paths != NULL;
 
     for (unsigned i = 0; good && i < trial->end_count; i++)
-        good = path_open(&paths[i], &trial->ends[i], &trial->ends[i ^ 1U], trial->options);
+        good = path_open(&paths[i], trial, i);
     if (!good)
         snprintf(trial->ends[0].port->failure, sizeof trial->ends[0].port->failure,
                  "no memory for a queue of %llu frames",
@@ -228,18 +252,16 @@ static void run(struct trial *trial, unsigned worker)
             moved += step(trial, &paths[i], &due);
         if (moved == 0)
             trial_idle(trial, NULL, now, due);
-        now = clock_ticks();
+        now = trial_round(&trial->ends[0], now, moved > 0);
     }
-    for (unsigned i = 0; paths != NULL && i < trial->end_count; i++) {
-        free(paths[i].slots);
-        free(paths[i].memory);
-    }
+    for (unsigned i = 0; paths != NULL && i < trial->end_count; i++)
+        path_close(&paths[i]);
     free(paths);
 }
 
 const struct role role_reference = {
     .name = "reference",
-    .summary = "a forwarder with set delay, loss, rate, reordering, duplicates",
+    .summary = "a forwarder with set delay, jitter, loss, rate, reordering, duplicates, bit errors",
     .ports = 2,
     .pairs = true,
     .stands_between = true,

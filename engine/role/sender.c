@@ -19,11 +19,13 @@ static void run(struct trial *trial, unsigned worker)
     while (trial_goes_on(trial, worker, now)) {
         const unsigned sent = end_send(trial, end, now);
         in_a_row += sent;
+        if (sent > 0)
+            now = trial_round(end, now, true);
         if (sent == 0 || in_a_row >= most) {
             trial_idle(trial, NULL, now, end_next_due(end, now));
+            now = trial_round(end, now, false);
             in_a_row = 0;
         }
-        now = clock_ticks();
     }
     end_stop_sending(end, now);
 }

@@ -156,9 +156,10 @@ static void run(struct trial *trial, unsigned worker)
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
-        if (serve(trial, end) == 0)
+        const unsigned served = serve(trial, end);
+        if (served == 0)
             trial_idle(trial, end->port, now, UINT64_MAX);
-        now = clock_ticks();
+        now = trial_round(end, now, served > 0);
     }
 }
 

@@ -33,7 +33,7 @@ static void run(struct trial *trial, unsigned worker)
             moved += step(trial, i, &due);
         if (moved == 0)
             trial_idle(trial, first == last ? trial->ends[first].port : NULL, now, due);
-        now = clock_ticks();
+        now = trial_round(&trial->ends[first], now, moved > 0);
     }
     for (unsigned i = first; i <= last; i++) {
         if (trial_end_sends(trial, i))

@@ -40,6 +40,67 @@ static void slots_are_in_order_and_inside(void **state)
     assert_true(histogram_index(HISTOGRAM_HIGHEST) < HISTOGRAM_COUNTS);
 }
 
+/* Both ends of every slot from 100 ns to 100 s: what is reported of a value differs from it by
+ * less than a thousandth, wherever in its slot it lies. */
+static void every_slot_is_narrow_enough(void **state)
+{
+    (void)state;
+    uint64_t first = 100;
+    while (first <= HISTOGRAM_HIGHEST) {
+        uint64_t end = first + 1, step = 1;
+        while (histogram_index(end) == histogram_index(first)) /* doubling, then back */
+            end += step, step *= 2;
+        for (uint64_t low = first; end - low > 1;) {
+            const uint64_t middle = low + (end - low) / 2;
+            if (histogram_index(middle) == histogram_index(first))
+                low = middle;
+            else
+                end = middle;
+        }
+        const uint64_t last = end - 1;
+        assert_true((last - first) * 1000 < first);
+        histogram_reset(&h);
+        histogram_record(&h, (int64_t)first);
+        histogram_record(&h, HISTOGRAM_HIGHEST);
+        const uint64_t due = last < HISTOGRAM_HIGHEST ? last : HISTOGRAM_HIGHEST;
+        if (histogram_index(first) % 64 == 0) /* the percentile walks all slots: a sample */
+            assert_int_equal(histogram_percentile(&h, 50), due);
+        first = end;
+    }
+}
+
+static void magnitudes_begin_at_nothing(void **state)
+{
+    (void)state;
+    histogram_record_magnitude(&h, 0);
+    histogram_record_magnitude(&h, 7);
+    histogram_record_magnitude(&h, UINT64_MAX);
+    assert_int_equal(h.count, 3);
+    assert_int_equal(h.clamped, 1);
+    assert_int_equal(h.min, 0);
+    assert_int_equal(histogram_percentile(&h, 1), 0);
+    assert_int_equal(h.max, HISTOGRAM_HIGHEST);
+}
+
+/* Merged from any parts, the summary is that of all samples in one. */
+static void merged_parts_are_the_whole(void **state)
+{
+    (void)state;
+    static struct histogram parts[5], merged;
+    uint64_t random = 9;
+    for (unsigned i = 0; i < 5; i++)
+        histogram_reset(&parts[i]);
+    for (unsigned i = 0; i < 100000; i++) {
+        const int64_t value = (int64_t)(test_random(&random) >> (test_random(&random) % 40 + 20));
+        histogram_record(&parts[test_random(&random) % 4], value); /* the fifth stays empty */
+        histogram_record(&h, value);
+    }
+    histogram_reset(&merged);
+    for (unsigned i = 0; i < 5; i++)
+        histogram_add(&merged, &parts[i]);
+    assert_memory_equal(&merged, &h, sizeof h);
+}
+
 static void nothing_is_discarded(void **state)
 {
     (void)state;
@@ -99,6 +160,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(error_is_below_a_thousandth, reset),
         cmocka_unit_test_setup(slots_are_in_order_and_inside, reset),
+        cmocka_unit_test_setup(every_slot_is_narrow_enough, reset),
+        cmocka_unit_test_setup(magnitudes_begin_at_nothing, reset),
+        cmocka_unit_test_setup(merged_parts_are_the_whole, reset),
         cmocka_unit_test_setup(nothing_is_discarded, reset),
         cmocka_unit_test_setup(summary_of_a_ramp, reset),
         cmocka_unit_test_setup(merging_adds, reset),

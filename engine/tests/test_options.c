@@ -244,6 +244,33 @@ static void noise_never_breaks_the_parser(void **state)
     }
 }
 
+static void faults_of_the_reference(void **state)
+{
+    (void)state;
+    const char *ports = "reference --port raw:dev=a --port raw:dev=b ";
+    char text[512];
+
+    snprintf(text, sizeof text,
+             "%s--delay-us 100 --jitter-us 20 --jitter normal --drop-share 0.001 "
+             "--duplicate-share 1 --reorder-every 7 --corrupt-share 0.5 --fault-seed 12",
+             ports);
+    assert_int_equal(parse(text), PARSE_OK);
+    assert_int_equal(o.reference.jitter_ns, 20000);
+    assert_int_equal(o.reference.jitter, JITTER_NORMAL);
+    assert_int_equal(o.reference.share[FAULT_DROP], 1000000);
+    assert_int_equal(o.reference.share[FAULT_DUPLICATE], FAULT_SHARE_WHOLE);
+    assert_int_equal(o.reference.share[FAULT_CORRUPT], 500000000);
+    assert_int_equal(o.reference.every[FAULT_REORDER], 7);
+    assert_int_equal(o.reference.seed, 12);
+    assert_int_equal(parse("reference --port raw:dev=a --port raw:dev=b"), PARSE_OK);
+    assert_int_equal(o.reference.seed, 1);
+    refused("reference --port raw:dev=a --port raw:dev=b --drop-share 1.1", "a probability");
+    refused("reference --port raw:dev=a --port raw:dev=b --drop-share -1", "a probability");
+    refused("reference --port raw:dev=a --port raw:dev=b --jitter gauss", "uniform|normal");
+    refused("reference --port raw:dev=a --port raw:dev=b --jitter-us 9", "below 0");
+    refused("reference --port raw:dev=a --port raw:dev=b --reorder-every 1", "2 or more");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +283,7 @@ int main(void)
         cmocka_unit_test(core_lists_keep_their_last_core),
         cmocka_unit_test(overrides_change_only_the_traffic),
         cmocka_unit_test(noise_never_breaks_the_parser),
+        cmocka_unit_test(faults_of_the_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@ static struct receiver rx;
 static struct counters counters;
 static struct sequence_tracker tracker;
 static struct histogram from_actual, from_intended;
+static struct variation variation;
 static struct frame_template t;
 
 static int reset(void **state)
@@ -27,6 +28,7 @@ static int reset(void **state)
                            .tracker = &tracker,
                            .from_actual = &from_actual,
                            .from_intended = &from_intended,
+                           .variation = &variation,
                            .mac_known = true};
     memcpy(rx.mac, own.src_mac, 6);
     receive_expect(&rx, &own, true, true, true, true);
@@ -127,6 +129,25 @@ static void stamps_are_verified_without_touching(void **state)
     assert_int_equal(counters.rx_frames, 0);
 }
 
+/* A flipped bit that makes a frame look touched, or of a later trial, must not undo the trial. */
+static void flipped_marks_do_no_harm_without_touching(void **state)
+{
+    (void)state;
+    rx.touch = false;
+    make(300, 7, FRAME_DATA, 1, 4, 1000);
+    arrive(t.bytes, t.length, 2000);
+    make(300, 7, FRAME_DATA, 1, 5, 9000);
+    for (uint32_t bit = 43 * 8; bit < 44 * 8; bit++) {
+        t.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        arrive(t.bytes, t.length, 9900);
+        t.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+    }
+    assert_int_equal(counters.rx_corrupt, 8);
+    assert_int_equal(counters.rx_frames, 1);
+    assert_int_equal(counters.rx_stale, 0);
+    assert_int_equal(tracker.unique, 1);
+}
+
 static void truncated_frames_are_corrupt(void **state)
 {
     (void)state;
@@ -163,6 +184,8 @@ static void latency_counts_from_both_times(void **state)
     arrive(t.bytes, t.length, 4000);
     assert_int_equal(from_actual.count, 2);
     assert_int_equal(from_actual.clamped, 1);
+    assert_int_equal(variation.shrunk.count, 1);
+    assert_int_equal(variation.shrunk.max, clock_ticks_to_ns(0x200 - 50));
 }
 
 /* Frames of the trial before, still in the switch when this one began. */
@@ -227,6 +250,7 @@ int main(void)
         cmocka_unit_test_setup(any_flipped_bit_is_seen, reset),
         cmocka_unit_test_setup(exchanged_words_are_seen, reset),
         cmocka_unit_test_setup(stamps_are_verified_without_touching, reset),
+        cmocka_unit_test_setup(flipped_marks_do_no_harm_without_touching, reset),
         cmocka_unit_test_setup(truncated_frames_are_corrupt, reset),
         cmocka_unit_test_setup(other_addresses_are_corrupt_only_where_given, reset),
         cmocka_unit_test_setup(latency_counts_from_both_times, reset),

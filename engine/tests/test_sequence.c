@@ -12,46 +12,86 @@ static int reset(void **state)
     return 0;
 }
 
+#define TICKS_APART 10 /* of arrivals in these tests */
+
+static void arrive(uint32_t sequence)
+{
+    static uint64_t now;
+    sequence_add(&t, sequence, now += TICKS_APART);
+}
+
+/* What RFC 4737 says of one late frame, from a list of all first copies. */
+struct model {
+    uint32_t firsts[100000];
+    unsigned when[100000]; /* place in all arrivals */
+    unsigned unique;
+    uint64_t duplicates, reordered, highest, lowest;
+    uint64_t max_extent, extent_sum, max_late, late_sum, max_degree, degrees[REORDER_DEGREES];
+};
+static struct model m;
+
+static void model_late(uint32_t sequence, unsigned place)
+{
+    unsigned earliest = 0;
+    uint64_t degree = 0;
+
+    while (m.firsts[earliest] < sequence)
+        earliest++;
+    while (degree < m.unique && m.firsts[m.unique - 1 - degree] > sequence)
+        degree++;
+    const uint64_t extent = m.unique - earliest;
+    const uint64_t late = (uint64_t)(place - m.when[earliest]) * TICKS_APART;
+    m.reordered++;
+    m.extent_sum += extent;
+    m.late_sum += late;
+    m.max_extent = extent > m.max_extent ? extent : m.max_extent;
+    m.max_late = late > m.max_late ? late : m.max_late;
+    m.max_degree = degree > m.max_degree ? degree : m.max_degree;
+    for (unsigned i = 0; i < REORDER_DEGREES; i++)
+        m.degrees[i] += degree >= reorder_degrees[i];
+}
+
+static void model_arrive(uint32_t sequence, unsigned place)
+{
+    for (unsigned i = 0; i < m.unique; i++) {
+        if (m.firsts[i] == sequence) {
+            m.duplicates++;
+            return;
+        }
+    }
+    if (m.unique > 0 && sequence < m.highest)
+        model_late(sequence, place);
+    m.when[m.unique] = place;
+    m.firsts[m.unique++] = sequence;
+    m.highest = sequence > m.highest ? sequence : m.highest;
+    m.lowest = sequence < m.lowest ? sequence : m.lowest;
+}
+
 static void check(const uint32_t *arrivals, unsigned count)
 {
-    static uint32_t firsts[100000];
-    unsigned unique = 0;
-    uint64_t duplicates = 0, reordered = 0, extent = 0, highest = 0, lowest = UINT64_MAX;
-
-    for (unsigned i = 0; i < count; i++) {
-        bool is_duplicate = false;
-        for (unsigned j = 0; j < unique && !is_duplicate; j++)
-            is_duplicate = firsts[j] == arrivals[i];
-        if (is_duplicate) {
-            duplicates++;
-            continue;
-        }
-        if (unique > 0 && arrivals[i] < highest) {
-            reordered++;
-            unsigned earliest = 0;
-            while (firsts[earliest] < arrivals[i])
-                earliest++;
-            if (unique - earliest > extent)
-                extent = unique - earliest;
-        }
-        firsts[unique++] = arrivals[i];
-        highest = arrivals[i] > highest ? arrivals[i] : highest;
-        lowest = arrivals[i] < lowest ? arrivals[i] : lowest;
-    }
+    memset(&m, 0, sizeof m);
+    m.lowest = UINT64_MAX;
     sequence_reset(&t);
-    for (unsigned i = 0; i < count; i++)
-        sequence_add(&t, arrivals[i]);
+    for (unsigned i = 0; i < count; i++) {
+        model_arrive(arrivals[i], i);
+        arrive(arrivals[i]);
+    }
     const struct sequence_summary s = sequence_summarise(&t);
-    assert_int_equal(s.received_unique, unique);
-    assert_int_equal(s.duplicates, duplicates);
-    assert_int_equal(s.reordered, reordered);
-    assert_int_equal(s.max_reorder_extent, extent);
-    assert_int_equal(s.first_sequence, lowest);
-    assert_int_equal(s.last_sequence, highest);
-    assert_int_equal(s.expected, highest - lowest + 1);
-    assert_int_equal(s.lost, highest - lowest + 1 - unique);
+    assert_int_equal(s.received_unique, m.unique);
+    assert_int_equal(s.duplicates, m.duplicates);
+    assert_int_equal(s.reordered, m.reordered);
+    assert_int_equal(s.first_sequence, m.lowest);
+    assert_int_equal(s.last_sequence, m.highest);
+    assert_int_equal(s.expected, m.highest - m.lowest + 1);
+    assert_int_equal(s.lost, m.highest - m.lowest + 1 - m.unique);
     assert_false(s.extent_is_lower_bound);
     assert_int_equal(s.beyond_window, 0);
+    assert_int_equal(t.reorder.max_extent, m.max_extent);
+    assert_int_equal(t.reorder.extent_sum, m.extent_sum);
+    assert_int_equal(t.reorder.max_late_ticks, m.max_late);
+    assert_int_equal(t.reorder.late_ticks_sum, m.late_sum);
+    assert_int_equal(t.reorder.max_degree, m.max_degree);
+    assert_memory_equal(t.reorder.degrees, m.degrees, sizeof m.degrees);
 }
 
 static void random_disorder_matches_the_model(void **state)
@@ -93,11 +133,17 @@ static void textbook_cases(void **state)
     const uint32_t one_late[] = {1, 2, 3, 5, 6, 7, 8, 4, 9, 10}; /* RFC 4737 section 7 */
     const uint32_t before_first[] = {5, 3, 4, 6, 8, 7};
     const uint32_t twice[] = {1, 1, 1, 2, 4, 2};
+    const uint32_t burst_late[] = {1, 2, 3, 7, 8, 9, 4, 5, 6, 10};
     check(in_order, 4);
     check(one_late, 10);
-    assert_int_equal(sequence_summarise(&t).max_reorder_extent, 4);
+    assert_int_equal(t.reorder.max_extent, 4);
+    assert_int_equal(t.reorder.max_degree, 4);
     check(before_first, 6);
     check(twice, 6);
+    check(burst_late, 10); /* three are reordered, but only the first is 1-reordered */
+    assert_int_equal(t.reordered, 3);
+    assert_int_equal(t.reorder.degrees[0], 1);
+    assert_int_equal(t.reorder.degrees[2], 1);
 }
 
 static void numbers_grow_beyond_32_bits(void **state)
@@ -106,7 +152,7 @@ static void numbers_grow_beyond_32_bits(void **state)
     const uint32_t start = 0xfffff000;
     for (uint32_t i = 0; i < 3 * 4096; i++) {
         if (i % 100 != 50)
-            sequence_add(&t, start + i);
+            arrive(start + i);
     }
     const struct sequence_summary s = sequence_summarise(&t);
     assert_int_equal(s.expected, 3 * 4096);
@@ -126,9 +172,9 @@ static void many_windows_keep_duplicates_exact(void **state)
             lost++;
             continue;
         }
-        sequence_add(&t, i);
+        arrive(i);
         if (i % 1001 == 0) {
-            sequence_add(&t, i);
+            arrive(i);
             duplicates++;
         }
     }
@@ -141,20 +187,20 @@ static void many_windows_keep_duplicates_exact(void **state)
 static void late_by_almost_a_window_is_exact(void **state)
 {
     (void)state;
-    sequence_add(&t, 0);
+    arrive(0);
     for (uint32_t i = 2; i < SEQUENCE_WINDOW - 128; i++)
-        sequence_add(&t, i);
-    sequence_add(&t, 1);
-    sequence_add(&t, 1);
+        arrive(i);
+    arrive(1);
+    arrive(1);
     struct sequence_summary s = sequence_summarise(&t);
     assert_int_equal(s.lost, 0);
     assert_int_equal(s.reordered, 1);
     assert_int_equal(s.duplicates, 1);
-    assert_int_equal(s.max_reorder_extent, SEQUENCE_WINDOW - 130);
+    assert_int_equal(t.reorder.max_extent, SEQUENCE_WINDOW - 130);
     assert_int_equal(s.beyond_window, 0);
     for (uint32_t i = SEQUENCE_WINDOW - 128; i < 2 * SEQUENCE_WINDOW; i++)
-        sequence_add(&t, i);
-    sequence_add(&t, 1); /* cannot be told any more: said so */
+        arrive(i);
+    arrive(1); /* cannot be told any more: said so */
     s = sequence_summarise(&t);
     assert_int_equal(s.beyond_window, 1);
 }
@@ -163,10 +209,10 @@ static void a_leap_forgets_what_the_ring_held(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 1000; i++)
-        sequence_add(&t, i);
-    sequence_add(&t, 500 + SEQUENCE_WINDOW); /* same place in the ring as 500 */
-    sequence_add(&t, 499 + SEQUENCE_WINDOW); /* late, no duplicate of 499 */
-    sequence_add(&t, 10000 + 3 * SEQUENCE_WINDOW);
+        arrive(i);
+    arrive(500 + SEQUENCE_WINDOW); /* same place in the ring as 500 */
+    arrive(499 + SEQUENCE_WINDOW); /* late, no duplicate of 499 */
+    arrive(10000 + 3 * SEQUENCE_WINDOW);
     const struct sequence_summary s = sequence_summarise(&t);
     assert_int_equal(s.duplicates, 0);
     assert_int_equal(s.reordered, 1);
@@ -178,11 +224,27 @@ static void too_many_gaps_are_admitted(void **state)
     (void)state;
     const uint32_t last = 4 * SEQUENCE_GAPS;
     for (uint32_t i = 0; i <= last; i += 2)
-        sequence_add(&t, i);
-    sequence_add(&t, 1);
+        arrive(i);
+    arrive(1);
     const struct sequence_summary s = sequence_summarise(&t);
     assert_true(s.extent_is_lower_bound);
-    assert_true(s.max_reorder_extent >= SEQUENCE_GAPS);
+    assert_true(t.reorder.max_extent >= SEQUENCE_GAPS);
+}
+
+/* A frame that waits for as long as the stack of late ones is deep, and longer. */
+static void more_late_frames_than_the_stack_holds_give_a_lower_bound(void **state)
+{
+    (void)state;
+    const uint32_t far = 100000;
+    arrive(0);
+    arrive(far);
+    for (uint32_t i = 0; i < 3 * REORDER_STACK; i++)
+        arrive(1000 + i); /* each late, each 0-reordered but the first */
+    assert_int_equal(t.reorder.degrees[0], 1);
+    arrive(999); /* the entries that were pushed out might have been lower: not certain */
+    assert_int_equal(t.reorder.max_extent, 3 * REORDER_STACK + 1);
+    assert_true(t.reorder.max_degree >= REORDER_STACK &&
+                t.reorder.max_degree <= t.reorder.max_extent);
 }
 
 static void empty_is_sound(void **state)
@@ -202,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup(late_by_almost_a_window_is_exact, reset),
         cmocka_unit_test_setup(a_leap_forgets_what_the_ring_held, reset),
         cmocka_unit_test_setup(too_many_gaps_are_admitted, reset),
+        cmocka_unit_test_setup(more_late_frames_than_the_stack_holds_give_a_lower_bound, reset),
         cmocka_unit_test_setup(empty_is_sound, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

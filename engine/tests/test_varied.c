@@ -145,12 +145,14 @@ static void frames_are_as_if_built_alone(void **state)
 static struct receiver make_receiver(const struct kind *kind, bool touch, bool knows_pattern)
 {
     static struct sequence_tracker tracker;
+    static struct variation variation;
     const struct frame_address own = frame_address_swapped(&address);
     const struct flow_set own_flows = flows_swapped(&flows);
     struct receiver rx = {.counters = &rx_counters,
                           .stream = __builtin_bswap16(7),
                           .touch = touch,
                           .tracker = &tracker,
+                          .variation = &variation,
                           .from_actual = &from_actual,
                           .from_intended = &from_intended};
 

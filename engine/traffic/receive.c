@@ -81,6 +81,7 @@ void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
     sequence_reset(rx->tracker);
     histogram_reset(rx->from_actual);
     histogram_reset(rx->from_intended);
+    variation_reset(rx->variation);
 }
 
 void receive_end(struct receiver *rx)
@@ -190,14 +191,14 @@ static inline bool sum_fits(uint64_t sum, uint16_t checksum)
  * pattern is known to add, or, when every byte is to be verified or the pattern is not known,
  * what they are seen to add. */
 static uint64_t sum_behind_stamp(const struct receiver *rx, const uint8_t *payload,
-                                 uint32_t payload_length)
+                                 uint32_t payload_length, bool whole)
 {
     const uint32_t behind = payload_length - STAMP_BYTES;
     const bool filled = (payload[1] >> 4 & FRAME_FILLED) != 0;
 
-    if (!rx->touch && !filled)
+    if (!whole && !filled)
         return 0;
-    if (!rx->touch && rx->pattern != NULL && behind <= PAYLOAD_LENGTH_MAX)
+    if (!whole && rx->pattern != NULL && behind <= PAYLOAD_LENGTH_MAX)
         return rx->pattern->sum[behind][0];
     return sum_bytes(payload + STAMP_BYTES, behind);
 }
@@ -217,12 +218,13 @@ static bool touched_fits(const struct receiver *rx, const uint8_t *payload, uint
            frame_digest_is_right(payload, payload_length);
 }
 
-/* Are the headers, and as far as asked the payload, of a frame in our format right? */
-INLINE bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t length, bool plain)
+/* Are the headers, and as far as asked the payload, of a frame in our format right? `whole`:
+ * to the last byte. */
+INLINE bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t length, bool plain,
+                      bool whole)
 {
     if (plain && rx->payload_only)
-        return (f[1] >> 4 & FRAME_TOUCHED) == 0 || !rx->touch ||
-               touched_fits(rx, f, length, false, 0);
+        return (f[1] >> 4 & FRAME_TOUCHED) == 0 || !whole || touched_fits(rx, f, length, false, 0);
     const struct frame_layout at = layout_of(rx, plain);
     if (!lengths_fit(f, length, at) || (!at.ip6 && sum_fold(sum_bytes(f + at.ip, 20)) != 0xffff))
         return false;
@@ -230,9 +232,9 @@ INLINE bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t leng
     const uint32_t payload_length = ntohs(load16(f + at.udp + 4)) - 8U;
     const uint64_t sum = header_sum(f, at);
     if ((payload[1] >> 4 & FRAME_TOUCHED) != 0) /* nothing can be said without reading all of it */
-        return !rx->touch || touched_fits(rx, payload, payload_length, true, sum);
+        return !whole || touched_fits(rx, payload, payload_length, true, sum);
     return sum_fits(sum + sum_bytes(payload, STAMP_BYTES) +
-                        sum_behind_stamp(rx, payload, payload_length),
+                        sum_behind_stamp(rx, payload, payload_length, whole),
                     load16(payload - 2));
 }
 
@@ -253,7 +255,7 @@ static void remember_headers(struct receiver *rx, const uint8_t *f, uint32_t len
     h->last = load16(f + OFFSET_IP + sizeof h->bytes);
     h->filled = payload[1] >> 4 & FRAME_FILLED;
     h->sum = header_sum(f, at) +
-             sum_behind_stamp(rx, payload, ntohs(load16(f + OFFSET_UDP_LENGTH)) - 8U);
+             sum_behind_stamp(rx, payload, ntohs(load16(f + OFFSET_UDP_LENGTH)) - 8U, false);
     h->length = length;
 }
 
@@ -276,10 +278,11 @@ static inline bool is_intact_as_before(const struct intact_headers *h, const uin
 INLINE bool is_right(struct receiver *rx, const uint8_t *f, uint32_t length, bool plain)
 {
     if (!plain)
-        return is_intact(rx, f, length, false) && addresses_fit(rx, f, false);
+        return is_intact(rx, f, length, false, rx->touch) && addresses_fit(rx, f, false);
     if (!rx->payload_only && is_intact_as_before(intact_of(rx, length), f, length))
         return true;
-    if (!is_intact(rx, f, length, true) || !(rx->payload_only || addresses_fit(rx, f, true)))
+    if (!is_intact(rx, f, length, true, rx->touch) ||
+        !(rx->payload_only || addresses_fit(rx, f, true)))
         return false;
     if (!rx->payload_only)
         remember_headers(rx, f, length);
@@ -336,7 +339,8 @@ static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
     const uint8_t *payload = receive_payload(rx, f);
     const unsigned kind = payload[1] >> 4 & 3U;
 
-    if (!is_intact(rx, f->data, f->length, plain))
+    /* Whole: a flipped bit could make a frame look touched, or of another trial. */
+    if (!is_intact(rx, f->data, f->length, plain, true))
         return VERDICT_CORRUPT;
     if (load16(payload + 2) != rx->stream)
         return VERDICT_FOREIGN;
@@ -360,16 +364,22 @@ enum verdict receive_judge(struct receiver *rx, const struct io_frame *f)
     return judge(rx, f, !rx->special || rx->payload_only);
 }
 
+static inline int64_t elapsed_ns(int64_t ticks)
+{
+    return ticks > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)ticks) : 0;
+}
+
 static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now)
 {
-    sequence_add(rx->tracker, __builtin_bswap32(load32(payload + 4)));
+    const uint32_t sequence = __builtin_bswap32(load32(payload + 4));
+
+    sequence_add(rx->tracker, sequence, now);
     if (rx->latency_wanted) {
         const int64_t since = ticks_since(now, stamp_intended(payload));
-        const int64_t since_actual = since - (int64_t)stamp_lateness(payload);
-        histogram_record(rx->from_intended,
-                         since > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)since) : 0);
-        histogram_record(rx->from_actual,
-                         since_actual > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)since_actual) : 0);
+        const int64_t delay_ns = elapsed_ns(since - (int64_t)stamp_lateness(payload));
+        histogram_record(rx->from_intended, elapsed_ns(since));
+        histogram_record(rx->from_actual, delay_ns);
+        variation_add(rx->variation, sequence, delay_ns);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "measure/counters.h"
 #include "measure/histogram.h"
 #include "measure/sequence.h"
+#include "measure/variation.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
 
@@ -70,6 +71,7 @@ struct receiver {
     struct receiver *companion; /* for a second stream on the same port, or NULL */
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
+    struct variation *variation;
 };
 
 /* What may arrive: frames sent to `own.src_*` from `own.dst_*`; what is not given is not

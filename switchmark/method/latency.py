@@ -14,6 +14,7 @@ from typing import Any, Literal
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
+from switchmark.method.quality import delay_variation
 from switchmark.method.seen import Seen
 from switchmark.method.throughput import Tick, run_traffic
 from switchmark.method.trim import totals
@@ -83,6 +84,7 @@ def merge_latency(
         histogram=actual.encode().decode(),
         intended_histogram=intended.encode().decode(),
         lost=lost,
+        variation=delay_variation([result["latency"] for result in results]),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
+from switchmark.method.quality import jain, reordering
 from switchmark.method.seen import Seen
 from switchmark.method.steady_state import detect
 from switchmark.method.trim import describe, kept_intervals, rate_per_s, totals, window_ns
@@ -158,6 +159,7 @@ def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLo
         duplicates=loss.get("duplicates", 0),
         reordered=loss.get("reordered", 0),
         corrupt=(pair.b.result or {})["totals"].get("rx_corrupt", 0),
+        reordering=reordering(loss),
     )
 
 
@@ -177,6 +179,7 @@ def _sum(
         forwarded_stdev_pps=_stdev_pps(pairs, window),
         loss_ratio=lost / offered_frames if offered_frames else 0.0,
         pairs=list(loads),
+        jain_fairness=jain([load.forwarded_pps for load in loads]),
     )
 
 

@@ -23,6 +23,7 @@ from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.deployment import Deployment, resolve_io
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.method.quality import loop_costs
 from switchmark.method.reconcile import Reading, reconcile
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
@@ -125,7 +126,8 @@ def run_trial(
         watch.lap("teardown")
         facts |= {"status": "failed", "message": _one_line(error)}
         facts["switch_log"] = deployment.switch_words
-    facts["engines"] = [engine.as_run() for engine in deployment.engines]
+    facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
+    facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
     return _record(facts | {"ended_at": _now(), "timing": watch.timing()})
 
 

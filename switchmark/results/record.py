@@ -8,69 +8,30 @@ validators refuse numbers that contradict each other: a wrong number is the wors
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from switchmark.campaign.model import Dimension, Method, Trial
 from switchmark.results.histogram import decode_histogram
+from switchmark.results.quality import DelayVariation, LoopCost, Reordering
+from switchmark.results.values import (
+    Amount,
+    Count,
+    FreeForm,
+    Percentiles,
+    Ratio,
+    UtcTime,
+    Value,
+    parse_utc,
+)
 
 SCHEMA_VERSION: Literal[1] = 1
 
 L1_OVERHEAD_BYTES = 20  # preamble 7, start delimiter 1, inter-frame gap 12 (IEEE 802.3)
 
 
-def _check_percentiles(values: dict[str, float]) -> dict[str, float]:
-    previous = -math.inf
-    for key in sorted(values, key=float):
-        if not 0 <= float(key) <= 100:
-            raise ValueError(f"percentile {key!r} is not between 0 and 100")
-        if values[key] < previous:
-            raise ValueError(f"percentile {key} ({values[key]}) is below a lower percentile")
-        previous = values[key]
-    return values
-
-
-def _check_finite(value: Any, where: str = "") -> Any:
-    """NaN and infinity are not JSON; refuse them anywhere inside free-form values."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{where or 'value'}: {value} is not a finite number")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            _check_finite(item, f"{where}.{key}".lstrip("."))
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            _check_finite(item, f"{where}[{index}]")
-    return value
-
-
-def parse_utc(text: str) -> datetime:
-    """A time as records keep it (RFC 3339, UTC). Raises ValueError for anything else."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None or moment.utcoffset() != UTC.utcoffset(None):
-        raise ValueError(f"{text!r} is not a UTC time (RFC 3339, e.g. 2026-01-31T12:00:00Z)")
-    return moment
-
-
-def _check_utc(text: str) -> str:
-    parse_utc(text)
-    return text
-
-
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
-Ratio = Annotated[float, Field(ge=0, le=1)]
-Percentiles = Annotated[dict[str, Amount], AfterValidator(_check_percentiles)]
-FreeForm = Annotated[dict[str, Any], AfterValidator(_check_finite)]
-UtcTime = Annotated[str, AfterValidator(_check_utc)]
-
-
-class _Value(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class Placement(_Value):
+class Placement(Value):
     """Which core did what, and whether there were enough."""
 
     switch_cores: list[Count]
@@ -81,7 +42,7 @@ class Placement(_Value):
     idle: str  # the idle strategy chosen
 
 
-class Interval(_Value):
+class Interval(Value):
     """One sample of one engine process; counters are deltas over `duration_ns`.
 
     Frames that turn out to be an earlier trial's are taken back (docs/engine-protocol.md,
@@ -100,7 +61,7 @@ class Interval(_Value):
         return self
 
 
-class EngineRun(_Value):
+class EngineRun(Value):
     """What one traffic application reported: its ready line, raw intervals and result."""
 
     node: str
@@ -112,7 +73,7 @@ class EngineRun(_Value):
     result: FreeForm
 
 
-class Trim(_Value):
+class Trim(Value):
     """The stated policy by which warm-up and cool-down samples were left out."""
 
     policy: str  # e.g. "fixed: first 1.0 s and last 0.5 s"
@@ -128,7 +89,7 @@ class Trim(_Value):
         return self
 
 
-class OutlierSample(_Value):
+class OutlierSample(Value):
     """A sample that does not belong to the rest; reported, never dropped."""
 
     index: Count
@@ -136,7 +97,7 @@ class OutlierSample(_Value):
     score: float  # modified z-score; beyond +-3.5
 
 
-class SteadyRun(_Value):
+class SteadyRun(Value):
     """Where the run became steady and whether it stayed so, by stated tests over *all* samples
     (docs/methods.md); the fixed trim policy beside it says which samples the figures are of."""
 
@@ -151,7 +112,7 @@ class SteadyRun(_Value):
     two_bands: str | None  # in words, where the samples fall into two groups
 
 
-class PairLoads(_Value):
+class PairLoads(Value):
     """Intended, offered and forwarded load of one pair over the kept window, frames per second."""
 
     pair: Count
@@ -162,9 +123,10 @@ class PairLoads(_Value):
     duplicates: Count | None = None
     reordered: Count | None = None
     corrupt: Count | None = None
+    reordering: Reordering | None = None  # None: all came in order, or the engine does not tell
 
 
-class Throughput(_Value):
+class Throughput(Value):
     """Sums over pairs, over the kept window."""
 
     intended_pps: Amount | None
@@ -175,6 +137,7 @@ class Throughput(_Value):
     forwarded_stdev_pps: Amount  # over the kept interval samples
     loss_ratio: Ratio  # (offered - forwarded) / offered, whole trial, from sequence numbers
     pairs: list[PairLoads]
+    jain_fairness: Ratio | None = None  # of the pairs' forwarded loads; None: there is one pair
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Throughput:
@@ -186,7 +149,7 @@ class Throughput(_Value):
         return self
 
 
-class Latency(_Value):
+class Latency(Value):
     """Round-trip time over all pairs, every sample of the trial after warm-up."""
 
     kind: Literal["rtt", "one_way"]
@@ -200,6 +163,7 @@ class Latency(_Value):
     histogram: str  # HdrHistogram V2 compressed base64, ns, merged over pairs
     intended_histogram: str
     lost: Count  # requests without an answer
+    variation: DelayVariation | None = None
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Latency:
@@ -217,7 +181,7 @@ class Latency(_Value):
         return self
 
 
-class MethodTrial(_Value):
+class MethodTrial(Value):
     """One trial that a search or series made. Frames and rates are totals over all pairs."""
 
     intended_pps: Amount | None  # None: saturating
@@ -243,7 +207,7 @@ class MethodTrial(_Value):
         return self
 
 
-class MethodFigure(_Value):
+class MethodFigure(Value):
     """One figure of a method, with its 95 % interval where it has one."""
 
     name: str
@@ -254,7 +218,7 @@ class MethodFigure(_Value):
     count: Count = 1  # repetitions it is the mean of
 
 
-class MethodBounds(_Value):
+class MethodBounds(Value):
     """What a search found for one goal. Loads are totals over all pairs."""
 
     goal: str
@@ -275,7 +239,7 @@ class MethodBounds(_Value):
         return self
 
 
-class LatencyAtLoad(_Value):
+class LatencyAtLoad(Value):
     """One-way time of every frame at a load."""
 
     fraction: Ratio  # of R+
@@ -286,7 +250,7 @@ class LatencyAtLoad(_Value):
     latency: Latency
 
 
-class MethodResult(_Value):
+class MethodResult(Value):
     """What a method of many trials found (docs/methods.md)."""
 
     method: str
@@ -315,7 +279,7 @@ class MethodResult(_Value):
         return next((figure for figure in self.figures if figure.name == name), None)
 
 
-class Verification(_Value):
+class Verification(Value):
     """The pre-flight check: learning frames both ways, arrival, no flooding."""
 
     probes_sent: Count
@@ -329,7 +293,7 @@ class Verification(_Value):
 Place = Literal["into the switch", "in the switch", "out of the switch", "on the wire"]
 
 
-class Stage(_Value):
+class Stage(Value):
     """One part of a path: what went in less what came out, and who owns up to the difference."""
 
     place: Place
@@ -347,7 +311,7 @@ class Stage(_Value):
         return self
 
 
-class Path(_Value):
+class Path(Value):
     """The frames that went one way through one pair, as each station counted them."""
 
     pair: Count
@@ -371,7 +335,7 @@ class Path(_Value):
         return self
 
 
-class Reconciliation(_Value):
+class Reconciliation(Value):
     """The switch's counters against the applications': what was lost, and where."""
 
     paths: list[Path]
@@ -391,14 +355,14 @@ class Reconciliation(_Value):
         return self
 
 
-class Limit(_Value):
+class Limit(Value):
     """What limited the number, from measured evidence."""
 
     what: Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
     evidence: list[str]
 
 
-class Verdict(_Value):
+class Verdict(Value):
     """How far the number can be trusted."""
 
     valid: bool
@@ -414,7 +378,7 @@ class Verdict(_Value):
         return self
 
 
-class CpuCost(_Value):
+class CpuCost(Value):
     """CPU seconds per second, by who used them, over the trial."""
 
     switch_cores_used: Amount | None  # None: in-kernel, cannot be told from its callers
@@ -426,7 +390,7 @@ class CpuCost(_Value):
     stolen_cores: Amount | None = None  # taken by the hypervisor
 
 
-class Timing(_Value):
+class Timing(Value):
     """The bench's own time around the measurement, seconds."""
 
     deploy_s: Amount
@@ -436,7 +400,7 @@ class Timing(_Value):
     overhead_s: Amount  # deploy + verify + teardown + anything else not measuring
 
 
-class Record(_Value):
+class Record(Value):
     """One trial, finished or failed."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -465,6 +429,7 @@ class Record(_Value):
     timing: Timing | None = None
     reconciliation: Reconciliation | None = None
     engines: list[EngineRun] = Field(default_factory=list)
+    loops: dict[str, LoopCost] = Field(default_factory=dict)  # by role
     switch_details: dict[str, str] = Field(default_factory=dict)
     switch_counters_before: FreeForm = Field(default_factory=dict)
     switch_counters_after: FreeForm = Field(default_factory=dict)

@@ -29,7 +29,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results.record import FreeForm, Record, UtcTime, parse_utc
+from switchmark.results.record import Record
+from switchmark.results.values import FreeForm, UtcTime, parse_utc
 
 DEFAULT_ROOT = Path("results")
 RECORD_GLOB = "[0-9a-f]" * 16 + ".json"

@@ -9,6 +9,7 @@ truth"). The faults come from the constructor, or from SWITCHMARK_REFERENCE, for
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 from switchmark.environment.engine_binary import find_engine
@@ -21,25 +22,38 @@ from switchmark.switch.tools import not_root
 from switchmark.testbed.host import Session
 
 VARIABLE = "SWITCHMARK_REFERENCE"
-FAULTS = (
-    "delay-us",
-    "drop-every",
-    "duplicate-every",
-    "reorder-every",
-    "limit-pps",
-    "limit-burst",
-    "queue",
-)
+_NUMBER, _SHARE, _SHAPE = r"[0-9]+", r"0|1|0\.[0-9]{1,9}", "uniform|normal"
+FAULTS = {
+    "delay-us": _NUMBER,
+    "jitter-us": _NUMBER,
+    "jitter": _SHAPE,
+    "drop-every": _NUMBER,
+    "duplicate-every": _NUMBER,
+    "reorder-every": _NUMBER,
+    "corrupt-every": _NUMBER,
+    "drop-share": _SHARE,
+    "duplicate-share": _SHARE,
+    "reorder-share": _SHARE,
+    "corrupt-share": _SHARE,
+    "fault-seed": _NUMBER,
+    "limit-pps": _NUMBER,
+    "limit-burst": _NUMBER,
+    "queue": _NUMBER,
+}
+_WRITTEN = {_NUMBER: "N", _SHARE: "P", _SHAPE: _SHAPE}
 
 
-def read_faults(text: str) -> dict[str, int]:
-    """`delay-us=100,drop-every=1000` as a mapping; raises `UsageError` for anything else."""
-    faults: dict[str, int] = {}
+def read_faults(text: str) -> dict[str, str]:
+    """`delay-us=100,drop-share=0.001` as a mapping; raises `UsageError` for anything else."""
+    faults: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = item.partition("=")
-        if name not in FAULTS or not (value.isascii() and value.isdigit()):
-            raise UsageError(f"{VARIABLE}: '{item}' is not a fault; write {'=N, '.join(FAULTS)}=N")
-        faults[name] = int(value)
+        if name not in FAULTS or not re.fullmatch(FAULTS[name], value):
+            known = ", ".join(f"{name}={_WRITTEN[form]}" for name, form in FAULTS.items())
+            raise UsageError(
+                f"{VARIABLE}: '{item}' is not a fault; write {known} (P: a probability, 0 to 1)"
+            )
+        faults[name] = value
     return faults
 
 
@@ -52,18 +66,18 @@ class Reference(BasicForwarder):
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
-        description="known truth for trying methods: set delay, loss, rate; no contender",
+        description="known truth for trying methods: set delay, loss, disorder, rate; no contender",
     )
 
-    def __init__(self, faults: Mapping[str, int] | None = None) -> None:
+    def __init__(self, faults: Mapping[str, int | str] | None = None) -> None:
         super().__init__()
         self._given = faults
 
     @property
-    def faults(self) -> dict[str, int]:
+    def faults(self) -> dict[str, str]:
         """What is set, as the engine's options name it."""
         if self._given is not None:
-            return dict(self._given)
+            return {name: str(value) for name, value in self._given.items()}
         return read_faults(os.environ.get(VARIABLE, ""))
 
     def probe(self) -> Probe:
@@ -100,10 +114,10 @@ class Reference(BasicForwarder):
             raise
 
     def _command(
-        self, devices: tuple[str, str], frame_bytes: int, core: int, faults: Mapping[str, int]
+        self, devices: tuple[str, str], frame_bytes: int, core: int, faults: Mapping[str, str]
     ) -> list[str]:
         ports = [word for device in devices for word in ("--port", f"raw:dev={device},mmsg")]
-        set_to = [word for name, value in faults.items() for word in (f"--{name}", str(value))]
+        set_to = [word for name, value in faults.items() for word in (f"--{name}", value)]
         return [
             *(str(find_engine()), "reference", *ports, *set_to),
             *("--start", "now", "--core", str(core), "--idle", self._idle),

@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""Where the traffic engine's cycles go: a table of cycles a frame, by role and port kind.
+
+Every run has the engine at both ends, one core each, for --seconds; both ends are measured.
+Columns:
+
+  Mpps       frames the loop moved
+  ticks      clock ticks (TSC) a frame, of the rounds of the loop that moved frames
+  ns         the same in nanoseconds
+  busy       share of the time in such rounds; the rest was polling in vain
+  kernel     share of the CPU time in the kernel
+  cycles, instr, llc, dtlb
+             core cycles, instructions, last-level cache misses, data TLB misses a frame, of the
+             whole loop, vain polls included (perf_event_open; `-` where the machine has none)
+
+The medians of --runs are printed. A run in which an end waited for its core, or the hypervisor
+took time, for more than --disturbed is repeated up to three times. With --profile, `perf
+record` watches one more run of each case and its hottest functions are printed.
+
+Needs root (veth devices), two cores, and for the dpdk ports about 400 MB of free hugepages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from programs import ProgramError, Traffic
+from run import find_engine, preferred
+
+MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+ADDRESSES = (
+    ("--src-mac", MAC_A, "--dst-mac", MAC_B, "--src-ip", "198.18.0.1", "--dst-ip", "198.18.0.2"),
+    ("--src-mac", MAC_B, "--dst-mac", MAC_A, "--src-ip", "198.18.0.2", "--dst-ip", "198.18.0.1"),
+)
+ATTEMPTS = 3
+VETH = ("raw", "packet-mmap", "af-xdp", "io-uring")
+EVENTS = ("cycles", "instructions", "cache_misses", "dtlb_misses")
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One program of a case."""
+
+    role: str
+    ports: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is run; the first end starts first and is stopped, the second one measures itself."""
+
+    name: str
+    ends: tuple[End, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one end in one run."""
+
+    mpps: float
+    ticks: float
+    ns: float
+    busy: float
+    kernel: float
+    events: dict[str, float | None]  # a frame
+    disturbed: float
+    absent: str  # why an event is missing
+
+
+def cases(folder: Path, devices: tuple[str, str], wanted: Sequence[str]) -> list[Case]:
+    """All cases whose port kind is wanted (all, when none is named)."""
+    found = [
+        Case("null", (End("sender", ("null:",)),)),
+        Case("null", (End("receiver", ("null:rx-rate=max",)),)),
+        Case("null", (End("receiver", ("null:rx-rate=max",), ("--latency", "1")),)),
+        Case("null", (End("forwarder", ("null:rx-rate=max", "null:")),)),
+        Case("null", (End("sender", ("null:",), ("--frame-size", "1518")),)),
+        Case("null", (End("sender", ("null:",), ("--frame-size", "1518", "--touch")),)),
+    ]
+    for kind in VETH:
+        flags = ",mmsg" if kind == "raw" else ""
+        ports = [(f"{kind}:dev={device}{flags}",) for device in devices]
+        found.append(Case(kind, (End("receiver", ports[1]), End("sender", ports[0]))))
+        found.append(Case(kind, (End("server", ports[1]), End("client", ports[0]))))
+    sockets = [folder / f"{number}.sock" for number in range(4)]
+    wires = {
+        "virtio-user": (f"virtio-user={sockets[0]},server", f"vhost={sockets[0]},client"),
+        "memif": (f"memif={sockets[1]},role=client", f"memif={sockets[1]},role=server"),
+    }
+    for kind, (mine, theirs) in wires.items():
+        a, b = (f"dpdk:{mine}",), (f"dpdk:{theirs}",)
+        found.append(Case(f"dpdk {kind}", (End("receiver", b), End("sender", a))))
+        found.append(Case(f"dpdk {kind}", (End("server", b), End("client", a))))
+    between = tuple(f"dpdk:vhost={path}" for path in sockets[2:])
+    around = tuple(f"dpdk:virtio-user={path}" for path in sockets[2:])
+    found.append(Case("dpdk vhost", (End("forwarder", between), End("tester", around))))
+    return [case for case in found if not wanted or case.name in wanted]
+
+
+def label(end: End) -> str:
+    """The role, and what it was told beyond the defaults."""
+    words = [word for word in end.options if not word.startswith("--frame") and word != "1"]
+    return " ".join([end.role, *(word.removeprefix("--") for word in words)])
+
+
+class Bench:
+    """Runs cases on two cores."""
+
+    def __init__(self, engine: Path, cores: tuple[int, int], seconds: float) -> None:
+        self.engine = engine
+        self.cores = cores
+        self.seconds = seconds
+
+    def run(self, case: Case, watch: str | None = None) -> tuple[list[Figures], list[str]]:
+        """Measure all ends of a case once; `watch`: profile the end with this role."""
+        running: list[Traffic] = []
+        hot: list[str] = []
+        try:
+            for number, end in enumerate(case.ends):
+                core = self.cores[number % 2]
+                running.append(Traffic(self.engine, end.role, end.ports, self._options(
+                    end, last=number == len(case.ends) - 1, side=1 - number), core))  # fmt: skip
+            for program in running:
+                program.start()
+            if watch is not None:
+                watched = [end.role for end in case.ends].index(watch)
+                hot = profile(running[watched].process.pid, self.seconds / 2)
+            results = [running[-1].result()]
+            results = [program.finish() for program in running[:-1]] + results
+        finally:
+            for program in running:
+                program.process.kill()
+        return [figures(result, program.ready) for result, program in
+                zip(results, running, strict=True)], hot  # fmt: skip
+
+    def _options(self, end: End, *, last: bool, side: int) -> list[str]:
+        options = ["--idle", "poll", "--hardware-counters", *ADDRESSES[max(side, 0)], *end.options]
+        if last:
+            options += ["--duration", str(self.seconds)]
+        if end.role == "tester":
+            options += ["--bidirectional"]
+        if end.role == "forwarder":  # takes no addresses
+            options = ["--idle", "poll", "--hardware-counters", *end.options]
+            options += ["--duration", str(self.seconds)] if last else []
+        return options
+
+    def least_disturbed(self, case: Case, limit: float) -> list[Figures]:
+        """The first run disturbed by no more than `limit`, or the best of three."""
+        runs = []
+        for _ in range(ATTEMPTS):
+            runs.append(self.run(case)[0])
+            if max(end.disturbed for end in runs[-1]) <= limit:
+                break
+        return min(runs, key=lambda ends: max(end.disturbed for end in ends))
+
+
+def figures(result: dict[str, Any], ready: dict[str, Any]) -> Figures:
+    """A result event as figures a frame."""
+    cycles, cpu, hardware = result["cycles"], result["cpu"], result["hardware"] or {}
+    frames = cycles["frames"]
+    if not frames:
+        raise ProgramError("no frame was moved")
+    lost = cpu["run_delay_ns"] + (cpu["stolen_own_cores_ns"] or 0)
+    counts = {name: hardware.get(name) for name in EVENTS}
+    return Figures(
+        mpps=frames / result["duration_ns"] * 1e3,
+        ticks=cycles["ticks_per_frame"],
+        ns=cycles["ticks_per_frame"] * 1e9 / ready["tsc_hz"],
+        busy=cycles["useful_share"],
+        kernel=cpu["system_ns"] / max(cpu["cpu_ns"], 1),
+        events={name: None if n is None else n / frames for name, n in counts.items()},
+        disturbed=lost / cpu["wall_ns"],
+        absent=hardware.get("reason") or "",
+    )
+
+
+def profile(pid: int, seconds: float) -> list[str]:
+    """The hottest functions of a process while it runs, by `perf`, one a line."""
+    with tempfile.NamedTemporaryFile(suffix=".perf") as data:
+        watched = subprocess.run(
+            [*("perf", "record", "-q", "-o", data.name, "-F", "2000", "-p", str(pid)),
+             *("--", "sleep", str(seconds))],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if watched.returncode != 0:
+            return [f"perf record: {watched.stderr.strip().splitlines()[-1:]}"]
+        said = subprocess.run(
+            [*("perf", "report", "-i", data.name, "--stdio", "-q", "--no-children"),
+             *("--percent-limit", "3", "-F", "overhead,dso,sym")],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    return [line.strip() for line in said.stdout.splitlines() if line.strip()]
+
+
+@contextmanager
+def veth() -> Iterator[tuple[str, str]]:
+    """Two devices joined by a wire, for as long as the block lasts."""
+    a, b = f"smcya{os.getpid()}"[:15], f"smcyb{os.getpid()}"[:15]
+    made = ["ip", "link", "add", a, "type", "veth", "peer", "name", b]
+    subprocess.run(made, check=True, timeout=10)
+    try:
+        for device in (a, b):
+            Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1")
+            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=10)
+        yield a, b
+    finally:
+        subprocess.run(["ip", "link", "del", a], check=False, timeout=10)
+
+
+def median(runs: Sequence[Figures]) -> Figures:
+    """Figure by figure."""
+
+    def of(name: str) -> float:
+        return statistics.median(getattr(run, name) for run in runs)
+
+    def event(name: str) -> float | None:
+        seen = [run.events[name] for run in runs]
+        return statistics.median(n for n in seen if n is not None) if None not in seen else None
+
+    return Figures(
+        of("mpps"), of("ticks"), of("ns"), of("busy"), of("kernel"),
+        {name: event(name) for name in EVENTS}, of("disturbed"), runs[0].absent,
+    )  # fmt: skip
+
+
+def show(case: Case, end: End, one: Figures) -> str:
+    """A row of the table."""
+    size = dict(zip(end.options, end.options[1:], strict=False)).get("--frame-size", "64")
+    events = "".join(
+        f"{'-':>9}" if value is None else f"{value:>9.{1 if name != 'cache_misses' else 3}f}"
+        for name, value in one.events.items()
+    )
+    return (
+        f"{case.name:<17}{label(end):<18}{size:>5}{one.mpps:>9.2f}{one.ticks:>8.0f}{one.ns:>8.1f}"
+        f"{one.busy:>7.0%}{one.kernel:>8.0%}{events}{one.disturbed:>7.1%}"
+    )
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add("--kind", action="append", default=[], help="only this port kind (repeatable)")
+    add("--runs", type=int, default=3, help="runs of each case (default 3)")
+    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
+    add("--cores", default="", help="the two cores, e.g. 0,1")
+    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
+    add("--profile", action="store_true", help="print the hottest functions, by perf record")
+    add("--priority", action="store_true", help="let this session have the cores before others")
+    add("--json", action="store_true", help="print one JSON document instead of the table")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure and print."""
+    options = arguments()
+    cores = [int(core) for core in options.cores.split(",") if core]
+    cores = cores or sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) != 2 or os.geteuid() != 0:
+        sys.exit("needs root and two cores: name them with --cores A,B")
+    if options.profile and shutil.which("perf") is None:
+        sys.exit("--profile: there is no `perf`; install linux-perf")
+    bench = Bench(find_engine(options.engine), (cores[0], cores[1]), options.seconds)
+    with (
+        tempfile.TemporaryDirectory(prefix="sm-cycles-") as folder,
+        veth() as devices,
+        preferred(options.priority),
+    ):
+        table(bench, cases(Path(folder), devices, options.kind), options)
+
+
+def table(bench: Bench, wanted: Sequence[Case], options: argparse.Namespace) -> None:
+    """Run every case; what cannot run is said."""
+    rows: list[dict[str, Any]] = []
+    if not options.json:
+        print("ports            role              size     Mpps   ticks      ns   busy  kernel"
+              "   cycles    instr      llc     dtlb disturbed")  # fmt: skip
+    for case in wanted:
+        try:
+            runs = [bench.least_disturbed(case, options.disturbed) for _ in range(options.runs)]
+        except ProgramError as failure:
+            print(f"{case.name:<17}not measured: {failure}", file=sys.stderr)
+            continue
+        for number, end in enumerate(case.ends):
+            one = median([ends[number] for ends in runs])
+            rows.append({"ports": case.name, "role": label(end), "figures": one})
+            if not options.json:
+                print(show(case, end, one), flush=True)
+            if options.profile:
+                for line in bench.run(case, end.role)[1]:
+                    print(f"    {line}")
+    if options.json:
+        print(json.dumps(rows, default=lambda figure: {
+            name: getattr(figure, name) for name in Figures.__slots__}))  # fmt: skip
+    elif rows and (absent := rows[0]["figures"].absent):
+        print(f"hardware counters: {absent}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ProgramError as failure:
+        sys.exit(str(failure))

@@ -1,0 +1,41 @@
+/* One late frame: extent, late time offset, degree of n-reordering. */
+#include "measure/reorder.h"
+
+const unsigned reorder_degrees[REORDER_DEGREES] = {1, 2, 3, 4, 8, 16, 32, 64};
+
+/* Arrival + 1 of the latest late frame with a lower number; 0: there was none. */
+static uint64_t after_lower(struct reorder *r, uint64_t sequence)
+{
+    while (r->top > r->bottom && r->stack[(r->top - 1) % REORDER_STACK].sequence > sequence)
+        r->top--; /* higher and earlier: from now on this frame stands before it */
+    if (r->top > r->bottom)
+        return r->stack[(r->top - 1) % REORDER_STACK].arrival + 1;
+    return r->forgotten;
+}
+
+static void push(struct reorder *r, uint64_t sequence, uint64_t arrival)
+{
+    if (r->top - r->bottom == REORDER_STACK)
+        r->forgotten = r->stack[r->bottom++ % REORDER_STACK].arrival + 1;
+    r->stack[r->top % REORDER_STACK].sequence = sequence;
+    r->stack[r->top++ % REORDER_STACK].arrival = arrival;
+}
+
+void reorder_add(struct reorder *r, uint64_t sequence, uint64_t arrival, uint64_t extent,
+                 uint64_t late_ticks)
+{
+    const uint64_t higher_since = arrival - after_lower(r, sequence);
+    const uint64_t degree = higher_since < extent ? higher_since : extent;
+
+    push(r, sequence, arrival);
+    r->extent_sum += extent;
+    r->late_ticks_sum += late_ticks;
+    if (extent > r->max_extent)
+        r->max_extent = extent;
+    if (late_ticks > r->max_late_ticks)
+        r->max_late_ticks = late_ticks;
+    if (degree > r->max_degree)
+        r->max_degree = degree;
+    for (unsigned i = 0; i < REORDER_DEGREES && degree >= reorder_degrees[i]; i++)
+        r->degrees[i]++;
+}

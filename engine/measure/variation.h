@@ -1,0 +1,42 @@
+/* Delay variation between consecutive frames (IPDV, RFC 3393): how much longer or shorter the
+ * way of a frame took than that of the frame sent right before it. Selected are pairs of
+ * neighbouring sequence numbers of which both arrived, in order; a frame that comes late or
+ * twice makes no pair. Growing and shrinking delays have a histogram each, so the signed
+ * distribution is kept, and the magnitude is their sum. (The other definition, PDV of RFC 5481,
+ * is the delay less its minimum: the latency histogram holds it already.) */
+#ifndef SM_VARIATION_H
+#define SM_VARIATION_H
+
+#include <stdbool.h>
+
+#include "measure/histogram.h"
+
+struct variation {
+    bool started;
+    uint32_t next;                  /* the sequence that would make a pair with the last frame */
+    int64_t delay_ns;               /* of the last frame */
+    struct histogram grown, shrunk; /* ns; no change counts as grown by 0 */
+};
+
+static inline void variation_reset(struct variation *v)
+{
+    v->started = false;
+    histogram_reset(&v->grown);
+    histogram_reset(&v->shrunk);
+}
+
+static inline void variation_add(struct variation *v, uint32_t sequence, int64_t delay_ns)
+{
+    if (__builtin_expect(sequence != v->next || !v->started, 0)) {
+        if (v->started && (int32_t)(sequence - v->next) < 0)
+            return; /* late, or a second copy */
+        v->started = true;
+    } else {
+        const int64_t change = delay_ns - v->delay_ns;
+        histogram_record_magnitude(change < 0 ? &v->shrunk : &v->grown,
+                                   (uint64_t)(change < 0 ? -change : change));
+    }
+    v->next = sequence + 1;
+    v->delay_ns = delay_ns;
+}
+#endif
