@@ -139,6 +139,9 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
         const char *near = value_nearest(word, names);
         if (strcmp(word, "dpdk") == 0)
             return fail(error, size, "--port: this build has no dpdk; install libdpdk and rebuild");
+        if (strcmp(word, "netmap") == 0)
+            return fail(error, size,
+                        "--port: this build has no netmap; rebuild with -Dnetmap_headers=FOLDER");
         return fail(error, size, "--port: unknown backend '%s'%s%s%s", word,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
@@ -494,12 +497,13 @@ static bool check_whole(struct options *o, char *error, size_t size)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
     if (o->core_count == 2 && strcmp(o->role->name, "tester") != 0)
         return fail(error, size, "--core: only a tester uses two cores");
-    const bool has_headers =
-        strncmp(o->ports[0], "raw", 3) == 0 || strncmp(o->ports[0], "dpdk", 4) == 0;
+    const bool has_headers = strncmp(o->ports[0], "raw", 3) == 0 ||
+                             strncmp(o->ports[0], "dpdk", 4) == 0 ||
+                             strncmp(o->ports[0], "netmap", 6) == 0;
     const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
     if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
-        return fail(error, size, "%s over %.4s needs --dst-mac: the MAC address of its peer",
-                    o->role->name, o->ports[0]);
+        return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
+                    o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
     return check_frames(o, error, size);
 }
 

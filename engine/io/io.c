@@ -5,11 +5,14 @@
 #include <string.h>
 
 const struct io_ops *const io_backends[] = {
-    &io_udp,  &io_raw,
+    &io_udp,    &io_raw,
 #ifdef HAVE_DPDK
     &io_dpdk,
 #endif
-    &io_null, &io_pcap, NULL,
+#ifdef HAVE_NETMAP
+    &io_netmap,
+#endif
+    &io_null,   &io_pcap, NULL,
 };
 
 const struct io_ops *io_find(const char *name, size_t length)

@@ -125,7 +125,7 @@ struct io_port {
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
-extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_dpdk;
+extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_dpdk, io_netmap;
 
 /* All backends of this build, ended by NULL. */
 extern const struct io_ops *const io_backends[];

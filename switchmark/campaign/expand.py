@@ -27,7 +27,7 @@ from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
-KERNEL_PORTS = frozenset({PortKind.VETH, PortKind.TAP})
+KERNEL_PORTS = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})
 
 # What the bench takes around a trial, for the estimate of the time left; measured values
 # replace it as soon as the first trials have run.
@@ -57,6 +57,7 @@ def expand(
 
     Raises `UsageError`, one line a problem, when a switch cannot do what is asked of it or
     when switches would be compared in different connect modes without saying so."""
+    campaign, _ = leave_out_unable(campaign, capabilities, environment_ports)
     problems = [
         problem
         for sweep in campaign.sweeps
@@ -72,6 +73,27 @@ def expand(
     settle = _Settler(modes, capabilities, environment_ports)
     trials = dict.fromkeys(settle(t) for sweep in campaign.sweeps for t in trials_of(sweep))
     return _in_blocks(list(trials), campaign)
+
+
+def leave_out_unable(
+    campaign: Campaign,
+    capabilities: Mapping[str, Capabilities],
+    environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
+) -> tuple[Campaign, list[str]]:
+    """With `skip_unavailable`, the campaign without the switches that cannot do what is asked,
+    and why they are left out. A sweep that none can do stays as it is, to be refused."""
+    if not campaign.skip_unavailable:
+        return campaign, []
+    sweeps, reasons = [], []
+    for sweep in campaign.sweeps:
+        refused = {
+            switch: list(_refusals(sweep, switch, capabilities, environment_ports))
+            for switch in sweep.switch
+        }
+        able = tuple(switch for switch, problems in refused.items() if not problems)
+        sweeps.append(sweep.model_copy(update={"switch": able}) if able else sweep)
+        reasons += [problem for problems in refused.values() for problem in problems if able]
+    return campaign.model_copy(update={"sweeps": tuple(sweeps)}), list(dict.fromkeys(reasons))
 
 
 def trials_of(sweep: Sweep) -> Iterator[Trial]:
@@ -102,15 +124,23 @@ def usable_ports(
 ) -> list[PortKind]:
     """The port kinds that switch, environment and traffic I/O all have, best first.
 
-    Sockets (udp, raw) need a kernel device; DPDK reaches every kind."""
-    socket = io not in {Io.AUTO, Io.DPDK}
+    Sockets (udp, raw) and netmap need a kernel device; DPDK reaches every kind but a VALE port,
+    which is netmap's own."""
     return [
         kind
         for kind in capabilities.port_kinds
         if port_kind in {None, kind}
         and (environment_ports is None or kind in environment_ports)
-        and (not socket or kind in KERNEL_PORTS)
+        and _reaches(io, kind)
     ]
+
+
+def _reaches(io: Io, kind: PortKind) -> bool:
+    if io is Io.AUTO:
+        return True
+    if kind is PortKind.VALE:
+        return io is Io.NETMAP
+    return io is Io.DPDK or kind in KERNEL_PORTS
 
 
 class _Settler:

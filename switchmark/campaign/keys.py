@@ -203,8 +203,8 @@ KEYS: tuple[Key, ...] = (
     Key(
         "connect_mode",
         "connect_mode",
-        "how the switch chooses the output port: `cross-connect`, `learning`, `static-mac`, or "
-        "`auto`: a mode that all chosen switches have",
+        "how the switch chooses the output port: `cross-connect`, `learning`, `static-mac`, `veb` "
+        "(by the addresses of its own ports), or `auto`: a mode that all chosen switches have",
         _connect_mode,
         lambda value: "auto" if value is None else str(value),
         "learning",
@@ -212,8 +212,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "port_kind",
         "port_kind",
-        "where the applications meet the switch: `veth`, `vhost-user`, `tap`, `memif`, or `auto`: "
-        "the switch's best that the environment has and `io` can use",
+        "where the applications meet the switch: `veth`, `vhost-user`, `tap`, `memif`, "
+        "`macvlan`, `vf`, `vale`, or `auto`: the switch's best that the environment has "
+        "and `io` can use",
         _port_kind,
         lambda value: "auto" if value is None else str(value),
         "veth",
@@ -222,7 +223,7 @@ KEYS: tuple[Key, ...] = (
         "io",
         "io",
         "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, `dpdk`, "
-        "or `auto`: the fastest for the port",
+        "`netmap`, or `auto`: the fastest for the port",
         lambda text, _known: Io(values.choice(text, tuple(Io), "io")),
         str,
         "udp, udp-mmsg",

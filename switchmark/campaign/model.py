@@ -62,6 +62,7 @@ class Io(StrEnum):
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
     DPDK = "dpdk"
+    NETMAP = "netmap"
 
 
 class Idle(StrEnum):
@@ -225,6 +226,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
 

@@ -154,6 +154,15 @@ SETTINGS: tuple[Setting, ...] = (
         "false",
     ),
     Setting(
+        "skip_unavailable",
+        "skip_unavailable",
+        "`true`: leave out the switches that cannot do what is asked, or that this machine cannot "
+        "run, each with its reason, instead of refusing the campaign",
+        values.boolean,
+        "true",
+        "false",
+    ),
+    Setting(
         "time_budget",
         "time_budget_s",
         "refuse the campaign if its trials measure longer than this in sum",

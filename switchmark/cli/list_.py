@@ -1,11 +1,12 @@
 """`switchmark list`: the names that campaigns, flags and notations may use.
 
-Reads the registries only; whether this machine can run a switch is for `doctor` to say.
+Of switches also what they are, and whether this machine can run them; what to do about it where
+it cannot is for `doctor` to say.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -15,6 +16,8 @@ from switchmark.campaign import find, load
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Dimension, Io
 from switchmark.cli.output import print_json, print_line, print_table
+from switchmark.switch.base import Capabilities, Probe
+from switchmark.switch.taxonomy import TAXONOMY
 
 EPILOG = """
 Examples:
@@ -23,7 +26,7 @@ Examples:
   switchmark list campaigns       the built-in campaigns
   switchmark list --json          for programs
 
-What this machine can run is answered by: switchmark doctor
+What to do where a switch cannot run here is answered by: switchmark doctor
 """
 
 METHODS: dict[Dimension, str] = {
@@ -37,6 +40,7 @@ IOS: dict[Io, str] = {
     Io.RAW: "a packet socket, send and recv",
     Io.RAW_MMSG: "a packet socket, sendmmsg and recvmmsg",
     Io.DPDK: "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
+    Io.NETMAP: "netmap: a VALE port, or a kernel device in netmap mode",
 }
 
 
@@ -84,12 +88,12 @@ def _listing(what: What, there: Installed) -> Listing:
         case What.SWITCHES:
             columns = (
                 "name",
+                "here",
                 "ports",
                 "connect_modes",
-                "polling",
-                "multi_core",
+                "kind",
+                "cores",
                 "options",
-                "description",
             )
             return Listing(columns, [_switch(name, there) for name in there.switches])
         case What.ENVIRONMENTS:
@@ -111,8 +115,17 @@ def _listing(what: What, there: Installed) -> Listing:
 
 def _switch(name: str, there: Installed) -> dict[str, Any]:
     can = there.switches[name]
+    probe = probe_switch(name)
+    taxonomy = TAXONOMY.get(name)
     return {
         "name": name,
+        "here": probe.version if probe.available else f"no: {probe.reason}",
+        "available": probe.available,
+        "version": probe.version,
+        "reason": probe.reason,
+        "kind": taxonomy.short if taxonomy else "-",
+        "taxonomy": asdict(taxonomy) if taxonomy else None,
+        "cores": _cores(can),
         "ports": [str(kind) for kind in can.port_kinds],
         "connect_modes": [str(mode) for mode in can.connect_modes],
         "polling": can.polling,
@@ -124,8 +137,23 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
     }
 
 
+def probe_switch(name: str) -> Probe:
+    """Whether this machine can run a registered switch."""
+    from switchmark.switch.registry import make_switch
+
+    return make_switch(name).probe()
+
+
+def _cores(can: Capabilities) -> str:
+    if can.in_kernel:
+        return "its senders'"
+    return f"{'any' if can.multi_core else '1'}{', polls' if can.polling else ''}"
+
+
 def _campaign(name: str, there: Installed) -> dict[str, Any]:
-    campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", there.known)
+    # A built-in may name switches that an installation does not have.
+    known = replace(there.known, switches=None)
+    campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", known)
     return {"name": name, "trials": campaign.count, "description": campaign.description}
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign
 from switchmark.campaign.notation import to_notation
@@ -15,7 +16,7 @@ from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import UsageError
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
-from switchmark.method.plan import check_available, plan_steps
+from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
 from switchmark.method.repeat import endings, more_blocks
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
 from switchmark.testbed.clean import clean_stale
@@ -39,7 +40,12 @@ class Wish:
 
 def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
     """Measure what is not finished yet; returns the exit code: 1 when a trial failed."""
+    campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
     steps = plan_steps(campaign, there, baselines=wish.baseline)
+    if campaign.skip_unavailable:
+        steps, missing = leave_out_unavailable(steps)
+        for reason in [*left_out, *missing]:
+            note(f"{campaign.name}: left out: {reason}")
     check_available(steps)
     with _open_run(campaign, wish) as run:
         steps = _run_steps(run, campaign, steps, quiet=wish.quiet)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from switchmark.switch.base import PortKind, Probe
+from switchmark.switch.base import MadePort, PortKind, Probe
 from switchmark.testbed.host import Session, Spawned
 
 
@@ -38,6 +38,7 @@ class NodePort:
     device_switch_side: str | None = None
     socket_host: Path | None = None
     socket_inside: str | None = None
+    made: MadePort | None = None  # by the switch, before the node
     back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
 
 

@@ -128,7 +128,13 @@ class LxcEnvironment:
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
+        return (
+            PortKind.VETH,
+            PortKind.VHOST_USER,
+            PortKind.MEMIF,
+            PortKind.MACVLAN,
+            PortKind.VF,
+        )
 
     def create(self, session: Session, spec: NodeSpec) -> LxcNode:
         """A container (to be) with one port for a switch."""

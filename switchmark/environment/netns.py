@@ -86,7 +86,14 @@ class NetnsEnvironment:
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
+        return (
+            PortKind.VETH,
+            PortKind.VHOST_USER,
+            PortKind.MEMIF,
+            PortKind.MACVLAN,
+            PortKind.VF,
+            PortKind.VALE,
+        )
 
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
         """A namespace with one port for a switch."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
-from switchmark.switch.base import PortKind
+from switchmark.switch.base import MADE_BY_SWITCH, PortKind
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 from switchmark.testbed.netlink import VethEnd
@@ -47,6 +47,8 @@ def plug(session: Session, spec: NodeSpec, inside_prefix: str | None = None) -> 
     plugged = _namespace(session, spec)
     if spec.port.kind is PortKind.VETH:
         return _with_veth(session, plugged)
+    if spec.port.kind in MADE_BY_SWITCH:
+        return _with_made(plugged)
     _require_socket(spec)
     folder = _socket_folder(session, plugged, spec.name)
     return _with_socket(plugged, folder, inside_prefix)
@@ -103,6 +105,26 @@ def _with_veth(session: Session, plugged: Plugged) -> Plugged:
     _bring_up_inside(plugged.spec, inside)
     netlink.wait_passing(outside)
     return _completed(plugged, device_inside=DEVICE_INSIDE, device_switch_side=device)
+
+
+def _with_made(plugged: Plugged) -> Plugged:
+    """Take in the device that the switch has made; a netmap port is opened from anywhere.
+
+    The device keeps the application's address, by which its switch delivers. Where applications
+    read frames themselves it gets no IP address, so that the IP stack drops them early."""
+    spec = plugged.spec
+    made = spec.port.made
+    if made is None:
+        raise UsageError(f"node {spec.name}: its {spec.port.kind} port has not been made")
+    if made.device is None:
+        return plugged
+    end = VethEnd(DEVICE_INSIDE, spec.port.mac, plugged.netns)
+    netlink.take_in(made.device, end, spec.port.mtu_bytes)
+    if spec.port.device_mac is None:
+        _bring_up_inside(spec, end)
+    else:
+        netlink.bring_up(end)
+    return _completed(plugged, device_inside=DEVICE_INSIDE)
 
 
 def _bring_up_inside(spec: NodeSpec, end: VethEnd) -> None:

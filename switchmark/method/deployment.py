@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from types import TracebackType
 
 from switchmark.campaign.expand import WIRE
@@ -20,7 +21,15 @@ from switchmark.method.engine import EngineProcess, close_engines
 from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Placement
-from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchPort
+from switchmark.switch.base import (
+    MADE_BY_SWITCH,
+    ConnectMode,
+    MadePort,
+    MakesPorts,
+    PortKind,
+    Switch,
+    SwitchPort,
+)
 from switchmark.testbed.host import Session
 
 READY_TIMEOUT_S = 20.0
@@ -32,7 +41,9 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
     if io is not Io.AUTO:
         return io
-    return Io.DPDK if kind in (PortKind.VHOST_USER, PortKind.MEMIF) else Io.RAW_MMSG
+    if kind in (PortKind.VHOST_USER, PortKind.MEMIF):
+        return Io.DPDK
+    return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
 
 
 class Deployment:
@@ -114,9 +125,10 @@ class Deployment:
             error.add_note(f"and taking it down failed: {problem}")
 
     def _deploy(self) -> None:
+        made = self._ports_made_by_switch()
         self._undo.callback(lambda: close_nodes(self._nodes))
         for first, second in self.pairs:
-            self._create_pair(first, second)
+            self._create_pair(_with(first, made), _with(second, made))
         self._undo.callback(lambda: close_engines(self._spawned))
         for number in range(len(self.pairs)):
             # The receiving end first: it must be there before the first frame.
@@ -131,6 +143,18 @@ class Deployment:
         for engine in self.engines:
             engine.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)
+
+    def _ports_made_by_switch(self) -> list[MadePort]:
+        """Ports that exist only as part of the switch, in the order of the nodes."""
+        specs = [spec for pair in self.pairs for spec in pair]
+        if not isinstance(self.switch, MakesPorts) or specs[0].port.kind not in MADE_BY_SWITCH:
+            return []
+        self._undo.callback(self.switch.stop)
+        wanted = [
+            SwitchPort(index, spec.port.kind, spec.port.mac, mtu_bytes=spec.port.mtu_bytes)
+            for index, spec in enumerate(specs)
+        ]
+        return list(reversed(self.switch.make_ports(self.session, wanted)))
 
     def _create_pair(self, a: NodeSpec, b: NodeSpec) -> None:
         if self.trial.switch == WIRE:
@@ -165,6 +189,11 @@ class Deployment:
         ]
 
 
+def _with(spec: NodeSpec, made: list[MadePort]) -> NodeSpec:
+    """The node with the next of the made ports, if there are such."""
+    return replace(spec, port=replace(spec.port, made=made.pop())) if made else spec
+
+
 def engine_args(
     trial: Trial, spec: NodeSpec, role: str, pair: int, end: int, idle: str
 ) -> list[str]:
@@ -195,19 +224,25 @@ def engine_args(
 
 def port_spec(port: NodePort, io: Io) -> str:
     """The engine's `--port` value for a node's port."""
-    match io:
-        case Io.UDP | Io.RAW:
-            return f"{io.value}:dev={port.device_inside}"
-        case Io.UDP_MMSG | Io.RAW_MMSG:
-            return f"{io.value.removesuffix('-mmsg')}:dev={port.device_inside},mmsg"
-        case Io.DPDK if port.kind is PortKind.MEMIF:
-            role = "client" if port.back_end else "server"
-            return f"dpdk:memif={port.socket_inside},role={role},id=0"
-        case Io.DPDK if port.socket_inside is not None:
-            if port.back_end:
-                return f"dpdk:vhost={port.socket_inside},client"
-            return f"dpdk:virtio-user={port.socket_inside},server"
-        case Io.DPDK:
-            return f"dpdk:af-packet={port.device_inside}"
-        case _:
-            raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+    if io is Io.DPDK:
+        return f"dpdk:{_dpdk_port(port)}"
+    if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
+        return f"netmap:{port.made.netmap}"
+    if port.device_inside is None or io is Io.AUTO:
+        raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+    if io is Io.NETMAP:
+        return f"netmap:{port.device_inside}"
+    backend, _, mmsg = io.value.partition("-")
+    return f"{backend}:dev={port.device_inside}{',mmsg' if mmsg else ''}"
+
+
+def _dpdk_port(port: NodePort) -> str:
+    if port.made is not None and port.made.pci is not None:
+        return f"pci={port.made.pci}"
+    if port.socket_inside is None:
+        return f"af-packet={port.device_inside}"
+    if port.kind is PortKind.MEMIF:
+        return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
+    if port.back_end:
+        return f"vhost={port.socket_inside},client"
+    return f"virtio-user={port.socket_inside},server"

@@ -22,7 +22,7 @@ from switchmark.method.deployment import resolve_io
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import SCENARIOS
-from switchmark.switch.base import Capabilities, ConnectMode
+from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
@@ -74,8 +74,8 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     """The trial over the bare wire that this one is judged against; None for the wire itself.
 
     Its placement must be the trial's own: with the switch's cores left idle."""
-    if plan.trial.switch == WIRE:
-        return None
+    if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
+        return None  # (such a port is not there without its switch, so it has no bare wire)
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
@@ -120,6 +120,24 @@ def check_available(steps: Sequence[Step]) -> None:
                 problems.append(f"{kind} {name} cannot run here: {probe.reason}{remedy}")
     if problems:
         raise UnavailableError("\n".join(problems))
+
+
+def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
+    """The steps of the switches that this machine can run, and why the others are left out.
+
+    Raises `UnavailableError` when it can run none of them."""
+    switches = {step.plan.switch.name: step.plan.switch for step in steps if not step.is_baseline}
+    probes = {name: switch.probe() for name, switch in switches.items()}
+    reasons = [
+        f"{name}: {probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")
+        for name, probe in probes.items()
+        if not probe.available
+    ]
+    kept = [s for s in steps if not s.is_baseline and probes[s.plan.switch.name].available]
+    if not kept:
+        raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
+    wires = {step.baseline.id for step in kept if step.baseline is not None}
+    return [s for s in steps if s.is_baseline and s.plan.trial.id in wires] + kept, reasons
 
 
 def _place(

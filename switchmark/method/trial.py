@@ -124,7 +124,7 @@ def run_trial(
         facts["status"] = "finished"
     except (SwitchmarkError, TimeoutError, OSError, ValueError, KeyError) as error:
         watch.lap("teardown")
-        facts |= {"status": "failed", "message": _one_line(error)}
+        facts |= {"status": "failed", "message": _why(plan.switch, deployment.switch_words, error)}
         facts["switch_log"] = deployment.switch_words
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
     facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
@@ -249,6 +249,14 @@ def _plain(counters: SwitchCounters) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _why(switch: Switch, switch_died: str, error: BaseException) -> str:
+    """A dead switch is the reason for whatever went wrong after it."""
+    seen = _one_line(error)
+    if not switch_died or switch_died in seen:
+        return seen
+    return f"{switch.name}: {' '.join(switch_died.split())} (seen as: {seen})"
 
 
 def _one_line(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from switchmark.testbed.host import Session
 
@@ -23,6 +23,13 @@ class PortKind(StrEnum):
     VHOST_USER = "vhost-user"
     TAP = "tap"
     MEMIF = "memif"
+    MACVLAN = "macvlan"  # a device on top of another, which delivers by its address
+    VF = "vf"  # a virtual function of a NIC: the NIC's embedded switch is what is tested
+    VALE = "vale"  # a port of a VALE switch, opened by the application itself (netmap)
+
+
+# Ports of these kinds exist only as part of their switch, which makes them before the nodes.
+MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE})
 
 
 class ConnectMode(StrEnum):
@@ -31,6 +38,9 @@ class ConnectMode(StrEnum):
     CROSS_CONNECT = "cross-connect"  # port 2k <-> port 2k+1, whatever the frame says
     LEARNING = "learning"  # IEEE 802.1D learning bridge
     STATIC_MAC = "static-mac"  # forwarding by a MAC table written before the trial
+    # IEEE 802.1Q virtual Ethernet bridge: by the addresses of its own ports; broadcast goes to
+    # all of them, what is addressed to none leaves by the uplink
+    VEB = "veb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,16 @@ class SwitchPort:
 
 
 @dataclass(frozen=True, slots=True)
+class MadePort:
+    """A port that a switch has made for a node: a device, which lies in the bench's namespace
+    and is moved into the node; or a PCI function for DPDK; or what netmap applications open."""
+
+    device: str | None = None
+    pci: str | None = None
+    netmap: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PortCounters:
     """What the switch itself counted on one port, from the switch's point of view."""
 
@@ -122,6 +142,16 @@ class SwitchCounters:
 
     ports: dict[int, PortCounters] = field(default_factory=dict)
     witness_rx_frames: int | None = None
+
+
+@runtime_checkable
+class MakesPorts(Protocol):
+    """A switch with port kinds of `MADE_BY_SWITCH`: its ports come first, then the nodes."""
+
+    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make a port for each of `wanted`, which have their index, kind, address and MTU.
+        Called before `start`, which gets the same ports in their nodes; undone by `stop`."""
+        ...
 
 
 class Switch(Protocol):

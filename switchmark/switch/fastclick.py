@@ -21,7 +21,7 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.ports import peer_index, socket_of
+from switchmark.switch.ports import WITNESS_MAC, peer_index, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 
@@ -51,7 +51,7 @@ def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -
     if mode is ConnectMode.CROSS_CONNECT:
         lines += [f"f{port.index} -> t{peer_index(port.index)};" for port in ports]
     else:
-        # What reaches the witness was flooded.
+        # What reaches the witness was flooded, or went astray.
         lines.append("w :: Counter -> Discard;")
         lines += _learning(ports) if mode is ConnectMode.LEARNING else _static(ports)
     return "\n".join(lines) + "\n"
@@ -71,13 +71,15 @@ def _learning(ports: Sequence[SwitchPort]) -> list[str]:
 
 
 def _static(ports: Sequence[SwitchPort]) -> list[str]:
-    """One classifier a port, by destination address; what matches none is dropped."""
-    lines = ["Idle -> w;"]
+    """One classifier a port, by destination address; what matches none is dropped. The witness
+    is an entry as the others are, the last one."""
+    lines = []
     for port in ports:
-        others = [other for other in ports if other.index != port.index]
-        patterns = ", ".join(f"0/{other.mac.replace(':', '')}" for other in others)
+        ways = [(o.mac, f"t{o.index}") for o in ports if o.index != port.index]
+        ways.append((WITNESS_MAC, "w"))
+        patterns = ", ".join(f"0/{mac.replace(':', '')}" for mac, _ in ways)
         lines.append(f"f{port.index} -> c{port.index} :: Classifier({patterns});")
-        lines += [f"c{port.index}[{way}] -> t{other.index};" for way, other in enumerate(others)]
+        lines += [f"c{port.index}[{way}] -> {to};" for way, (_, to) in enumerate(ways)]
     return lines
 
 

@@ -28,7 +28,7 @@ from switchmark.switch.tools import (
     hugepage_bytes_free,
     hugepage_bytes_total,
     memory_nodes,
-    online_cores,
+    other_cores,
 )
 
 EAL_OPTIONS = "--no-pci --in-memory --no-telemetry"
@@ -99,8 +99,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """Every core that is not a PMD's; all of them where none is left."""
-        others = [core for core in online_cores() if core not in cores]
-        return others or online_cores()
+        return other_cores(cores)
 
     def before_launch(self) -> None:
         """A shortage of hugepages is told here, where it can be said in one line."""

@@ -50,6 +50,13 @@ def missing_helper() -> str | None:
     return None if find_schema() else "file `vswitch.ovsschema`"
 
 
+# Of no consequence, though logged as warnings: how long a round of the main loop took, and that
+# a daemon of the userspace datapath finds no kernel datapath.
+HARMLESS = re.compile(
+    r"\|timeval\||failed to enumerate system datapaths|Generic Netlink family 'ovs_datapath'"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Interface:
     """One row of the Interface table: what became of a port."""
@@ -179,15 +186,17 @@ class OvsInstance:
         return (self._daemon.pid,)
 
     def _tail(self, name: str = "vswitchd.log", lines: int = 3) -> str:
-        """The last warnings and errors of a log, or its last lines when there are none."""
+        """What a log says of the cause: its last errors, else its last warnings, else its last
+        lines."""
         try:
             text = (self.folder / name).read_text(errors="replace").splitlines()
         except OSError:
             return "no log was written"
-        # How long the daemon's main loop took is no reason for anything.
-        told = [line.split("|", 2)[-1] for line in text if "|timeval|" not in line]
-        grave = [line for line in told if re.search(r"\|(WARN|ERR|EMER)\|", line)]
-        return " / ".join((grave or told)[-lines:])
+        told = [line.split("|", 2)[-1] for line in text if not HARMLESS.search(line)]
+        for levels in ("ERR|EMER", "WARN"):
+            if grave := [line for line in told if re.search(rf"\|({levels})\|", line)]:
+                return " / ".join(grave[-lines:])
+        return " / ".join(told[-lines:]) or "its log says nothing"
 
     def _vsctl(self, *words: str) -> str:
         base = ["ovs-vsctl", "--no-wait", f"--db=unix:{self._database}", "--timeout=10"]

@@ -7,9 +7,11 @@ forwarded in the senders' softirq.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe
 from switchmark.switch.ovs import PLAIN_PROGRAMS, OvsSwitch
-from switchmark.switch.tools import kernel_has, kernel_release
+from switchmark.switch.tools import kernel_has, kernel_release, online_cores
 
 
 class OvsKernel(OvsSwitch):
@@ -37,6 +39,10 @@ class OvsKernel(OvsSwitch):
             reason=f"Linux {kernel_release()} has no openvswitch.ko",
             remedy="use a kernel with CONFIG_OPENVSWITCH, or the switch ovs-netdev",
         )
+
+    def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
+        """Any: the daemon does not forward."""
+        return cores or online_cores()
 
     def before_launch(self) -> None:
         """Load the module where it is not built in; it stays, as `apt` would leave it."""

@@ -11,6 +11,10 @@ from collections.abc import Sequence
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.switch.base import Capabilities, ConnectMode, Probe, SwitchPort
 
+# The address of a witness that has one: where a table has an entry for it, too, a switch that
+# sends frames by the wrong entry is found out.
+WITNESS_MAC = "02:53:4d:ff:ff:01"
+
 
 def check_request(
     name: str, capabilities: Capabilities, ports: Sequence[SwitchPort], mode: ConnectMode
@@ -44,7 +48,7 @@ def device_of(port: SwitchPort) -> str:
 
 
 def socket_of(port: SwitchPort) -> str:
-    """The socket path of a vhost-user port."""
+    """The socket path of a vhost-user or memif port."""
     if port.socket is None:
         raise UsageError(f"port {port.index}: a {port.kind} port needs the path of its socket")
     return port.socket

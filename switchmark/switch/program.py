@@ -113,7 +113,7 @@ class ProgramSwitch:
         require(self.name, self.probe())
         check_request(self.name, self.capabilities, ports, mode)
         for port in ports:
-            if port.kind is PortKind.VHOST_USER:
+            if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF):
                 check_socket_path(socket_of(port))
         program = find_program(self.setting, self.programs)
         assert program is not None  # the probe has seen it

@@ -12,14 +12,18 @@ from switchmark.switch.bess import Bess
 from switchmark.switch.direct import Direct
 from switchmark.switch.fastclick import FastClick
 from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.macvlan import Macvlan
+from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_kernel import OvsKernel
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.reference import Reference
 from switchmark.switch.snabb import Snabb
+from switchmark.switch.sriov import Sriov
 from switchmark.switch.t4p4s import T4p4s
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.testpmd import Testpmd
+from switchmark.switch.vale import Vale
 from switchmark.switch.vpp import Vpp
 from switchmark.switch.xdp_redirect import XdpRedirect
 
@@ -28,8 +32,10 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "linux-bridge": LinuxBridge,
     "tc-redirect": TcRedirect,
     "xdp-redirect": XdpRedirect,
+    "macvlan": Macvlan,
     "ovs": OvsKernel,
     "ovs-netdev": OvsNetdev,
+    "ovs-afxdp": OvsAfxdp,
     "ovs-dpdk": OvsDpdk,
     "af-packet": AfPacket,
     "basicfwd": BasicForwarder,
@@ -40,6 +46,8 @@ SWITCHES: dict[str, Callable[[], Switch]] = {
     "fastclick": FastClick,
     "bess": Bess,
     "t4p4s": T4p4s,
+    "vale": Vale,
+    "sriov": Sriov,
 }
 
 

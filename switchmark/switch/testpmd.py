@@ -64,7 +64,7 @@ class Testpmd(ProgramSwitch):
         """`DPDK 22.11.11`, which its environment layer says before it does anything."""
         quiet = ("--no-huge", "--no-pci", "--in-memory", "--no-telemetry")
         text = output_of([str(program), "-v", *quiet, "-h"])
-        found = re.search(r"DPDK \d+\.\d+\S*", text)
+        found = re.search(r"DPDK \d+\.[\w.~+-]+", text)
         return found[0] if found else ""
 
     def memory_mb(self) -> int:

@@ -108,6 +108,12 @@ def online_cores() -> list[int]:
     return parse_cpu_list(Path("/sys/devices/system/cpu/online").read_text())
 
 
+def other_cores(cores: Iterable[int]) -> list[int]:
+    """The online cores that are none of these; all of them where none is left."""
+    online = online_cores()
+    return [core for core in online if core not in set(cores)] or online
+
+
 def parse_cpu_list(text: str) -> list[int]:
     """`0-2,5` as [0, 1, 2, 5]."""
     cores: list[int] = []

@@ -1,4 +1,4 @@
-"""`vpp`: the vector packet processor, cross-connect or bridge domain, vhost-user or veth.
+"""`vpp`: the vector packet processor, cross-connect or bridge domain, vhost-user, memif or veth.
 
 A private instance with everything in one folder, told what to do by a file of CLI commands.
 One core: its main thread forwards. More: one worker on each core it is given, the main
@@ -8,7 +8,7 @@ thread on another. Counters come from the statistics segment, which is always up
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from switchmark.switch.base import (
     PortKind,
     Probe,
     SwitchCounters,
+    SwitchOption,
     SwitchPort,
 )
+from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import device_of, peer_index, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
@@ -32,8 +34,28 @@ BUFFERS = 16384  # per NUMA node; VPP's own default
 BUFFERS_MB = 40
 BRIDGE_DOMAIN = 1
 STANDARD_MTU_BYTES = 1500
-PLUGINS = ("vhost_plugin.so", "af_packet_plugin.so")  # in older releases part of VPP itself
+PLUGINS = (
+    "vhost_plugin.so",
+    "memif_plugin.so",
+    "af_packet_plugin.so",
+)  # in older releases part of VPP itself
 WITNESS = "pipe0.0"  # what goes into one end of a pipe comes out of the other, and ends there
+MEMIF_RING = 256  # the client's end, VPP, chooses; as many as the other kinds of port have
+OPTIONS = (
+    SwitchOption(
+        "rx_mode",
+        "how the ports are read: polled, on the peer's notice, or by load",
+        "polling",
+        ("polling", "interrupt", "adaptive"),
+    ),
+    SwitchOption(
+        "cross_connect",
+        "what `cross-connect` is made of: `set interface l2 xconnect`, or the shorter `l2patch`",
+        "xconnect",
+        ("xconnect", "l2patch"),
+    ),
+)
+DEFAULTS: Mapping[str, str] = {option.name: option.default for option in OPTIONS}
 STATISTIC = re.compile(r"^\[(\d+)(?: @ \d+)?\]: (?:(\d+) packets(?:, \d+ bytes)?|(\S+)) /(.+)$")
 
 
@@ -68,35 +90,52 @@ def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
     for port in ports:
         if port.kind is PortKind.VETH:
             names[port.index] = f"host-{device_of(port)}"
+        elif port.kind is PortKind.MEMIF:
+            names[port.index] = f"memif{port.index + 1}/0"
         else:
             names[port.index] = f"VirtualEthernet0/0/{vhosts}"
             vhosts += 1
     return names
 
 
-def commands(ports: Sequence[SwitchPort], mode: ConnectMode) -> list[str]:
+def commands(
+    ports: Sequence[SwitchPort], mode: ConnectMode, options: Mapping[str, str] = DEFAULTS
+) -> list[str]:
     """The CLI commands that are the ports and the connect mode; last of all the ports go up."""
     names = interfaces_of(ports)
     lines = []
     for port in ports:
-        if port.kind is PortKind.VETH:
-            # Offloads are off on the bench's devices; VPP, left to itself, then tells the kernel of
-            # a header that it does not write, and not one frame gets out.
-            lines.append(f"create host-interface name {device_of(port)} cksum-gso-disable")
-        else:
-            lines.append(f"create vhost-user socket {socket_of(port)}")
         name = names[port.index]
-        lines += [f"set interface promiscuous on {name}", f"set interface rx-mode {name} polling"]
+        lines += _create(port)
+        if port.kind is not PortKind.MEMIF:  # which takes every frame anyway
+            lines.append(f"set interface promiscuous on {name}")
+        lines.append(f"set interface rx-mode {name} {options['rx_mode']}")
         if port.mtu_bytes > STANDARD_MTU_BYTES:
             lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
     if mode is ConnectMode.CROSS_CONNECT:
+        patch = options["cross_connect"] == "l2patch"
+        command = "test l2patch rx {} tx {}" if patch else "set interface l2 xconnect {} {}"
         lines += [
-            f"set interface l2 xconnect {names[port.index]} {names[peer_index(port.index)]}"
-            for port in ports
+            command.format(names[port.index], names[peer_index(port.index)]) for port in ports
         ]
     else:
         lines += _bridge(ports, names, learning=mode is ConnectMode.LEARNING)
     return lines + [f"set interface state {name} up" for name in names.values()]
+
+
+def _create(port: SwitchPort) -> list[str]:
+    if port.kind is PortKind.VETH:
+        # Offloads are off on the bench's devices; VPP, left to itself, then tells the kernel of
+        # a header that it does not write, and not one frame gets out.
+        return [f"create host-interface name {device_of(port)} cksum-gso-disable"]
+    if port.kind is PortKind.MEMIF:
+        number = port.index + 1  # 0 is a socket that VPP has of itself
+        return [
+            f"create memif socket id {number} filename {socket_of(port)}",
+            f"create interface memif id 0 socket-id {number} slave ring-size {MEMIF_RING} "
+            "buffer-size 2048",
+        ]
+    return [f"create vhost-user socket {socket_of(port)}"]
 
 
 def _bridge(ports: Sequence[SwitchPort], names: dict[int, str], *, learning: bool) -> list[str]:
@@ -158,7 +197,7 @@ def links_up(text: str) -> set[str]:
     return {words[0] for words in lines if len(words) >= 4 and words[2] == "up"}
 
 
-class Vpp(ProgramSwitch):
+class Vpp(WithOptions, ProgramSwitch):
     """VPP with `l2 xconnect` or a bridge domain."""
 
     name = "vpp"
@@ -166,12 +205,13 @@ class Vpp(ProgramSwitch):
     programs = ("vpp",)
     obtain = "install VPP (packagecloud.io/fdio, packages vpp and vpp-plugin-core) or build it"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VHOST_USER, PortKind.VETH),
+        port_kinds=(PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VETH),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,
         needs_hugepages=True,
-        description="VPP, bridge domain or l2 xconnect, vhost-user or AF_PACKET",
+        description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
+        options=OPTIONS,
     )
 
     def version_of(self, program: Path) -> str:
@@ -214,7 +254,7 @@ class Vpp(ProgramSwitch):
         self.footprint.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
         config.write_text(startup_config(self._folder, prefix, self._main_core, self._workers))
-        script.write_text("\n".join(commands(self.ports, self.mode)) + "\n")
+        script.write_text("\n".join(self._commands()) + "\n")
         if namespace:
             namespace.adopt(devices)
         self.process = self.footprint.spawn(
@@ -224,6 +264,10 @@ class Vpp(ProgramSwitch):
         )
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
         self._apply(script)
+
+    def _commands(self) -> list[str]:
+        chosen = {option.name: self.option(option.name) for option in OPTIONS}
+        return commands(self.ports, self.mode, chosen)
 
     def _apply(self, script: Path) -> None:
         """The answer to `exec` tells of the first line that was refused, and may come before
@@ -277,15 +321,19 @@ class Vpp(ProgramSwitch):
 
     def details(self) -> dict[str, str]:
         """Also where its threads are, and the commands it was given."""
-        kinds = {"vhost-user": "vhost-user client", "veth": "AF_PACKET"}
+        kinds = {"vhost-user": "vhost-user client", "memif": "memif client", "veth": "AF_PACKET"}
         return super().details() | {
             "datapath": ", ".join(sorted({kinds[port.kind.value] for port in self.ports})),
             "main_core": str(self._main_core),
             "worker_cores": ",".join(map(str, self._workers)) or "none: the main thread forwards",
-            "rx_mode": "polling",
             "checksum_offload": "off",
             "buffers_per_numa": str(BUFFERS),
-            "ring": "as the application has it",
+            "ring": (
+                str(MEMIF_RING)
+                if self.ports[0].kind is PortKind.MEMIF
+                else "as the application has it"
+            ),
+            **self.option_details(),
             "burst": "up to 256 (vector)",
-            "commands": "; ".join(commands(self.ports, self.mode)),
+            "commands": "; ".join(self._commands()),
         }

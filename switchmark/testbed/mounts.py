@@ -11,6 +11,8 @@ from pathlib import Path
 MNT_DETACH = 2
 UMOUNT_NOFOLLOW = 8
 MS_BIND = 4096
+MS_REC = 16384
+MS_SHARED = 1 << 20
 
 
 @cache
@@ -41,6 +43,21 @@ def bind(source: str | Path, target: str | Path) -> None:
     result = libc().mount(os.fsencode(source), os.fsencode(target), b"none", MS_BIND, None)
     if result != 0:
         raise_errno(f"mount {source} on {target}")
+
+
+def make_shared(folder: Path) -> None:
+    """Make a folder a mount point of its own that shares what is mounted in it, as `ip netns`
+    does with its folder before the first namespace. Had we mounted in it before that, `ip` would
+    cover our mounts by copies, and the names below could not be removed any more."""
+    if libc().mount(b"", os.fsencode(folder), b"none", MS_SHARED | MS_REC, None) == 0:
+        return
+    if ctypes.get_errno() != errno.EINVAL:
+        raise_errno(f"sharing of {folder}")
+    path = os.fsencode(folder)
+    if libc().mount(path, path, b"none", MS_BIND | MS_REC, None) != 0:
+        raise_errno(f"mount {folder} on itself")
+    if libc().mount(b"", path, b"none", MS_SHARED | MS_REC, None) != 0:
+        raise_errno(f"sharing of {folder}")
 
 
 def unmount(target: Path) -> None:

@@ -54,6 +54,7 @@ class VethEnd:
 def create_namespace(name: str) -> None:
     """A new named network namespace with only `lo` (up), IPv6 off."""
     NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    mounts.make_shared(NETNS_DIR)
     path = NETNS_DIR / name
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
 
@@ -105,6 +106,32 @@ def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
         inside(a.netns, add)
     finally:
         os.close(fd)
+
+
+def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
+    """Move a device of this namespace into another, under the name it is to have there.
+
+    Raises OSError when there is no such device, or it cannot be moved or set up."""
+    assert end.netns is not None
+    fd = os.open(NETNS_DIR / end.netns, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with IPRoute() as netlink:
+            found = netlink.link_lookup(ifname=device)
+            if not found:
+                raise OSError(f"network device {device} is not there")
+            netlink.link("set", index=found[0], state="down")
+            netlink.link("set", index=found[0], ifname=end.device, net_ns_fd=fd)
+    except NetlinkError as error:
+        raise OSError(f"network device {device}: cannot be moved ({error})") from None
+    finally:
+        os.close(fd)
+
+    def set_mtu() -> None:
+        with IPRoute() as netlink:
+            index = netlink.link_lookup(ifname=end.device)[0]
+            netlink.link("set", index=index, mtu=mtu_bytes)
+
+    inside(end.netns, set_mtu)
 
 
 def bring_up(

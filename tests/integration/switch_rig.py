@@ -24,9 +24,9 @@ from pathlib import Path
 import pytest
 
 from switchmark.scenario.topology import pair_mac
-from switchmark.switch.base import PortKind, Switch, SwitchPort
+from switchmark.switch.base import MADE_BY_SWITCH, MakesPorts, PortKind, Switch, SwitchPort
 from switchmark.switch.registry import make_switch
-from switchmark.testbed import procfs
+from switchmark.testbed import netlink, procfs
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.session import open_session
 from switchmark.testbed.state import state_dir
@@ -35,6 +35,7 @@ from switchmark.testbed.things import Directory, Link, NetworkNamespace
 ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 FRAME_BYTES = 60
+RIG_KINDS = (PortKind.VETH, PortKind.VHOST_USER, PortKind.MACVLAN, PortKind.VF)
 QUIET_S = 0.1
 LATE_S = 5.0  # a machine that is busy with something else
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -149,6 +150,34 @@ def veth_ends(session: Session, count: int) -> Iterator[list[VethEnd]]:
             session.ledger.undo(entry)
 
 
+@contextmanager
+def made_ends(session: Session, switch: Switch, count: int) -> Iterator[list[VethEnd]]:
+    """Ports that the switch makes, each in a namespace of its own, as devices `eth0`."""
+    assert isinstance(switch, MakesPorts)
+    kind = rig_kind(switch)
+    wanted = [SwitchPort(index, kind, mac_of(index)) for index in range(count)]
+    entries, ends = [], []
+    made = switch.make_ports(session, wanted)
+    try:
+        for index, one in enumerate(made):
+            namespace = f"sm{session.id}n{index}"
+            entries.append(session.ledger.record(NetworkNamespace(namespace)))
+            netlink.create_namespace(namespace)
+            inside = netlink.VethEnd("eth0", mac_of(index), namespace)
+            assert one.device is not None
+            netlink.take_in(one.device, inside, 1500)
+            netlink.bring_up(inside)
+            port = SwitchPort(index, kind, mac_of(index), far_device="eth0", far_netns=namespace)
+            ends.append(VethEnd(port, packet_socket(namespace, "eth0")))
+        yield ends
+    finally:
+        for end in ends:
+            end.socket.close()
+        for entry in reversed(entries):
+            session.ledger.undo(entry)
+        switch.stop()
+
+
 @dataclass
 class VhostEnd:
     """The application's end of a vhost-user port: an interactive dpdk-testpmd."""
@@ -212,12 +241,20 @@ def traces(session_id: str) -> set[str]:
 
 
 def port_ends(
-    session: Session, switch: Switch, count: int
+    session: Session, switch: Switch, count: int, core: int = 1
 ) -> AbstractContextManager[list[VethEnd]] | AbstractContextManager[list[VhostEnd]]:
-    """Ports of the kind that the switch likes best."""
-    if switch.capabilities.port_kinds[0] is PortKind.VETH:
+    """Ports of the kind that the switch likes best, of those that there are ends for."""
+    kind = rig_kind(switch)
+    if kind in MADE_BY_SWITCH:
+        return made_ends(session, switch, count)
+    if kind is PortKind.VETH:
         return veth_ends(session, count)
-    return vhost_ends(session, count)
+    return vhost_ends(session, count, core)
+
+
+def rig_kind(switch: Switch) -> PortKind:
+    """The port kind that a switch is tried with."""
+    return next(kind for kind in switch.capabilities.port_kinds if kind in RIG_KINDS)
 
 
 @contextmanager

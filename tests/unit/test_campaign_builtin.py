@@ -3,12 +3,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from switchmark.campaign import keys, reference, settings
-from switchmark.campaign.expand import estimate, expand
+from switchmark.campaign.expand import estimate, expand, leave_out_unable
 from switchmark.campaign.find import builtin_names, builtin_text, find_campaign
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
@@ -31,7 +32,10 @@ def test_every_built_in_campaign_plans_with_what_is_installed(name: str) -> None
     there = installed()
     campaign = find_campaign(name, there.known)
     trials = expand(campaign, there.switches, there.environments)
-    assert len(trials) == campaign.count
+    if not campaign.skip_unavailable:
+        assert len(trials) == campaign.count
+    else:
+        assert 0 < len(trials) <= campaign.count
 
 
 def test_what_is_installed_has_names_and_descriptions() -> None:
@@ -45,7 +49,7 @@ def test_what_is_installed_has_names_and_descriptions() -> None:
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_every_built_in_campaign_plans(name: str) -> None:
-    campaign = find_campaign(name, KNOWN)
+    campaign = find_campaign(name, replace(KNOWN, switches=None))
     assert campaign.name == name
     assert campaign.description
     assert expand(campaign, SWITCHES, ENVIRONMENTS)
@@ -70,6 +74,33 @@ def test_quick_is_what_the_first_look_needs() -> None:
     }  # fmt: skip
     baselines_s = 8 * 5.0  # the bare wire: two kinds, two sizes, two dimensions, once
     assert estimate(campaign, trials, SWITCHES).measuring_s + baselines_s <= 170.0
+
+
+@pytest.mark.parametrize("mode", ["cross-connect", "learning", "static-mac"])
+def test_ranking_runs_every_switch_that_can_do_the_mode(mode: str) -> None:
+    there = installed()
+    campaign = find_campaign("ranking", there.known, [f"connect_mode={mode}"])
+    trials = expand(campaign, there.switches, there.environments)
+    able = {
+        name
+        for name, can in there.switches.items()
+        if mode in can.connect_modes and set(can.port_kinds) & set(there.environments["lxc"])
+    }
+    assert {t.switch for t in trials} == able - {"direct", "reference"}
+    assert {str(t.connect_mode) for t in trials} == {mode}
+    assert {t.packet_size_bytes for t in trials} == {64, 256, 1024, 1500}
+    assert {t.dimension for t in trials} == set(Dimension)
+    _, left_out = leave_out_unable(campaign, there.switches, there.environments)
+    assert left_out
+    assert all(f"connect_mode {mode}" in reason for reason in left_out)
+
+
+def test_without_leave_to_skip_what_a_switch_cannot_do_is_refused() -> None:
+    there = installed()
+    campaign = find_campaign("ranking", there.known, ["skip_unavailable=false"])
+    assert leave_out_unable(campaign, there.switches) == (campaign, [])
+    with pytest.raises(UsageError, match="linux-bridge cannot do connect_mode cross-connect"):
+        expand(campaign, there.switches, there.environments)
 
 
 def test_ara2021_table_2_carries_the_published_figures() -> None:

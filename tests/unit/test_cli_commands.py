@@ -9,12 +9,16 @@ import pytest
 from switchmark.cli import list_, output, plan
 from switchmark.cli.main import run
 from switchmark.method.plan import plan_steps
+from switchmark.switch.base import Probe
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.taxonomy import TAXONOMY
 from tests.unit.campaign_fakes import INSTALLED
 
 
 @pytest.fixture(autouse=True)
 def registries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_, "installed", lambda: INSTALLED)
+    monkeypatch.setattr(list_, "probe_switch", lambda _name: Probe(True, version="Linux 9.9"))
     monkeypatch.setattr(plan, "installed", lambda: INSTALLED)
 
 
@@ -38,6 +42,20 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [s["name"] for s in switches] == list(INSTALLED.switches)
     assert switches[1] == {
         "name": "linux-bridge",
+        "here": "Linux 9.9",
+        "available": True,
+        "version": "Linux 9.9",
+        "reason": None,
+        "kind": "self-contained, structured, RTC",
+        "taxonomy": {
+            "architecture": "self-contained",
+            "paradigm": "structured",
+            "processing": "RTC",
+            "reprogrammable": "low",
+            "language": "C",
+            "purpose": "L2 bridge of the kernel",
+        },
+        "cores": "1",
         "ports": ["veth"],
         "connect_modes": ["learning", "static-mac"],
         "polling": False,
@@ -48,6 +66,21 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "description": "kernel",
     }
     assert everything["campaigns"][1]["trials"] == 24
+
+
+def test_list_says_why_a_switch_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = Probe(False, reason="program `x` not found", remedy="apt install x")
+    monkeypatch.setattr(list_, "probe_switch", lambda _name: absent)
+    assert run(["list", "switches"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("no: program `x` not found") == len(INSTALLED.switches)
+
+
+def test_every_contender_has_its_place_in_the_taxonomy() -> None:
+    no_contenders = {"direct", "reference"}
+    assert set(TAXONOMY) == set(SWITCHES) - no_contenders
 
 
 def test_list_of_nothing_known(capsys: pytest.CaptureFixture[str]) -> None:

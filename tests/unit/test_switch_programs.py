@@ -240,9 +240,10 @@ class TestFastClick:
 
     def test_static_table_leads_to_other_ports_only(self) -> None:
         text = fastclick.click_config(PORTS[:2], STATIC, "/c.sock")
-        assert "f0 -> c0 :: Classifier(0/02534d000002);" in text
+        assert "f0 -> c0 :: Classifier(0/02534d000002, 0/02534dffff01);" in text
         assert "c0[0] -> t1;" in text
-        assert "f1 -> c1 :: Classifier(0/02534d000001);" in text
+        assert "f1 -> c1 :: Classifier(0/02534d000001, 0/02534dffff01);" in text
+        assert "c0[1] -> w;" in text
         assert "EtherSwitch" not in text
 
     def test_control_socket(self, tmp_path: Path) -> None:

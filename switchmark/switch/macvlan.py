@@ -1,0 +1,92 @@
+"""`macvlan`: the kernel's macvlan devices in bridge mode, all on one parent.
+
+The parent is one end of a veth pair of our own; what leaves by the uplink comes out of the
+other end, the witness. A macvlan delivers by the addresses of its devices, so it never learns:
+it is a virtual Ethernet bridge (`veb`), as the embedded switch of a NIC is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    MadePort,
+    PortKind,
+    Probe,
+    SwitchPort,
+)
+from switchmark.switch.made import PortMakingSwitch
+from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
+from switchmark.testbed.things import Link
+
+
+class Macvlan(PortMakingSwitch):
+    """A macvlan device for each node, on a parent in a private network namespace."""
+
+    name = "macvlan"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.MACVLAN,),
+        connect_modes=(ConnectMode.VEB,),
+        polling=False,
+        in_kernel=True,
+        description="macvlan devices in bridge mode on one parent, in the kernel",
+    )
+
+    def probe(self) -> Probe:
+        """Available where the kernel has macvlan."""
+        if (answer := not_root()) is not None:
+            return answer
+        if not kernel_has("macvlan", "macvlan_init_module"):
+            return Probe(
+                False,
+                reason=f"Linux {kernel_release()} has no macvlan",
+                remedy="use a kernel with CONFIG_MACVLAN",
+            )
+        if which("ip") is None:
+            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
+        return Probe(True, version=f"Linux {kernel_release()}")
+
+    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """A parent with nothing behind it but the witness, and a device on it for each port."""
+        session = self.session
+        self.namespace = self.footprint.namespace("sw")
+        self._parent, self.witness = f"sm{session.id}up", f"sm{session.id}w0"
+        mtu_bytes = max(port.mtu_bytes for port in wanted)
+        ends = f"link add {self._parent} mtu {mtu_bytes} type veth peer name {self.witness}"
+        lines = [f"{ends} mtu {mtu_bytes}"]
+        lines += [f"link set dev {device} up" for device in (self._parent, self.witness)]
+        self.namespace.batch("ip", lines)
+        return [MadePort(self._make_device(port)) for port in wanted]
+
+    def _make_device(self, port: SwitchPort) -> str:
+        """On the parent in our namespace, but lying in the bench's, from where nodes take it."""
+        device = f"sm{self.session.id}m{port.index}"
+        self.footprint.note(Link(device))
+        self.session.host.run(
+            [
+                *("ip", "-n", self.namespace.name, "link", "add", "link", self._parent),
+                *("name", device, "address", port.mac, "netns", str(os.getpid())),
+                *("type", "macvlan", "mode", "bridge"),
+            ]
+        )
+        return device
+
+    def fault(self) -> str | None:
+        """Whether a port or the parent has gone."""
+        if not self.namespace.query("ip", "link", "show", "dev", self._parent):
+            return f"parent {self._parent} is gone from namespace {self.namespace.name}"
+        return super().fault()
+
+    def details(self) -> dict[str, str]:
+        """What stands in a record."""
+        return {
+            "version": f"Linux {kernel_release()}",
+            "datapath": "kernel, senders' softirq: macvlan in bridge mode",
+            "connect_mode": self.mode.value,
+            "uplink": "a veth pair; its other end is the witness",
+            "unknown_destination": "to the uplink",
+            "broadcast": "to every port and the uplink",
+        }

@@ -1,0 +1,110 @@
+"""`ovs-afxdp`: Open vSwitch's userspace datapath over AF_XDP sockets on kernel devices.
+
+Polling threads (PMD) as with DPDK, but no DPDK and no hugepages: frames come from the device's
+driver by an XDP program that Open vSwitch loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from switchmark.errors import UsageError
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortKind,
+    Probe,
+    SwitchOption,
+    SwitchPort,
+)
+from switchmark.switch.options import WithOptions
+from switchmark.switch.ovs import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.ovs_instance import option
+from switchmark.switch.ports import device_of
+from switchmark.switch.tools import kernel_has, kernel_release, other_cores
+
+LONGEST_MTU_BYTES = 1500  # a frame lies in one buffer of 2 KiB
+MARK = b"afxdp-nonpmd"  # in a program that has the port type
+
+
+class OvsAfxdp(WithOptions, OvsSwitch):
+    """Open vSwitch, userspace datapath, ports of type `afxdp`."""
+
+    name = "ovs-afxdp"
+    datapath = "netdev"
+    setting = "SWITCHMARK_OVS_VSWITCHD"
+    programs = PLAIN_PROGRAMS
+    package = "openvswitch-switch"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VETH,),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        polling=True,
+        multi_core=True,
+        description="Open vSwitch, userspace datapath over AF_XDP",
+        options=(
+            SwitchOption(
+                "xdp_mode",
+                "where the device's driver hands frames over: in the driver, or later (`generic`)",
+                "native",
+                ("native", "native-with-zerocopy", "generic", "best-effort"),
+            ),
+        ),
+    )
+
+    def probe_datapath(self, version: str) -> Probe:
+        """The daemon must be built with AF_XDP, and the kernel have its sockets."""
+        program = self.program()
+        assert program is not None
+        if not _has_port_type(program.resolve()):
+            return Probe(
+                False,
+                reason=f"{program} is built without AF_XDP ({version})",
+                remedy=f"use a build with --enable-afxdp, and set {self.setting}",
+            )
+        if not kernel_has("xsk", "xsk_init"):
+            return Probe(
+                False,
+                reason=f"Linux {kernel_release()} has no AF_XDP sockets",
+                remedy="use a kernel with CONFIG_XDP_SOCKETS, or the switch ovs-netdev",
+            )
+        return Probe(True, version=f"{version}, Linux {kernel_release()}")
+
+    def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
+        """Every core that is not a PMD's; all of them where none is left."""
+        return other_cores(cores)
+
+    def settings(self) -> dict[str, str]:
+        """PMD threads on exactly the cores that it was given."""
+        long = next((port for port in self._ports if port.mtu_bytes > LONGEST_MTU_BYTES), None)
+        if long is not None:
+            raise UsageError(
+                f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
+                f"of up to {LONGEST_MTU_BYTES}"
+            )
+        return {
+            "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
+            "emc-insert-inv-prob": "100",
+            "smc-enable": "false",
+            "pmd-auto-lb": "false",
+        }
+
+    def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
+        """The device itself, by AF_XDP."""
+        mode = option("options:xdp-mode", self.option("xdp_mode"))
+        return device_of(port), ["type=afxdp", mode]
+
+    def details(self) -> dict[str, str]:
+        """Also how it reaches its ports, and where its threads are."""
+        return super().details() | {
+            "pmd_cores": ",".join(map(str, self._cores)),
+            "other_threads_cores": ",".join(map(str, self.daemon_cores(self._cores))),
+            "n_rxq": "1",
+            **self.option_details(),
+        }
+
+
+@cache
+def _has_port_type(program: Path) -> bool:
+    return MARK in program.read_bytes()

@@ -1,0 +1,205 @@
+"""`sriov`: the embedded switch of a NIC, between its virtual functions (VFs).
+
+The NIC is named by `SWITCHMARK_SRIOV_PF`. As many VFs as ports are made, and one more, the
+witness; each gets its address (and its pair's VLAN, where asked for) before its driver looks at
+it. All settings are in the ledger, and are put back in reverse.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from switchmark.errors import TrialFailed, UnavailableError, UsageError
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    MadePort,
+    PortKind,
+    Probe,
+    SwitchOption,
+    SwitchPort,
+)
+from switchmark.switch.made import PortMakingSwitch
+from switchmark.switch.options import WithOptions
+from switchmark.switch.ports import WITNESS_MAC
+from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
+from switchmark.testbed.things import Setting
+
+SETTING = "SWITCHMARK_SRIOV_PF"
+NET = Path("/sys/class/net")
+PCI = Path("/sys/bus/pci")
+DEADLINE_S = 30.0  # for drivers to look at new functions
+POLL_S = 0.02
+FIRST_VLAN = 100
+UP = 1  # of a device's flags
+
+
+class Sriov(WithOptions, PortMakingSwitch):
+    """Virtual functions of one NIC, joined by its own switch."""
+
+    name = "sriov"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VF,),
+        connect_modes=(ConnectMode.VEB,),
+        polling=False,
+        in_kernel=True,
+        description="the embedded switch of an SR-IOV NIC, between its virtual functions",
+        options=(
+            SwitchOption(
+                "vf_driver",
+                "`kernel`: a VF is a network device of its node; `vfio`: the application has the "
+                "VF itself, by DPDK (`io: dpdk`)",
+                "kernel",
+                ("kernel", "vfio"),
+            ),
+            SwitchOption("vlan", "`pair`: a VLAN for each pair", "none", ("none", "pair")),
+        ),
+    )
+
+    def probe(self) -> Probe:
+        """Available where a NIC that has VFs is named, and none of them is in use."""
+        if (answer := not_root()) is not None:
+            return answer
+        remedy = f"set {SETTING} to the network device of a NIC with SR-IOV, in use by nobody"
+        device = os.environ.get(SETTING)
+        if not device:
+            return Probe(False, reason="no NIC is named", remedy=remedy)
+        total = _read(NET / device / "device/sriov_totalvfs")
+        if total is None:
+            return Probe(False, reason=f"{device} is no NIC with SR-IOV", remedy=remedy)
+        if self._footprint is None and _read(NET / device / "device/sriov_numvfs") != "0":
+            return Probe(False, reason=f"{device} has VFs already", remedy=remedy)
+        if which("ip") is None:
+            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
+        driver = (NET / device / "device/driver").resolve().name
+        vendor = (_read(NET / device / "device/vendor") or "").removeprefix("0x")
+        model = (_read(NET / device / "device/device") or "").removeprefix("0x")
+        return Probe(
+            True,
+            version=f"{driver} {vendor}:{model}, {total} VFs at most, Linux {kernel_release()}",
+        )
+
+    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """One VF a port and the witness, with addresses, bound to their driver."""
+        self._device = os.environ[SETTING]
+        self._function = NET / self._device / "device"
+        self._count = len(wanted) + 1
+        total = int(_read(self._function / "sriov_totalvfs") or 0)
+        if self._count > total:
+            raise UsageError(
+                f"{self.name}: {len(wanted)} ports and the witness need {self._count} VFs, "
+                f"{self._device} has {total} at most"
+            )
+        if self.option("vf_driver") == "vfio" and not kernel_has("vfio_pci"):
+            raise UnavailableError(
+                f"{self.name}: Linux {kernel_release()} has no vfio-pci; use vf_driver: kernel"
+            )
+        self.namespace = self.footprint.namespace("sw")
+        self._create_functions()
+        self._address([port.mac for port in wanted])
+        to_kernel = self.option("vf_driver") == "kernel"
+        if not to_kernel:
+            for number in range(len(wanted)):
+                self._bind_to_vfio(number)
+        self._let_drivers_look()
+        self.witness = self._device_of_vf(len(wanted))
+        self.namespace.adopt([self.witness])
+        return [
+            MadePort(device=self._device_of_vf(number))
+            if to_kernel
+            else MadePort(pci=self._pci_address(number))
+            for number in range(len(wanted))
+        ]
+
+    def _create_functions(self) -> None:
+        """The NIC up, and its VFs there, with no driver yet."""
+        flags = int(_read(NET / self._device / "flags") or "0", 16)
+        if not flags & UP:
+            self._set(NET / self._device / "flags", hex(flags | UP))
+        self._set(self._function / "sriov_drivers_autoprobe", "0")
+        self._set(self._function / "sriov_numvfs", str(self._count))
+
+    def _set(self, path: Path, value: str) -> None:
+        old = _read(path)
+        if old is None:
+            raise UnavailableError(f"{self.name}: {path} is not there")
+        if old == value:
+            return
+        self.footprint.note(Setting(str(path), old, value))
+        try:
+            path.write_text(value)
+        except OSError as error:
+            raise UnavailableError(f"{self.name}: {path}: {error.strerror}") from None
+
+    def _address(self, macs: Sequence[str]) -> None:
+        """Addresses and VLANs, given by the physical function: a VF cannot change them."""
+        lines = []
+        for number, mac in enumerate([*macs, WITNESS_MAC]):
+            lines.append(f"link set dev {self._device} vf {number} mac {mac}")
+            if self.option("vlan") == "pair":
+                vlan = FIRST_VLAN + number // 2
+                lines.append(f"link set dev {self._device} vf {number} vlan {vlan}")
+        self.session.host.run(["ip", "-batch", "-"], input_text="\n".join(lines) + "\n")
+
+    def _bind_to_vfio(self, number: int) -> None:
+        """What is written at a VF goes with it: there is nothing to put back."""
+        self.session.host.run(["modprobe", "-q", "vfio-pci"], check=False)
+        address = self._pci_address(number)
+        (PCI / "devices" / address / "driver_override").write_text("vfio-pci")
+        (PCI / "drivers_probe").write_text(address)
+        self._until(lambda: self._driver_of(number) == "vfio-pci", f"vfio-pci at VF {number}")
+
+    def _let_drivers_look(self) -> None:
+        """The kernel's driver takes the VFs that have none, now that they have addresses."""
+        self._set(self._function / "sriov_drivers_autoprobe", "1")
+        modalias = _read(self._function / "virtfn0/modalias") or ""
+        self.session.host.run(["modprobe", "-q", modalias], check=False)
+        for number in range(self._count):
+            if self._driver_of(number) is None:
+                (PCI / "drivers_probe").write_text(self._pci_address(number))
+
+    def _device_of_vf(self, number: int) -> str:
+        """The network device of a VF, as soon as its driver has made it."""
+        devices = self._function / f"virtfn{number}/net"
+        self._until(lambda: devices.is_dir() and any(devices.iterdir()), f"VF {number}'s device")
+        return next(devices.iterdir()).name
+
+    def _driver_of(self, number: int) -> str | None:
+        driver = self._function / f"virtfn{number}/driver"
+        return driver.resolve().name if driver.exists() else None
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TrialFailed(f"{self.name}: {what} not within {DEADLINE_S:g} s")
+            time.sleep(POLL_S)
+
+    def _pci_address(self, number: int) -> str:
+        return (self._function / f"virtfn{number}").resolve().name
+
+    def fault(self) -> str | None:
+        """Whether the VFs are still there."""
+        if (number := _read(self._function / "sriov_numvfs")) != str(self._count):
+            return f"{self._device} has {number} VFs, {self._count} were made"
+        return super().fault()
+
+    def details(self) -> dict[str, str]:
+        """What stands in a record."""
+        return {
+            "version": str(self.probe().version),
+            "datapath": "the NIC's embedded switch",
+            "connect_mode": self.mode.value,
+            "vfs": str(self._count),
+            **self.option_details(),
+        }
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None

@@ -1,0 +1,150 @@
+"""`vale`: the learning switch of netmap, in the kernel.
+
+Applications that speak netmap open its ports themselves; kernel devices (veth) are attached to
+it in netmap's generic mode. A VALE switch belongs to a network namespace, and ours has one of
+its own; an application names it when it opens a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from switchmark.errors import UnavailableError
+from switchmark.switch import netmap
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    MadePort,
+    PortKind,
+    Probe,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.in_kernel import InKernelSwitch
+from switchmark.switch.ports import check_request, device_of, require
+from switchmark.switch.private import Footprint
+from switchmark.switch.tools import kernel_release, not_root, which
+from switchmark.testbed import netlink
+from switchmark.testbed.host import Session
+
+SWITCH = "vale0"  # of our namespace
+RECORDED = ("ring_size", "buf_size", "bridge_batch", "generic_ringsize", "generic_mit", "admode")
+
+
+class Vale(InKernelSwitch):
+    """One VALE switch in a private network namespace."""
+
+    name = "vale"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VALE, PortKind.VETH),
+        connect_modes=(ConnectMode.LEARNING,),
+        polling=False,
+        in_kernel=True,
+        description="VALE, the learning switch of netmap, in the kernel",
+    )
+
+    def probe(self) -> Probe:
+        """Available where netmap's module is loaded."""
+        if (answer := not_root()) is not None:
+            return answer
+        if not netmap.DEVICE.exists():
+            return Probe(
+                False,
+                reason=f"no {netmap.DEVICE}: netmap.ko is not loaded",
+                remedy="build netmap (github.com/luigirizzo/netmap) for this kernel and load it",
+            )
+        if which("ip") is None:
+            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
+        return Probe(True, version=f"netmap API {netmap.API}, Linux {kernel_release()}")
+
+    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """Names of ports; each comes to be when its application opens it."""
+        require(self.name, self.probe())
+        check_request(self.name, self.capabilities, wanted, ConnectMode.LEARNING)
+        self.session, self._footprint = session, Footprint(session)
+        try:
+            self.namespace = self._footprint.namespace("sw")
+            where = Path("/run/netns", self.namespace.name)
+            return [MadePort(netmap=f"{SWITCH}:p{port.index},netns={where}") for port in wanted]
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Attach the devices; ports that applications open need nothing but the witness."""
+        if all(port.kind is PortKind.VETH for port in ports):
+            super().start(session, ports, mode, cores)
+            return
+        require(self.name, self.probe())
+        check_request(self.name, self.capabilities, ports, mode)
+        if self._footprint is None:
+            raise UnavailableError(f"{self.name}: port {ports[0].index}: it names its ports itself")
+        self.session, self.ports, self.mode = session, tuple(ports), mode
+        try:
+            self.connect()
+            self._before = self.namespace.link_counters()
+        except BaseException:
+            self.stop()
+            raise
+
+    def connect(self) -> None:
+        """The witness is a veth whose one end is attached as one port more."""
+        inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
+        lines = [f"link add {inner} type veth peer name {self.witness}"]
+        lines += [f"link set dev {device} up" for device in (inner, self.witness)]
+        self.namespace.batch("ip", lines)
+        attached = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
+        for device in (inner, *attached):
+            self.namespace.batch("ip", [f"link set dev {device} promisc on"])
+            netlink.inside(self.namespace.name, partial(netlink.disable_offloads, device))
+            self._in_namespace(netmap.attach, device)
+            # Before it is handed back, it is taken off again.
+            assert self._footprint is not None
+            self._footprint.on_undo(partial(self._detach, device))
+
+    def _in_namespace(self, action: Callable[[str], None], device: str) -> None:
+        try:
+            netlink.inside(self.namespace.name, partial(action, f"{SWITCH}:{device}"))
+        except OSError as error:
+            raise UnavailableError(
+                f"{self.name}: {action.__name__} {device}: {error.strerror}"
+            ) from None
+
+    def _detach(self, device: str) -> None:
+        with suppress(UnavailableError):  # a device that has gone is off already
+            self._in_namespace(netmap.detach, device)
+            self.namespace.batch("ip", [f"link set dev {device} promisc off"], force=True)
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Devices want a carrier; a port that an application has opened is up."""
+        if all(port.kind is PortKind.VETH for port in self.ports):
+            super().wait_ports_up(timeout_s)
+
+    def counters(self) -> SwitchCounters:
+        """Of attached devices, and the witness; VALE counts nothing on its own ports."""
+        if all(port.kind is PortKind.VETH for port in self.ports):
+            return super().counters()
+        assert self.witness is not None
+        now = self.namespace.link_counters()[self.witness].rx_frames
+        return SwitchCounters(witness_rx_frames=now - self._before[self.witness].rx_frames)
+
+    def fault(self) -> str | None:
+        """Whether a device has gone."""
+        there = {link["ifname"] for link in self.namespace.query("ip", "link", "show")}
+        wanted = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
+        lost = [device for device in (str(self.witness), *wanted) if device not in there]
+        return f"{', '.join(lost)} is gone from {self.namespace.name}" if lost else None
+
+    def details(self) -> dict[str, str]:
+        """What stands in a record, with the module's parameters."""
+        return {
+            "version": str(self.probe().version),
+            "datapath": "kernel, senders' system calls: VALE",
+            "connect_mode": self.mode.value,
+            **netmap.parameters(*RECORDED),
+        }

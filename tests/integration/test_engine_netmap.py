@@ -1,0 +1,164 @@
+"""The netmap backend: VALE ports, pipes, frames forwarded by exchanging buffers, devices.
+
+Where netmap.ko is not loaded there is still something to see: that the engine says so.
+tests/vm runs this file in a guest that has the module."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.engine_tools import Engine, Event, engine, engine_path, veth_pair
+
+DEVICE = Path("/dev/netmap")
+MACS = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
+SLEEP = ("--idle", "sleep")
+
+
+def said(*args: str) -> subprocess.CompletedProcess[str]:
+    """What the engine answers by itself."""
+    path = engine_path()
+    assert path is not None
+    return subprocess.run([path, *args], capture_output=True, text=True, timeout=20, check=False)
+
+
+def has_backend() -> bool:
+    if engine_path() is None:
+        return False
+    return re.search(r"^\s*netmap\b", said("--help").stdout, re.MULTILINE) is not None
+
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="netmap needs root"),
+    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
+]
+needs_backend = pytest.mark.skipif(
+    not has_backend(), reason="the engine is built without netmap's headers (-Dnetmap_headers)"
+)
+needs_module = pytest.mark.skipif(
+    not DEVICE.exists(), reason="no /dev/netmap: netmap.ko is not loaded (see tests/vm)"
+)
+
+
+def addressed(end: int) -> list[str]:
+    return ["--src-mac", MACS[end], "--dst-mac", MACS[1 - end]]
+
+
+@contextlib.contextmanager
+def ends(
+    one: str, other: str, *args: str, frame_size: str = "64"
+) -> Iterator[tuple[Engine, Engine]]:
+    """A sender at one port and a receiver at the other, both ready; the receiver listens."""
+    common = ["--frame-size", frame_size, *SLEEP]
+    with (
+        engine("receiver", "--port", other, *addressed(1), *common) as receiver,
+        engine("sender", "--port", one, *addressed(0), *common, *args) as sender,
+    ):
+        receiver.tell("start")
+        receiver.wait("started")
+        yield sender, receiver
+
+
+def run(sender: Engine, receiver: Engine, duration: str = "0.5") -> tuple[Event, Event]:
+    sender.tell(f"start duration={duration}")
+    sent, code = sender.finish("wait")
+    assert code == 0
+    received, code = receiver.finish("stop")
+    assert code == 0
+    return sent, received
+
+
+@needs_backend
+@pytest.mark.skipif(DEVICE.exists(), reason="netmap.ko is loaded")
+def test_without_the_module_it_says_so() -> None:
+    done = said("receiver", "--port", "netmap:vale0:1")
+    assert done.returncode == 1
+    assert "/dev/netmap: No such file or directory" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@needs_backend
+@pytest.mark.parametrize("spec", ["netmap:", "netmap:dev=eth0", "netmap:a,b", "netmap:a,netns="])
+def test_bad_specification_is_refused(spec: str) -> None:
+    done = said("receiver", "--port", spec)
+    assert done.returncode == 2
+    assert "netmap" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@needs_backend
+@needs_module
+@pytest.mark.parametrize("ports", [("vale7:a", "vale7:b"), ("nmpipe{1", "nmpipe}1")])
+@pytest.mark.parametrize("frame_size", ["64", "1518"])
+def test_every_frame_arrives(ports: tuple[str, str], frame_size: str) -> None:
+    one, other = (f"netmap:{port}" for port in ports)
+    with ends(one, other, "--rate", "5k", frame_size=frame_size) as (sender, receiver):
+        sent, received = run(sender, receiver)
+    assert sent["totals"]["tx_offered"] > 1000
+    assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"]
+    assert received["totals"]["rx_corrupt"] == 0
+    assert received["loss"]["lost"] == 0
+
+
+@needs_backend
+@needs_module
+def test_vale_learns_and_floods() -> None:
+    """A third port hears what is sent before its peer has spoken, and nothing after that."""
+    third = ["--port", "netmap:vale8:c", "--src-mac", "02:53:4d:00:00:03", "--stream", "7", *SLEEP]
+    with (
+        engine("receiver", *third, "--dst-mac", MACS[0]) as witness,
+        ends("netmap:vale8:a", "netmap:vale8:b", "--rate", "2k") as (sender, receiver),
+    ):
+        witness.tell("start")
+        witness.wait("started")
+        receiver.tell("probe count=2")
+        receiver.wait("probe")
+        sender.tell("probe count=2")
+        sender.wait("probe")
+        sent, received = run(sender, receiver)
+        heard, _ = witness.finish("stop")
+    assert received["totals"]["rx_frames"] >= sent["totals"]["tx_offered"]
+    assert heard["totals"]["rx_foreign"] == 2
+
+
+@needs_backend
+@needs_module
+@pytest.mark.parametrize(
+    "middle", [("vale4:x", "vale5:x"), ("nmleft}1", "nmright{1")], ids=["copy", "exchange"]
+)
+def test_forwarder_between_two_rings(middle: tuple[str, str]) -> None:
+    """VALE ports have memory of their own, so frames are copied; pipes share theirs."""
+    outer = [port.replace(":x", ":y") for port in middle]
+    if "}" in middle[0]:
+        outer = ["nmleft{1", "nmright}1"]
+    specs = [word for port in middle for word in ("--port", f"netmap:{port}")]
+    with (
+        engine("forwarder", *specs, *SLEEP) as forwarder,
+        ends(f"netmap:{outer[0]}", f"netmap:{outer[1]}", "--rate", "5k") as (sender, receiver),
+    ):
+        forwarder.tell("start")
+        forwarder.wait("started")
+        sent, received = run(sender, receiver)
+        passed, _ = forwarder.finish("stop")
+    assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"] > 1000
+    assert received["totals"]["rx_corrupt"] == 0
+    assert passed["ports"][0]["rx_frames"] == sent["totals"]["tx_offered"]
+
+
+@needs_backend
+@needs_module
+def test_device_in_netmap_mode() -> None:
+    with veth_pair("m") as (a, b):
+        one = f"netmap:{a.device},netns=/run/netns/{a.namespace}"
+        other = f"netmap:{b.device},netns=/run/netns/{b.namespace}"
+        with ends(one, other, "--rate", "2k") as (sender, receiver):
+            sent, received = run(sender, receiver)
+    assert sent["totals"]["tx_offered"] > 500
+    assert received["totals"]["rx_frames"] >= 0.99 * sent["totals"]["tx_offered"]

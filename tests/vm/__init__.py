@@ -1,0 +1,1 @@
+"""Tests in virtual machines: what needs a kernel module or a NIC that the host may lack."""

@@ -1,0 +1,28 @@
+"""Open vSwitch's kernel datapath, with the module of the distribution's kernel package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.vm.conftest import check_forwarded, records, trial
+from tests.vm.guest import Machine, Outcome
+
+JOB = f"""\
+modprobe openvswitch
+{trial("ovs --rate 2k")} || true
+cp -r /tmp/results /exchange/
+"""
+
+
+def test_ovs_kernel_datapath(
+    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+) -> None:
+    outcome = keep(new_machine().run(JOB))
+    outcome.check()
+    (record,) = records(outcome)
+    check_forwarded(record, "ovs", "learning")
+    assert record.verification is not None
+    assert record.verification.witness_frames == 0
+    assert record.reconciliation is not None
+    assert record.reconciliation.agrees
+    assert "Linux 6" in record.switch_details["version"]

@@ -1,0 +1,82 @@
+"""The embedded switch of a NIC: QEMU's emulated igb, whose virtual functions are real to Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.vm.conftest import check_forwarded, records, trial
+from tests.vm.guest import Machine, Outcome
+
+IGB = (
+    *("-device", "intel-iommu,intremap=off"),
+    *("-device", "pcie-root-port,id=rp0,slot=1,chassis=1"),
+    *("-netdev", "hubport,id=n0,hubid=0", "-device", "igb,bus=rp0,netdev=n0,romfile="),
+)
+PREPARE = """\
+modprobe igb
+export SWITCHMARK_SRIOV_PF=eth0
+settings() { cat /sys/class/net/eth0/device/sriov_* /sys/class/net/eth0/flags; }
+settings >/exchange/before
+"""
+FINISH = """
+settings >/exchange/after
+ls /sys/class/net >/exchange/devices
+cp -r /tmp/results /exchange/
+"""
+
+
+@pytest.fixture
+def igb(new_machine: Callable[..., Machine]) -> Machine:
+    return new_machine(with_igb=True, devices=IGB, append="intel_iommu=on")
+
+
+def check_restored(outcome: Outcome) -> None:
+    before, after = ((outcome.folder / name).read_text() for name in ("before", "after"))
+    assert before.split() == after.split()
+    assert "0" in before.split()
+    assert sorted((outcome.folder / "devices").read_text().split()) == ["eth0", "lo"]
+
+
+def test_virtual_functions_as_devices(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
+    lines = [trial("sriov --rate 1k"), trial("sriov --rate 1k --set switch_options=vlan:pair")]
+    job = PREPARE + "".join(f"{line} || true\n" for line in lines) + FINISH
+    outcome = keep(igb.run(job))
+    outcome.check()
+    plain, with_vlan = records(outcome, 2)
+    for record in (plain, with_vlan):
+        check_forwarded(record, "sriov", "veb")
+        assert record.switch_details["version"].startswith("igb 8086:10c9, ")
+        assert record.switch_details["vfs"] == "3"
+        assert record.verification is not None
+        assert record.verification.witness_frames == 0
+        assert record.reconciliation is not None
+        assert record.reconciliation.agrees, record.reconciliation.findings
+    assert with_vlan.switch_details["option:vlan"] == "pair"
+    check_restored(outcome)
+
+
+def test_virtual_functions_for_dpdk(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
+    prepare = """\
+modprobe vfio-pci
+echo Y >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts
+echo 192 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
+"""
+    line = trial("sriov --rate 1k --io dpdk --set switch_options=vf_driver:vfio")
+    outcome = keep(igb.run(PREPARE + prepare + f"{line} || true\n" + FINISH))
+    outcome.check()
+    (record,) = records(outcome)
+    check_forwarded(record, "sriov", "veb")
+    assert record.io == "dpdk"
+    assert record.switch_details["option:vf_driver"] == "vfio"
+    check_restored(outcome)
+
+
+def test_contract(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
+    """The tests that every switch passes, those that need no second NIC."""
+    files = "tests/integration/test_switch_contract.py tests/integration/test_switch_shortages.py"
+    job = f"{PREPARE}python -m pytest -q -p no:cacheprovider {files} -k sriov\n"
+    outcome = keep(igb.run(job))
+    outcome.check()
+    assert " passed" in outcome.output
