@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from switchmark.campaign import traffic
 from switchmark.campaign.model import (
     SWEPT_FIELDS,
     Campaign,
@@ -100,7 +101,11 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
     """Every combination of the sweep's values, connect modes as written, no order drawn."""
     axes = (getattr(sweep, field) for field in SWEPT_FIELDS)
     for values in product(*axes):
-        yield Trial(dimension=sweep.dimension, **dict(zip(SWEPT_FIELDS, values, strict=True)))
+        trial = Trial(dimension=sweep.dimension, **dict(zip(SWEPT_FIELDS, values, strict=True)))
+        if trial.packet_mix:
+            mean = round(trial.frame_sizes.mean)
+            trial = trial.model_copy(update={"packet_size_bytes": mean})
+        yield trial
 
 
 def estimate(
@@ -276,7 +281,41 @@ def _refusals(
             f"{switch} takes at most {can.max_ports} ports, and {pairs} pairs need {2 * pairs}; "
             f"use pairs up to {can.max_ports // 2}"
         )
+    yield from _frame_refusals(sweep)
     yield from _port_refusals(sweep, switch, can, environment_ports)
+
+
+def _frame_refusals(sweep: Sweep) -> Iterator[str]:
+    """What frames cannot be, whatever the switch."""
+    for version, vlan in product(sweep.ip_version, sweep.vlan):
+        least = traffic.smallest_frame(version, vlan)
+        kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
+        for mix in sweep.packet_mix:
+            smallest = traffic.mix(mix).smallest if mix else min(sweep.packet_size_bytes)
+            if smallest < least:
+                yield (
+                    f"packet_{'mix' if mix else 'size'}: {smallest} is below {least}, the smallest "
+                    f"{kind} that holds the engine's stamp; use {least} or more"
+                )
+    special = [flows for flows in sweep.flows if flows != "1"]
+    special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
+    special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]
+    for io in sweep.io:
+        if special and io in (Io.UDP, Io.UDP_MMSG):
+            yield (
+                f"io {io} cannot send {special[0]}: the kernel writes the headers of its frames; "
+                "use raw or dpdk"
+            )
+    for flows in sweep.flows:
+        fields = traffic.flow_fields(flows)
+        if "vlan" in fields and "" in sweep.vlan:
+            yield f"flows {flows}: the frames have no tag to differ in; give vlan"
+        macs = sorted(field for field in fields if field.endswith("-mac"))
+        if macs and set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
+            yield (
+                f"flows {flows}: a switch that goes by MAC addresses is taught those of the "
+                f"applications only, not every {macs[0]}; use connect_mode: cross-connect"
+            )
 
 
 def _method_refusals(sweep: Sweep, switch: str) -> Iterator[str]:

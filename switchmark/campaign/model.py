@@ -14,6 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from switchmark.campaign import traffic
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
@@ -105,13 +106,35 @@ class Trial(_Frozen):
     switch_cores: int = Field(default=1, ge=1, le=MAX_CORES)
     # Left idle on purpose, as a switch would use them.
     spare_cores: int = Field(default=0, ge=0, le=MAX_CORES)
+    packet_mix: str = ""  # sizes in turn or random; packet_size_bytes is then their mean, rounded
+    flows: str = "1"  # how many, and in which fields they differ
+    ip_version: int = Field(default=4, ge=4, le=6)
+    vlan: str = ""  # ID, or outer.inner
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
 
     @property
     def id(self) -> str:
-        """16 hex digits of the whole description: the key under which its record is kept."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        """16 hex digits of the whole description: the key under which its record is kept.
+
+        Fields that came later count only where they are not the default, so that records of
+        before they existed keep their ids."""
+        described = self.model_dump(mode="json")
+        for name in LATER_FIELDS:
+            if described[name] == type(self).model_fields[name].default:
+                del described[name]
+        text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def frame_sizes(self) -> traffic.Mix:
+        """The frames' sizes in bytes, with FCS."""
+        if self.packet_mix:
+            return traffic.mix(self.packet_mix)
+        size = self.packet_size_bytes
+        return traffic.Mix(size, size, float(size))
+
+
+LATER_FIELDS = ("packet_mix", "flows", "ip_version", "vlan")
 
 
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
@@ -172,6 +195,10 @@ class Sweep(_Frozen):
     switch_options: tuple[str, ...]
     switch_cores: tuple[int, ...]
     spare_cores: tuple[int, ...]
+    packet_mix: tuple[str, ...]
+    flows: tuple[str, ...]
+    ip_version: tuple[int, ...]
+    vlan: tuple[str, ...]
 
     @property
     def count(self) -> int:

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from switchmark.campaign.expand import WIRE
 from switchmark.campaign.model import Dimension, Io, Trial
+from switchmark.campaign.traffic import mirrored_flows
 from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
@@ -198,17 +199,20 @@ def engine_args(
     trial: Trial, spec: NodeSpec, role: str, pair: int, end: int, idle: str
 ) -> list[str]:
     """The engine's command line for one end of a pair."""
+    own_ip, peer_ip = (ip.partition("/")[0] for ip in (spec.port.ip, spec.peer_ip))
+    if trial.ip_version == 6:  # frames only; no device has these addresses
+        own_ip, peer_ip = (f"2001:2:0:{pair:x}::{1 + one:x}" for one in (end, 1 - end))
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
         "--port", port_spec(spec.port, resolve_io(trial.io, spec.port.kind)),
         "--src-mac", spec.port.mac,
         "--dst-mac", spec.peer_mac,
-        "--src-ip", spec.port.ip.partition("/")[0],
-        "--dst-ip", spec.peer_ip.partition("/")[0],
+        "--src-ip", own_ip,
+        "--dst-ip", peer_ip,
         "--src-port", str(own_udp),
         "--dst-port", str(peer_udp),
-        "--frame-size", str(trial.packet_size_bytes),
+        "--frame-size", trial.packet_mix or str(trial.packet_size_bytes),
         "--stream", str(pair),
         "--burst", str(trial.burst),
         "--interval", str(trial.interval_s),
@@ -219,6 +223,10 @@ def engine_args(
         args += ["--rate", str(trial.rate_pps or "max")]
     if trial.touch:
         args.append("--touch")
+    if trial.flows != "1":
+        args += ["--flows", trial.flows if end == 0 else mirrored_flows(trial.flows)]
+    if trial.vlan:
+        args += ["--vlan", trial.vlan]
     return args
 
 

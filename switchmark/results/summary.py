@@ -30,7 +30,7 @@ _NOT_OF_THE_POINT = {
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _LOAD_FIELDS = {
     "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario",
-    "environment", "touch",
+    "environment", "touch", "packet_mix", "flows", "ip_version", "vlan",
 }  # fmt: skip
 _GROUPS_A_QUERY = 200
 

@@ -41,7 +41,7 @@ def expand(trial: Trial) -> Topology:
             for pair in range(trial.pairs)
         ),
         direct=direct,
-        frame_size_bytes=trial.packet_size_bytes,
+        frame_size_bytes=trial.frame_sizes.largest,
     )
 
 

@@ -119,7 +119,7 @@ BAD = [
     ("throughput: {repetitions: 2}", "c.yaml:2: throughput.repetitions: unknown key; known: "
      "location, pairs, switch, packet_size, rate, burst, environment, scenario, connect_mode, "
      "port_kind, io, idle, touch, method, goals, budget, duration, interval, "
-     "switch_options, switch_cores, spare_cores"),
+     "switch_options, switch_cores, spare_cores, packet_mix, flows, ip_version, vlan"),
     ("dimension: throughput\nlatency: {rate: 1}",
      "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
     ("sweeps:\n- dimension: throughput\n  latency: {rate: 1}",
@@ -130,7 +130,7 @@ BAD = [
     ("sweeps:\n- reptitions: 2", "c.yaml:3: sweeps.reptitions: unknown key; "
      "known: dimension, location, pairs, switch, packet_size, rate, burst, environment, scenario, "
      "connect_mode, port_kind, io, idle, touch, method, goals, budget, duration, interval, "
-     "switch_options, switch_cores, spare_cores, "
+     "switch_options, switch_cores, spare_cores, packet_mix, flows, ip_version, vlan, "
      "throughput, latency"),
     ("sweeps:\n- repetitions: 2", "c.yaml:3: sweeps.repetitions: belongs to the whole campaign; "
                                   "write it outside of sweeps"),

@@ -40,7 +40,15 @@ TRIALS = st.builds(
     ).map(join),
     switch_cores=st.integers(1, 1024),
     spare_cores=st.integers(0, 1024),
+    packet_mix=st.sampled_from(["", "imix", "64*7+1518", "genome:aA:A=300", "random:64-65:seed=2"]),
+    flows=st.sampled_from(["1", "1000000", "70:src-ip=7/random+vlan:zipf=1.5:seed=9"]),
+    ip_version=st.sampled_from([4, 6]),
+    vlan=st.sampled_from(["", "5", "200.100"]),
     repetition=st.integers(0, 9999),
+).map(
+    lambda trial: trial.model_copy(
+        update={"packet_size_bytes": round(trial.frame_sizes.mean)} if trial.packet_mix else {}
+    )
 )
 TABLE_2 = Trial(
     dimension=Dimension.THROUGHPUT,
@@ -57,7 +65,7 @@ def test_the_strategy_knows_every_field() -> None:
         "dimension", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst", "scenario",
         "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method", "goals",
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
-        "repetition",
+        "packet_mix", "flows", "ip_version", "vlan", "repetition",
     }  # fmt: skip
 
 
@@ -142,6 +150,7 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "location, pairs, switch, packet_size, rate, burst, environment, "
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
+                         "packet_mix, flows, ip_version, vlan, "
                          "repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
