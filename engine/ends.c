@@ -163,6 +163,8 @@ void ends_join(struct end *end, const struct options *o, unsigned index, uint16_
     end->rx.from_actual = &end->from_actual;
     end->rx.from_intended = &end->from_intended;
     end->rx.variation = &end->variation;
+    end->groups.count = (uint32_t)o->flow_groups;
+    end->rx.groups = o->flow_groups > 0 ? &end->groups : NULL;
     end->rx.touch = o->touch;
     end->rx.payload_only = end->port->udp_payload_only;
     end->rx.stream = __builtin_bswap16(stream);

@@ -486,6 +486,13 @@ static bool check_whole(struct options *o, char *error, size_t size)
     if (o->probe_stream_given && o->probe_stream == o->stream)
         return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
                     (unsigned long long)o->stream);
+    if ((o->flow_groups & (o->flow_groups - 1)) != 0)
+        return fail(error, size, "--flow-groups: %llu is not a power of two",
+                    (unsigned long long)o->flow_groups);
+    if (o->flow_groups > 0 && o->queues > 1)
+        return fail(error, size, "--flow-groups: with several queues each flow has a queue");
+    if (o->flow_groups > 0 && !o->role->tracks)
+        return fail(error, size, "--flow-groups: a %s does not look at order", o->role->name);
     if ((o->reference.queue & (o->reference.queue - 1)) != 0)
         return fail(error, size, "--queue: %llu is not a power of two",
                     (unsigned long long)o->reference.queue);

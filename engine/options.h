@@ -57,6 +57,7 @@ struct options {
     uint64_t loops; /* of the replay; 0: until the trial ends */
     bool stamp;     /* put our stamp into replayed frames */
     uint64_t stream, probe_stream;
+    uint64_t flow_groups; /* 0: not told apart */
     bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
     bool list_json;

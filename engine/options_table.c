@@ -2,6 +2,7 @@
 #include "options_table.h"
 
 #include "measure/clock.h"
+#include "measure/flow_groups.h"
 #include "options.h"
 
 #define AT(field) offsetof(struct options, field)
@@ -74,6 +75,8 @@ const struct option_row option_table[] = {
      "ID of the probe stream (default --stream with its highest bit flipped)"},
     {"echo", KIND_ECHO, "probes|all", 0, 0, AT(traffic.echo), 0, true,
      "server with --probes: send back the probes and count the load, or both (default probes)"},
+    {"flow-groups", KIND_COUNT, "N", 0, FLOW_GROUPS_MAX, AT(flow_groups), 0, false,
+     "receiver, client, tester: loss and order by sequence number modulo N, a power of two"},
     {"delay-us", KIND_MICROSECONDS, "N", 0, 10000000000ULL, AT(reference.delay_ns), 0, false,
      "reference: hold every frame for so long"},
     {"jitter-us", KIND_MICROSECONDS, "N", 0, 10000000000ULL, AT(reference.jitter_ns), 0, false,

@@ -7,7 +7,7 @@
 
 #include "ends.h"
 
-#define SEED_APART 64 /* the probes' schedules are not those of any port's load */
+#define SEED_APART (1U << 31) /* the probes' schedules are not those of any port's load */
 
 uint16_t probe_stream(const struct options *o)
 {
@@ -94,7 +94,8 @@ void probes_set_times(struct trial *trial)
                           trial->traffic.line_bps, trial_mean_frame_bytes(trial));
         pacing_begin(&probe->tx.pacing, plan.rate_pps, 1, engine_clock.hz, trial->start_tick,
                      trial->end_tick, clock_ns_to_ticks(trial->options->catch_up_ns));
-        pacing_take_shape(&probe->tx.pacing, &plan, engine_clock.hz, i + SEED_APART);
+        pacing_take_shape(&probe->tx.pacing, &plan, engine_clock.hz,
+                          trial_seed_index(trial, i) | SEED_APART);
         probe->rx.lock_intended = trial->start_tick;
     }
 }

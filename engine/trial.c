@@ -202,6 +202,11 @@ static void empty_ports(struct trial *trial)
     }
 }
 
+unsigned trial_seed_index(const struct trial *trial, unsigned end)
+{
+    return (unsigned)trial->options->stream * PORTS_MAX + end;
+}
+
 /* Several workers share the rate. */
 static struct schedule_plan plan_of_worker(const struct trial *trial)
 {
@@ -235,7 +240,7 @@ static void set_times(struct trial *trial)
         pacing_begin(&end->tx.pacing, plan.rate_pps, recorded ? 1 : (uint32_t)trial->traffic.burst,
                      engine_clock.hz, trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
-        pacing_take_shape(&end->tx.pacing, &plan, engine_clock.hz, i);
+        pacing_take_shape(&end->tx.pacing, &plan, engine_clock.hz, trial_seed_index(trial, i));
         if (end->tx.replay != NULL)
             transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;

@@ -45,6 +45,7 @@ struct end {
     uint16_t first_stream;
     struct lane *lanes; /* those after the first */
     struct variation variation;
+    struct flow_groups groups;  /* with --flow-groups */
     struct fault_counts faults; /* reference: of the frames that leave by this port */
     uint64_t spent_ticks[2];    /* by its worker, in rounds [0] without and [1] with frames */
     struct end *probe;          /* the probe stream on the same port (probes.h), or NULL */
@@ -224,6 +225,9 @@ void trial_totals(const struct trial *trial, struct counters *totals);
 /* Is there a probe stream, and is the load timed nevertheless? */
 bool trial_has_probes(const struct trial *trial);
 bool trial_times_load(const struct trial *trial);
+
+/* Tells apart the random schedules of all ends of all streams. */
+unsigned trial_seed_index(const struct trial *trial, unsigned end);
 
 /* Of the frames that this trial sends, with FCS. */
 double trial_mean_frame_bytes(const struct trial *trial);

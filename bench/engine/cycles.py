@@ -45,7 +45,7 @@ ADDRESSES = (
     ("--src-mac", MAC_B, "--dst-mac", MAC_A, "--src-ip", "198.18.0.2", "--dst-ip", "198.18.0.1"),
 )
 ATTEMPTS = 3
-VETH = ("raw", "packet-mmap", "af-xdp", "io-uring")
+VETH = ("raw", "packet_mmap", "af_xdp", "io_uring")
 EVENTS = ("cycles", "instructions", "cache_misses", "dtlb_misses")
 
 

@@ -205,8 +205,8 @@ static bool describe(struct netmap_port *port, const struct netmap_arguments *ar
     }
     memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, 6);
     port->is_pipe = strpbrk(arguments->name, "{}") != NULL;
-    snprintf(port->base.driver, sizeof port->base.driver, "netmap %u+%u slots", port->tx->num_slots,
-             NETMAP_RXRING(port->rings, 0)->num_slots);
+    snprintf(port->base.driver, sizeof port->base.driver, "netmap API %d, %u+%u slots", NETMAP_API,
+             port->tx->num_slots, NETMAP_RXRING(port->rings, 0)->num_slots);
     return true;
 }
 
@@ -404,13 +404,6 @@ static void netmap_rx_wait(struct io_port *base, uint64_t timeout_ns)
     ppoll(&waiting, 1, &timeout, NULL);
 }
 
-static const char *netmap_version(void)
-{
-    static char text[16];
-    snprintf(text, sizeof text, "API %d", NETMAP_API);
-    return text;
-}
-
 const struct io_ops io_netmap = {
     .name = "netmap",
     .summary = "netmap: NAME of a NIC (eth0), VALE port (vale0:1) or pipe (x{1), netns=PATH",
@@ -424,6 +417,5 @@ const struct io_ops io_netmap = {
     .rx_release = netmap_rx_release,
     .forward = netmap_forward,
     .rx_wait = netmap_rx_wait,
-    .version = netmap_version,
     .close = netmap_close,
 };

@@ -41,25 +41,31 @@ static inline uint32_t histogram_index(uint64_t value)
     return (uint32_t)(value >> shift) + shift * HISTOGRAM_HALF;
 }
 
-static inline void histogram_count(struct histogram *h, uint64_t v)
+static inline void histogram_count(struct histogram *h, uint64_t v, uint64_t times)
 {
-    h->counts[histogram_index(v)]++;
-    h->count++;
-    h->sum += v;
+    h->counts[histogram_index(v)] += times;
+    h->count += times;
+    h->sum += (uint128)v * times;
     if (v < h->min)
         h->min = v;
     if (v > h->max)
         h->max = v;
 }
 
-static inline void histogram_record(struct histogram *h, int64_t value)
+/* The same value several times: frames of one burst share their times. */
+static inline void histogram_record_times(struct histogram *h, int64_t value, uint64_t times)
 {
     uint64_t v = (uint64_t)value;
     if (__builtin_expect(value < (int64_t)HISTOGRAM_LOWEST || v > HISTOGRAM_HIGHEST, 0)) {
         v = value < (int64_t)HISTOGRAM_LOWEST ? HISTOGRAM_LOWEST : HISTOGRAM_HIGHEST;
-        h->clamped++;
+        h->clamped += times;
     }
-    histogram_count(h, v);
+    histogram_count(h, v, times);
+}
+
+static inline void histogram_record(struct histogram *h, int64_t value)
+{
+    histogram_record_times(h, value, 1);
 }
 
 /* A difference of times, which may well be 0. */
@@ -69,6 +75,6 @@ static inline void histogram_record_magnitude(struct histogram *h, uint64_t v)
         v = HISTOGRAM_HIGHEST;
         h->clamped++;
     }
-    histogram_count(h, v);
+    histogram_count(h, v, 1);
 }
 #endif

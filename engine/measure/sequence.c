@@ -87,7 +87,7 @@ static bool find_earlier(struct sequence_tracker *t, uint64_t sequence, uint64_t
     return true;
 }
 
-static void late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
+static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
 {
     /* The ring forgets a whole word when `next` enters it. */
     const uint64_t newest_word_end = (t->next + 63) & ~63ULL;
@@ -96,7 +96,7 @@ static void late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
     } else {
         if (*word_of(t, sequence) & 1ULL << (sequence & 63)) {
             t->duplicates++;
-            return;
+            return SEQUENCE_AGAIN;
         }
         mark(t, sequence);
     }
@@ -107,20 +107,22 @@ static void late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
         t->lowest = sequence;
     t->reordered++;
     t->unique++;
+    return SEQUENCE_LATE;
 }
 
-void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
+enum sequence_arrival sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence,
+                                            uint64_t now)
 {
     if (!t->started) {
         start(t, sequence, now);
-        return;
+        return SEQUENCE_FIRST;
     }
     /* The nearest 64-bit number with these low 32 bits. */
     const uint64_t extended = t->next + (uint64_t)(int64_t)(int32_t)(sequence - (uint32_t)t->next);
-    if (extended >= t->next)
-        jump_ahead(t, extended, now);
-    else
-        late(t, extended, now);
+    if (extended < t->next)
+        return late(t, extended, now);
+    jump_ahead(t, extended, now);
+    return SEQUENCE_FIRST;
 }
 
 struct sequence_summary sequence_summarise(const struct sequence_tracker *t)

@@ -41,23 +41,28 @@ struct sequence_tracker {
 
 void sequence_reset(struct sequence_tracker *t);
 
+/* What an arrival was: a first copy in order, a first copy that comes late, another copy. */
+enum sequence_arrival { SEQUENCE_FIRST, SEQUENCE_LATE, SEQUENCE_AGAIN, SEQUENCE_ARRIVALS };
+
 /* Everything but the next number in order. */
-void sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence, uint64_t now);
+enum sequence_arrival sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence,
+                                            uint64_t now);
 
 /* `now`: the tick at which the frame arrived. */
-static inline void sequence_add(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
+static inline enum sequence_arrival sequence_add(struct sequence_tracker *t, uint32_t sequence,
+                                                 uint64_t now)
 {
     const uint64_t next = t->next;
 
     if (__builtin_expect(sequence != (uint32_t)next || !t->started, 0)) {
-        sequence_out_of_order(t, sequence, now);
-        return;
+        return sequence_out_of_order(t, sequence, now);
     }
     const uint64_t bit = 1ULL << (next & 63);
     uint64_t *word = &t->seen[(next / 64) % SEQUENCE_WORDS];
     *word = (next & 63) == 0 ? bit : *word | bit; /* a new word still holds the last round */
     t->next = next + 1;
     t->unique++;
+    return SEQUENCE_FIRST;
 }
 
 /* The figures to report; sequences are as sent (64-bit, counted from the first one's epoch). */

@@ -39,4 +39,22 @@ static inline void variation_add(struct variation *v, uint32_t sequence, int64_t
     v->next = sequence + 1;
     v->delay_ns = delay_ns;
 }
+
+/* A frame that probably has the delay of the one before it; true when the two make such a pair,
+ * which is then to be counted by variation_unchanged, together with others. */
+static inline bool variation_add_same(struct variation *v, uint32_t sequence, int64_t delay_ns)
+{
+    if (__builtin_expect(sequence != v->next || delay_ns != v->delay_ns, 0)) {
+        variation_add(v, sequence, delay_ns);
+        return false;
+    }
+    v->next = sequence + 1;
+    return true;
+}
+
+static inline void variation_unchanged(struct variation *v, uint64_t pairs)
+{
+    if (pairs > 0)
+        histogram_count(&v->grown, 0, pairs);
+}
 #endif

@@ -124,6 +124,27 @@ static void put_loss(struct json *j, struct sequence_summary s, const struct reo
     json_end_object(j);
 }
 
+/* Of the frames by their sequence numbers modulo the number of groups. */
+static void put_flow_groups(struct json *j, const struct end *end)
+{
+    const struct sequence_summary all = sequence_summarise(&end->tracker);
+
+    if (end->groups.count == 0)
+        return;
+    json_list(j, "flow_groups");
+    for (uint32_t group = 0; group < end->groups.count; group++) {
+        const struct flow_group_summary s = flow_group_summarise(&end->groups, group, &all);
+        json_object(j, NULL);
+        json_unsigned(j, "expected", s.expected);
+        json_unsigned(j, "received_unique", s.received_unique);
+        json_unsigned(j, "lost", s.lost);
+        json_unsigned(j, "duplicates", s.duplicates);
+        json_unsigned(j, "reordered", s.reordered);
+        json_end_object(j);
+    }
+    json_end_list(j);
+}
+
 void report_loss(struct json *j, const struct sequence_tracker *tracker)
 {
     put_loss(j, sequence_summarise(tracker), &tracker->reorder);
@@ -259,6 +280,7 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     report_counters(j, &rx);
     json_end_object(j);
     report_loss(j, &receiving->tracker);
+    put_flow_groups(j, receiving);
     if (trial_times_load(trial))
         report_latency(j, LATENCY_ONE_WAY, receiving);
     if (sending->probe != NULL)
@@ -328,6 +350,7 @@ void report_result(struct json *j, const struct trial *trial)
         put_queues(j, trial);
     } else if (trial_end_tracks(trial, 0)) {
         report_loss(j, &trial->ends[0].tracker);
+        put_flow_groups(j, &trial->ends[0]);
         if (trial_times_load(trial))
             report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
                            &trial->ends[0]);

@@ -188,6 +188,71 @@ static void latency_counts_from_both_times(void **state)
     assert_int_equal(variation.shrunk.max, clock_ticks_to_ns(0x200 - 50));
 }
 
+/* However frames are bundled into bursts, times are what they are frame by frame. */
+static void times_do_not_depend_on_bursts(void **state)
+{
+    (void)state;
+    static struct histogram actual[2], intended[2];
+    static struct variation varied[2];
+    for (unsigned pass = 0; pass < 2; pass++) {
+        static uint8_t bytes[IO_BURST_MAX][64];
+        struct io_frame frames[IO_BURST_MAX];
+        uint64_t random = 77;
+        uint32_t next = 0;
+        reset(NULL);
+        rx.latency_wanted = true;
+        for (unsigned burst = 0; burst < 400; burst++) {
+            const unsigned count = 1 + (unsigned)(test_random(&random) % 40);
+            const uint64_t now = 1000000 + burst * 50000;
+            for (unsigned i = 0; i < count; i++) {
+                const unsigned kind = (unsigned)(test_random(&random) % 10);
+                uint32_t sequence = next++;
+                if (kind == 0) /* a gap */
+                    sequence = next++;
+                else if (kind == 1 && next > 20) /* late, or twice */
+                    sequence = --next - 1 - (uint32_t)(test_random(&random) % 15);
+                /* sent in bursts that do not fit those received; some from the future */
+                const uint64_t sent = 900000 + sequence / 7 * 20000;
+                make(64, 7, FRAME_DATA, 1, sequence, sent);
+                memcpy(bytes[i], t.bytes, t.length);
+                frames[i] = (struct io_frame){.data = bytes[i], .length = t.length};
+            }
+            for (unsigned i = 0; pass == 0 && i < count; i++)
+                receive_burst(&rx, &frames[i], 1, now, NULL);
+            if (pass == 1)
+                receive_burst(&rx, frames, count, now, NULL);
+        }
+        actual[pass] = from_actual;
+        intended[pass] = from_intended;
+        varied[pass] = variation;
+    }
+    assert_true(from_actual.count > 5000 && from_actual.clamped > 0);
+    assert_true(varied[0].grown.count > 0 && varied[0].shrunk.count > 0);
+    assert_memory_equal(&actual[0], &actual[1], sizeof actual[0]);
+    assert_memory_equal(&intended[0], &intended[1], sizeof intended[0]);
+    assert_memory_equal(&varied[0].grown, &varied[1].grown, sizeof varied[0].grown);
+    assert_memory_equal(&varied[0].shrunk, &varied[1].shrunk, sizeof varied[0].shrunk);
+}
+
+/* A burst that holds the end of one trial and the beginning of the next. */
+static void stragglers_in_one_burst_leave_no_times(void **state)
+{
+    (void)state;
+    static uint8_t bytes[6][64];
+    struct io_frame frames[6];
+    rx.latency_wanted = true;
+    for (uint32_t i = 0; i < 6; i++) {
+        make(64, 7, FRAME_DATA, i < 3 ? 1 : 2, i < 3 ? 500 + i : i - 3, i < 3 ? 100 : 5000);
+        memcpy(bytes[i], t.bytes, t.length);
+        frames[i] = (struct io_frame){.data = bytes[i], .length = t.length};
+    }
+    receive_burst(&rx, frames, 6, 9000, NULL);
+    assert_int_equal(counters.rx_stale, 3);
+    assert_int_equal(from_actual.count, 3);
+    assert_int_equal(from_actual.max, clock_ticks_to_ns(9000 - 5050));
+    assert_int_equal(variation.grown.count, 2);
+}
+
 /* Frames of the trial before, still in the switch when this one began. */
 static void stragglers_are_not_this_trials(void **state)
 {
@@ -254,6 +319,8 @@ int main(void)
         cmocka_unit_test_setup(truncated_frames_are_corrupt, reset),
         cmocka_unit_test_setup(other_addresses_are_corrupt_only_where_given, reset),
         cmocka_unit_test_setup(latency_counts_from_both_times, reset),
+        cmocka_unit_test_setup(times_do_not_depend_on_bursts, reset),
+        cmocka_unit_test_setup(stragglers_in_one_burst_leave_no_times, reset),
         cmocka_unit_test_setup(stragglers_are_not_this_trials, reset),
         cmocka_unit_test_setup(payloads_without_headers, reset),
         cmocka_unit_test_setup(noise_does_no_harm, reset),

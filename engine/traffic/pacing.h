@@ -58,8 +58,8 @@ static inline void pacing_begin(struct pacing *p, double rate_pps, uint32_t burs
     }
 }
 
-/* Give a schedule that has begun the plan's shape. `index` keeps the streams of several ends
- * apart that share a seed. */
+/* Give a schedule that has begun the plan's shape. `index` keeps schedules apart
+ * that share a seed: those of several ends and streams must not be in step. */
 void pacing_take_shape(struct pacing *p, const struct schedule_plan *plan, double hz,
                        unsigned index);
 

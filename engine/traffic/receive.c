@@ -78,10 +78,13 @@ void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
     rx->tracking = true;
     rx->trial_frames = 0;
     rx->trial_bytes = 0;
+    rx->run.frames = 0;
     sequence_reset(rx->tracker);
     histogram_reset(rx->from_actual);
     histogram_reset(rx->from_intended);
     variation_reset(rx->variation);
+    if (rx->groups != NULL)
+        flow_groups_reset(rx->groups);
 }
 
 void receive_end(struct receiver *rx)
@@ -374,18 +377,51 @@ static inline int64_t elapsed_ns(int64_t ticks)
     return ticks > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)ticks) : 0;
 }
 
-static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now)
+static inline void end_run(struct receiver *rx)
+{
+    struct timed_run *run = &rx->run;
+
+    if (run->frames == 0)
+        return;
+    histogram_record_times(rx->from_intended, run->intended_ns, run->frames);
+    histogram_record_times(rx->from_actual, run->actual_ns, run->frames);
+    variation_unchanged(rx->variation, run->unchanged);
+    run->frames = 0;
+}
+
+static inline void time_frame(struct receiver *rx, const uint8_t *payload, uint32_t sequence,
+                              uint64_t now)
+{
+    struct timed_run *run = &rx->run;
+    const uint64_t stamp = load64(payload + 8);
+    const uint16_t stamp_low = load16(payload + 16);
+
+    if (run->frames > 0 && stamp == run->stamp && stamp_low == run->stamp_low) {
+        run->frames++;
+        run->unchanged += variation_add_same(rx->variation, sequence, run->actual_ns);
+        return;
+    }
+    end_run(rx);
+    const int64_t since = ticks_since(now, stamp_intended(payload));
+    *run = (struct timed_run){
+        .frames = 1,
+        .stamp = stamp,
+        .stamp_low = stamp_low,
+        .intended_ns = elapsed_ns(since),
+        .actual_ns = elapsed_ns(since - (int64_t)stamp_lateness(payload)),
+    };
+    variation_add(rx->variation, sequence, run->actual_ns);
+}
+
+static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now, bool grouped)
 {
     const uint32_t sequence = __builtin_bswap32(load32(payload + 4));
+    const enum sequence_arrival arrival = sequence_add(rx->tracker, sequence, now);
 
-    sequence_add(rx->tracker, sequence, now);
-    if (rx->latency_wanted) {
-        const int64_t since = ticks_since(now, stamp_intended(payload));
-        const int64_t delay_ns = elapsed_ns(since - (int64_t)stamp_lateness(payload));
-        histogram_record(rx->from_intended, elapsed_ns(since));
-        histogram_record(rx->from_actual, delay_ns);
-        variation_add(rx->variation, sequence, delay_ns);
-    }
+    if (grouped)
+        flow_groups_add(rx->groups, sequence, arrival);
+    if (rx->latency_wanted)
+        time_frame(rx, payload, sequence, now);
 }
 
 /* A frame of another stream: perhaps the companion's, which then counts it. */
@@ -401,8 +437,9 @@ static enum verdict offer_to_companion(struct receiver *rx, const struct io_fram
                                                                   : VERDICT_BESIDE_OTHER;
 }
 
+/* Compiled with and without groups, so that these cost nothing when they are off. */
 INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
-                           uint64_t now, uint8_t *verdicts, bool plain)
+                           uint64_t now, uint8_t *verdicts, bool plain, bool grouped)
 {
     struct counters *c = rx->counters;
     uint64_t seen[VERDICTS] = {0};
@@ -422,8 +459,9 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
         rx->trial_frames++;
         rx->trial_bytes += size;
         if (rx->tracking)
-            measure(rx, payload_of(rx, &frames[i], plain), now);
+            measure(rx, payload_of(rx, &frames[i], plain), now, grouped);
     }
+    end_run(rx);
     counter_add(&c->rx_frames, seen[VERDICT_DATA]);
     counter_add(&c->rx_bytes, bytes);
     if (__builtin_expect(seen[VERDICT_DATA] != count, 0)) {
@@ -439,7 +477,11 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
                        uint64_t now, uint8_t *verdicts)
 {
-    if (__builtin_expect(!rx->special || rx->payload_only, 1))
-        return take_burst(rx, frames, count, now, verdicts, true);
-    return take_burst(rx, frames, count, now, verdicts, false);
+    const bool plain = !rx->special || rx->payload_only;
+
+    if (__builtin_expect(rx->groups != NULL, 0))
+        return plain ? take_burst(rx, frames, count, now, verdicts, true, true)
+                     : take_burst(rx, frames, count, now, verdicts, false, true);
+    return __builtin_expect(plain, 1) ? take_burst(rx, frames, count, now, verdicts, true, false)
+                                      : take_burst(rx, frames, count, now, verdicts, false, false);
 }

@@ -6,6 +6,7 @@
 #include "io/io.h"
 #include "measure/clock.h"
 #include "measure/counters.h"
+#include "measure/flow_groups.h"
 #include "measure/histogram.h"
 #include "measure/sequence.h"
 #include "measure/variation.h"
@@ -47,6 +48,15 @@ struct expected_frames {
     bool src_prefix_given, dst_prefix_given;
 };
 
+/* Frames received together that were also sent together: their times are computed and recorded
+ * once, at the latest when the burst ends. */
+struct timed_run {
+    uint64_t frames, unchanged; /* pairs in it; their delay is the same */
+    uint64_t stamp;             /* wire image of intended time and lateness */
+    uint16_t stamp_low;
+    int64_t intended_ns, actual_ns;
+};
+
 struct receiver {
     struct io_port *port;
     struct counters *counters;
@@ -71,7 +81,9 @@ struct receiver {
     struct receiver *companion; /* for a second stream on the same port, or NULL */
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
+    struct timed_run run;
     struct variation *variation;
+    struct flow_groups *groups; /* or NULL */
 };
 
 /* What may arrive: frames sent to `own.src_*` from `own.dst_*`; what is not given is not

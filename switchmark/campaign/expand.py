@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from switchmark.campaign import traffic
+from switchmark.campaign import rates, traffic
 from switchmark.campaign.model import (
     SWEPT_FIELDS,
     Campaign,
@@ -98,14 +98,21 @@ def leave_out_unable(
 
 
 def trials_of(sweep: Sweep) -> Iterator[Trial]:
-    """Every combination of the sweep's values, connect modes as written, no order drawn."""
+    """Every combination of the sweep's values, connect modes as written, no order drawn.
+
+    Bit rates become packets a second here, since that takes the packet size."""
     axes = (getattr(sweep, field) for field in SWEPT_FIELDS)
     for values in product(*axes):
-        trial = Trial(dimension=sweep.dimension, **dict(zip(SWEPT_FIELDS, values, strict=True)))
-        if trial.packet_mix:
-            mean = round(trial.frame_sizes.mean)
-            trial = trial.model_copy(update={"packet_size_bytes": mean})
-        yield trial
+        fields = dict(zip(SWEPT_FIELDS, values, strict=True))
+        if mix := fields["packet_mix"]:
+            fields["packet_size_bytes"] = round(traffic.mix(mix).mean)
+        if isinstance(fields["rate_pps"], rates.BitRate):
+            fields["rate_pps"] = fields["rate_pps"].pps(
+                traffic.mix(mix).mean if mix else fields["packet_size_bytes"]
+            )
+        if rates.has_own_rate(fields["schedule"]):
+            fields["rate_pps"] = None
+        yield Trial(dimension=sweep.dimension, **fields)
 
 
 def estimate(

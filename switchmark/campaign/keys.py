@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.campaign import model, traffic, values
+from switchmark.campaign import model, rates, traffic, values
 from switchmark.campaign.model import Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.values import BadValueError, Limits
 from switchmark.switch import options
@@ -69,6 +69,9 @@ _FRAME = Limits(
 _RATE = Limits(
     1, model.MAX_RATE_PPS, "not a rate", "above any link that exists (10G packets/s)", suffixes=True
 )
+_PROBE_RATE = Limits(
+    1, model.MAX_PROBE_RATE_PPS, "not a rate", "no low rate (1M packets/s at most)", suffixes=True
+)
 _BURST = Limits(1, model.MAX_BURST, "not a burst", "above the largest burst")
 _PAIRS = Limits(1, model.MAX_PAIRS, "not a number of pairs", "above the most pairs one host takes")
 _CORES = Limits(1, model.MAX_CORES, "not a number of cores", "above any machine's cores")
@@ -76,8 +79,14 @@ _SPARE = Limits(0, model.MAX_CORES, "not a number of cores", "above any machine'
 _PAIRS_NOTATION = re.compile(r"(\d+)\s*vs\s*(\d+)", re.ASCII)
 
 
-def _rate(text: str, _known: Known) -> int | None:
-    return None if text == "max" else values.whole(text, _RATE)
+def _rate(text: str, _known: Known) -> int | rates.BitRate | None:
+    if text == "max":
+        return None
+    return rates.bit_rate(text) or values.whole(text, _RATE)
+
+
+def _probe_rate(text: str, _known: Known) -> int | None:
+    return None if text == "none" else values.whole(text, _PROBE_RATE)
 
 
 def _pairs(text: str, _known: Known) -> int:
@@ -182,7 +191,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "rate",
         "rate_pps",
-        "load offered to each pair; `max` sends as fast as the port takes it",
+        "load offered to each pair; `max` sends as fast as the port takes it; also in bits of a "
+        "named layer, `1Gbps-l1` (as on the wire) or `500Mbps-l2` (frames with FCS), or "
+        "`80% of 10Gbps`, turned into packets/s by the packet size",
         _rate,
         values.format_rate,
         "1M..20M step 1M",
@@ -200,6 +211,27 @@ KEYS: tuple[Key, ...] = (
         unit="packets",
         letter="B",
         ranges=True,
+    ),
+    Key(
+        "schedule",
+        "schedule",
+        "when bursts are sent: `constant` (equal distances), `poisson` or `poisson:SEED` "
+        "(exponential distances, the same mean), `on-off:ON:OFF` (at `rate` for a time, then "
+        "nothing for a time), `ramp:FROM:TO:OVER` (in place of `rate`)",
+        lambda text, _known: rates.schedule(text),
+        str,
+        "poisson, on-off:10ms:90ms",
+    ),
+    Key(
+        "probe_rate",
+        "probe_rate_pps",
+        "latency under load: time a stream of its own at this rate, and let `rate` and `burst` be "
+        "an untimed load beside it (dimension latency, methods r-plus and calibrate); `none`: "
+        "time every frame",
+        _probe_rate,
+        lambda value: "none" if value is None else values.format_rate(value),
+        "1k",
+        unit="packets/s a pair",
     ),
     Key(
         "environment",

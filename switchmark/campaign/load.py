@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign import keys, settings, source, sweeps, values
+from switchmark.campaign import keys, rates, settings, source, sweeps, values
 from switchmark.campaign.expand import trials_of
 from switchmark.campaign.keys import Known
 from switchmark.campaign.model import (
@@ -226,12 +226,42 @@ class _Loader:
         if too_many:
             self._note(Place(where), "", too_many)
             return
+        for grid in grids:
+            self._check_schedules(grid)
+            self._check_probes(grid)
         self._check_times(grids, options)
         budget = options.get("time_budget_s")
         if budget is not None:
             trim = _part(TrimPolicy, "trim", options)
             measuring_s = sum(_measuring_s(grid, trim) for grid in grids)
             self._check_budget(repetitions * measuring_s, budget, where)
+
+    def _check_schedules(self, grid: Mapping[str, Entry]) -> None:
+        """Whether schedules, rates and methods go together, every one with every one."""
+        entry, rate = grid["schedule"], grid["rate"].values
+        usual = keys.BY_NAME["rate"].default(grid["dimension"].values[0])
+        for schedule in entry.values:
+            shape = schedule.partition(":")[0]
+            message = None
+            if shape == "poisson" and None in rate and Method.PLAIN in grid["method"].values:
+                message = "poisson has no meaning at rate max; give rate, e.g. 100k"
+            elif rates.has_own_rate(schedule) and not set(rate) <= {None, usual}:
+                message = "a ramp has its own rates; leave rate out, or give each a sweep"
+            elif not rates.is_steady(schedule) and grid["method"].values != (Method.PLAIN,):
+                message = f"methods of many trials want a steady load, not {shape}; use poisson"
+            if message is not None:
+                self._note(entry.place, entry.path, message)
+
+    def _check_probes(self, grid: Mapping[str, Entry]) -> None:
+        entry, methods = grid["probe_rate"], set(grid["method"].values)
+        if entry.values == (None,) or grid["dimension"].values == (Dimension.LATENCY,):
+            return
+        if not methods <= {Method.R_PLUS, Method.CALIBRATE}:
+            message = (
+                "probes are timed, and a throughput trial takes no times; write it under latency:, "
+                "or use method r-plus"
+            )
+            self._note(entry.place, entry.path, message)
 
     def _check_times(self, grids: list[dict[str, Entry]], options: dict[str, Any]) -> None:
         trim = _part(TrimPolicy, "trim", options)

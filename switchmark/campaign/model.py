@@ -14,13 +14,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.campaign import traffic
+from switchmark.campaign import rates, traffic
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
 MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
 MAX_RATE_PPS = 10_000_000_000
 MAX_BURST = 4096
+MAX_PROBE_RATE_PPS = 1_000_000
 MAX_PAIRS = 1024
 MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
@@ -90,6 +91,9 @@ class Trial(_Frozen):
     rate_pps: int | None = Field(default=None, ge=1, le=MAX_RATE_PPS)  # R per pair; None is `max`
     burst: int = Field(default=32, ge=1, le=MAX_BURST)  # B
 
+    schedule: str = rates.CONSTANT  # in its shortest form (rates.py)
+    probe_rate_pps: int | None = Field(default=None, ge=1, le=MAX_PROBE_RATE_PPS)  # a pair
+
     scenario: str = Field(default="pairs", pattern=NAME_PATTERN)
     environment: str = Field(default="netns", pattern=NAME_PATTERN)
     connect_mode: ConnectMode | None = None  # None: not yet chosen (planning fills it in)
@@ -116,12 +120,14 @@ class Trial(_Frozen):
     def id(self) -> str:
         """16 hex digits of the whole description: the key under which its record is kept.
 
-        Fields that came later count only where they are not the default, so that records of
-        before they existed keep their ids."""
-        described = self.model_dump(mode="json")
-        for name in LATER_FIELDS:
-            if described[name] == type(self).model_fields[name].default:
-                del described[name]
+        A field that came later does not count while it has its default: what was measured
+        before there was such a field keeps its id."""
+        later = Trial.model_fields.keys() - _FIRST_FIELDS
+        described = {
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in later or getattr(self, name) != Trial.model_fields[name].default
+        }
         text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -134,7 +140,13 @@ class Trial(_Frozen):
         return traffic.Mix(size, size, float(size))
 
 
-LATER_FIELDS = ("packet_mix", "flows", "ip_version", "vlan")
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
+LATER_FIELDS = tuple(name for name in Trial.model_fields if name not in _FIRST_FIELDS)
 
 
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
@@ -178,8 +190,10 @@ class Sweep(_Frozen):
     pairs: tuple[int, ...]
     switch: tuple[str, ...] = Field(min_length=1)
     packet_size_bytes: tuple[int, ...]
-    rate_pps: tuple[int | None, ...]
+    rate_pps: tuple[int | rates.BitRate | None, ...]
     burst: tuple[int, ...]
+    schedule: tuple[str, ...]
+    probe_rate_pps: tuple[int | None, ...]
     scenario: tuple[str, ...]
     environment: tuple[str, ...]
     connect_mode: tuple[ConnectMode | None, ...]

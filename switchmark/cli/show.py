@@ -21,6 +21,7 @@ from switchmark.cli.output import note, print_line, print_table
 from switchmark.errors import UsageError
 from switchmark.results import export, words
 from switchmark.results.marks import MARKS
+from switchmark.results.quality_table import QUALITY_TITLE, quality_table
 from switchmark.results.query import Table, read_table
 from switchmark.results.statistics import METHOD
 from switchmark.results.store import DEFAULT_ROOT, Run, find_run, open_run
@@ -141,6 +142,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
         elif members:
             _print_latency(members, everything)
     print_methods(words.of_methods(rows))
+    _print_quality(rows)
     _print_published(found, rows)
     _print_differences(rows)
     _print_marks(rows)
@@ -201,6 +203,20 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
     columns = ["switch", "frame B", *varying, "mode", *numbers, *_TRUST]
     title = "Round-trip time in µs (percentiles over all repetitions; intended: from the send "
     print_table(columns, lines, title=title + "time that was due)", right=["frame B", *numbers])
+    print_line()
+
+
+def _print_quality(rows: list[SummaryRow]) -> None:
+    headings, lines = quality_table([row.quality for row in rows])
+    if not lines:
+        return
+    varying = words.varying_fields([rows[index] for index in lines])
+    print_table(
+        ["switch", "frame B", *varying, "mode", *headings],
+        [[*_who(rows[index], varying), *cells] for index, cells in lines.items()],
+        title=QUALITY_TITLE,
+        right=["frame B", *headings],
+    )
     print_line()
 
 

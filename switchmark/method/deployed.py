@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.campaign.model import Trial
+from switchmark.campaign.rates import CONSTANT
 from switchmark.errors import TrialFailed
+from switchmark.method.beside import probe_results, probes_lost
 from switchmark.method.latency import merge_latency
 from switchmark.method.measurer import LoadPoint
 from switchmark.method.throughput import Tick, common_time, run_traffic
@@ -65,10 +67,18 @@ class DeployedMeasurer:
     def measure_latency(
         self, duration_s: float, load_pps: float, burst: int
     ) -> tuple[LoadPoint, Latency]:
-        """One trial in which every frame's way from sender to receiver is timed.
+        """One trial in which the way from sender to receiver is timed: of every frame, or, where
+        the trial has a probe rate, of the probes beside the load.
 
         Both are processes of one host, so they share one clock. Raises `TrialFailed` when no
         frame arrived."""
+        if self._trial.probe_rate_pps is not None:
+            beside = {"burst": burst, "probe-rate": self._trial.probe_rate_pps}
+            point = self._run(duration_s, load_pps, beside, {"probes": 1})
+            sent = probe_results([pair.a.result or {} for pair in self._ends])
+            probes = probe_results([pair.b.result or {} for pair in self._ends])
+            lost = probes_lost(sent, probes)
+            return point, merge_latency("one_way", probes, lost, "no probe arrived")
         point = self._run(duration_s, load_pps, {"burst": burst}, {"latency": 1})
         results = [pair.b.result or {} for pair in self._ends]
         return point, merge_latency("one_way", results, point.lost_frames, "no frame arrived")
@@ -93,7 +103,7 @@ class DeployedMeasurer:
             duration_s,
             self._tick,
             source_options=[
-                {**every, **source_options, "rate": rate}
+                {**every, **self._schedule(load_pps), **source_options, "rate": rate}
                 for rate in rates_of(load_pps, len(senders))
             ],
             sink_options={**every, **sink_options},
@@ -108,6 +118,11 @@ class DeployedMeasurer:
             for name, value in totals(s for one in engines for s in one.intervals).items():
                 sums[name] = sums.get(name, 0) + value
         return point
+
+    def _schedule(self, load_pps: float) -> dict[str, str]:
+        """The trial's schedule, which saturating input has not."""
+        shaped = self._trial.schedule != CONSTANT and not math.isinf(load_pps)
+        return {"schedule": self._trial.schedule} if shaped else {}
 
     def _point(self, duration_s: float, load_pps: float, elapsed_s: float) -> LoadPoint:
         sent = [_totals(pair.a.result) for pair in self._ends]

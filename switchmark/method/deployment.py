@@ -13,7 +13,8 @@ from dataclasses import replace
 from types import TracebackType
 
 from switchmark.campaign.expand import WIRE
-from switchmark.campaign.model import Dimension, Io, Trial
+from switchmark.campaign.model import Dimension, Io, Method, Trial
+from switchmark.campaign.rates import CONSTANT, has_own_rate
 from switchmark.campaign.traffic import mirrored_flows
 from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
 from switchmark.environment.closing import close_nodes
@@ -219,8 +220,15 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
+    plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in ("sender", "client"):
-        args += ["--rate", str(trial.rate_pps or "max")]
+        if not has_own_rate(trial.schedule):
+            args += ["--rate", str(trial.rate_pps or "max")]
+        if plain and trial.schedule != CONSTANT:
+            args += ["--schedule", trial.schedule]
+    if plain and trial.probe_rate_pps is not None:
+        beside = ["--probe-rate", str(trial.probe_rate_pps)]
+        args += beside if role == "client" else ["--probes", "1"]
     if trial.touch:
         args.append("--touch")
     if trial.flows != "1":

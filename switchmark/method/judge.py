@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.campaign.model import Trial
+from switchmark.campaign.rates import is_steady
 from switchmark.results.marks import explain, marks_are_valid
 from switchmark.results.record import (
     Latency,
@@ -225,6 +226,7 @@ def verdict(
     switched = trial.switch != "direct"
     baseline = evidence.baseline
     seen = figures.throughput
+    steady = is_steady(trial.schedule)  # else its load is meant to change
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
     sent = evidence.sender.get("tx_offered", 0)
     flooded_later = evidence.stray_frames > LOSS_WORTH_NAMING * max(1, sent)
@@ -233,8 +235,9 @@ def verdict(
         "generator-bound": switched and bound.what == "generator",
         "receiver-bound": switched and bound.what == "receiver",
         "unstable": seen is not None
+        and steady
         and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
-        "two-bands": evidence.two_bands,
+        "two-bands": steady and evidence.two_bands,
         "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
         "disturbed": evidence.others_cores > DISTURBED_CORES,
         "schedule-missed": not evidence.on_schedule,

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
+from switchmark.method.beside import load_beside, probe_results, probes_lost
 from switchmark.method.engine import EngineProcess
 from switchmark.method.quality import delay_variation
 from switchmark.method.seen import Seen
@@ -38,7 +39,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     ended_ns = max(s.t_ns for s in samples) if samples else 0
     started_ns = min(client.started_ns or 0 for client in clients)
     return Seen(
-        latency=_merge(clients),
+        latency=_merge(clients) if trial.probe_rate_pps is None else _merge_probes(trial, pairs),
         trim=Trim(
             policy=f"separate warm-up run of {policy.warm_up_s:g} s, its samples left out; "
             "every later sample kept",
@@ -86,6 +87,13 @@ def merge_latency(
         lost=lost,
         variation=delay_variation([result["latency"] for result in results]),
     )
+
+
+def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:
+    """Of the probes alone; the load beside them is told with it."""
+    probes = probe_results([pair.a.result or {} for pair in pairs])
+    merged = merge_latency("rtt", probes, probes_lost(probes, probes), "no probe was answered")
+    return merged.model_copy(update={"beside": load_beside(trial, pairs)})
 
 
 def _merge(clients: Sequence[EngineProcess]) -> Latency:

@@ -191,17 +191,20 @@ def _measure_r_plus(task: Task) -> r_plus.RPlus:
 
 
 def _latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
-    """Frames go singly, since a burst measures its own queue; a sender that cannot offer the
-    load so takes the trial's burst."""
-    burst = 1
+    """Probes beside the load, where the trial has a rate for them; the load keeps its bursts.
+    Else every frame is timed, and they go singly, since a burst measures its own queue; a sender
+    that cannot offer the load so takes the trial's burst."""
+    probes = task.trial.probe_rate_pps
+    burst = 1 if probes is None else task.trial.burst
     point, latency = task.measurer.measure_latency(task.trial.duration_s, load_pps, burst)
-    if not point.load_met and task.trial.burst > 1:
+    if not point.load_met and task.trial.burst > burst:
         burst = task.trial.burst
         point, latency = task.measurer.measure_latency(task.trial.duration_s, load_pps, burst)
     return LatencyAtLoad(
         fraction=fraction,
         load_pps=load_pps,
         burst=burst,
+        probe_rate_pps=None if probes is None else float(probes * task.trial.pairs),
         load_met=point.load_met,
         loss_ratio=point.loss_ratio,
         latency=latency,

@@ -100,6 +100,8 @@ def _ceiling_only(plan: TrialPlan) -> dict[str, object]:
         "goals": "csit",
         "budget_s": None,
         "rate_pps": None,
+        "schedule": "constant",
+        "probe_rate_pps": None,
         "duration_s": plan.policy.warm_up_s + plan.policy.cool_down_s + CEILING_RUN_S,
     }
 

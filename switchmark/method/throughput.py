@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from switchmark.campaign.model import Trial, TrimPolicy
+from switchmark.campaign.rates import has_own_rate, is_steady
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
 from switchmark.method.quality import jain, reordering
@@ -152,7 +154,7 @@ def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLo
         )
     return PairLoads(
         pair=pair.a.pair,
-        intended_pps=float(trial.rate_pps) if trial.rate_pps else None,
+        intended_pps=_intended_pps(trial, pair, window),
         offered_pps=rate_per_s(kept_intervals(pair.a.intervals, window), "tx_offered"),
         forwarded_pps=rate_per_s(kept_intervals(pair.b.intervals, window), "rx_frames"),
         lost_frames=offered - unique,
@@ -161,6 +163,22 @@ def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLo
         corrupt=(pair.b.result or {})["totals"].get("rx_corrupt", 0),
         reordering=reordering(loss),
     )
+
+
+def _intended_pps(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> float | None:
+    """What the schedule asked for; where that changes, by the sender's own account."""
+    if is_steady(trial.schedule):
+        return float(trial.rate_pps) if trial.rate_pps else None
+    if trial.rate_pps is None and not has_own_rate(trial.schedule):
+        return None
+    return rate_per_s(kept_intervals(pair.a.intervals, window), "tx_intended")
+
+
+def _total_intended_pps(trial: Trial, loads: Sequence[PairLoads]) -> float | None:
+    if is_steady(trial.schedule):
+        return float(trial.rate_pps * trial.pairs) if trial.rate_pps else None
+    asked = [load.intended_pps for load in loads if load.intended_pps is not None]
+    return math.fsum(asked) if asked else None
 
 
 def _sum(
@@ -175,7 +193,7 @@ def _sum(
             rate_per_s(kept_intervals(pair.b.intervals, window), "rx_bytes") for pair in pairs
         )
     return Throughput(
-        intended_pps=float(trial.rate_pps * trial.pairs) if trial.rate_pps else None,
+        intended_pps=_total_intended_pps(trial, loads),
         offered_pps=sum(load.offered_pps for load in loads),
         forwarded_pps=forwarded,
         forwarded_l2_bps=l2_bps,
@@ -183,8 +201,21 @@ def _sum(
         forwarded_stdev_pps=_stdev_pps(pairs, window),
         loss_ratio=lost / offered_frames if offered_frames else 0.0,
         pairs=list(loads),
+        **_order(pairs),
         jain_fairness=jain([load.forwarded_pps for load in loads]),
     )
+
+
+def _order(pairs: Sequence[PairEnds]) -> dict[str, Any]:
+    """How many of all frames that arrived had been overtaken, and by how many at most."""
+    losses = [(pair.b.result or {}).get("loss") or {} for pair in pairs]
+    unique = sum(loss.get("received_unique", 0) for loss in losses)
+    return {
+        "reordered_ratio": sum(loss.get("reordered", 0) for loss in losses) / unique
+        if unique
+        else None,
+        "max_reorder_extent": max(loss.get("max_reorder_extent", 0) for loss in losses),
+    }
 
 
 def _stdev_pps(pairs: Sequence[PairEnds], window: tuple[int, int]) -> float:

@@ -31,6 +31,7 @@ from switchmark.results import words
 from switchmark.results.export import of_baseline, published_beside
 from switchmark.results.histogram import PercentileCurve, merge_histograms, percentile_curve
 from switchmark.results.marks import MARKS
+from switchmark.results.quality_table import QUALITY_TITLE, quality_table
 from switchmark.results.query import Table, read_histograms, read_table
 from switchmark.results.record import Record
 from switchmark.results.statistics import METHOD
@@ -90,6 +91,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
     latency = words.of_dimension(rows, Dimension.LATENCY)
     methods = words.of_methods(rows)
+    quality_headings, quality_lines = quality_table([row.quality for row in rows])
     figures = _Figures()
     context = {
         "run": run.info,
@@ -101,6 +103,11 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "methods_varying": [n for n in words.varying_fields(methods) if n != "method"],
         "throughput_varying": words.varying_fields(throughput),
         "latency_varying": words.varying_fields(latency),
+        "rows": rows,
+        "quality_headings": quality_headings,
+        "quality_lines": quality_lines,
+        "quality_title": QUALITY_TITLE,
+        "quality_varying": words.varying_fields([rows[index] for index in quality_lines]),
         "of_baseline": {id(row): of_baseline(row, rows) for row in rows},
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),

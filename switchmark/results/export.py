@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -15,6 +16,7 @@ from switchmark.campaign.model import Published, Trial
 from switchmark.errors import UsageError
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.method_summary import MethodSummary
+from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.statistics import Estimate
 from switchmark.results.summary import SummaryRow, baseline_of, headline
 
@@ -60,7 +62,7 @@ def columns() -> list[str]:
         "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
         "applications_cores_used", "softirq_cores_used", "run_delay_share", "total_cores_used",
         "method_headline", "method_value", "method_low", "method_high", "method_unit",
-        "method_decided_by", "method_trials", "method_spent_s", "overhead_s",
+        "method_decided_by", "method_trials", "method_spent_s", "overhead_s", *QUALITY_PLACES,
         "trial_ids", "failures",
     ]  # fmt: skip
 
@@ -149,6 +151,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
             "run_delay_share": row.cpu.run_delay_share,
             "total_cores_used": row.cpu.total_cores,
         }
+    values |= asdict(row.quality)
     values["of_baseline_ratio"] = of_baseline(row, rows)
     return values
 

@@ -20,6 +20,7 @@ import polars as pl
 from switchmark.campaign.model import LATER_FIELDS, Trial
 from switchmark.errors import SwitchmarkError
 from switchmark.results.histogram import PERCENTILES
+from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.store import CorruptResultError, open_run, read_record
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
@@ -79,7 +80,9 @@ def read_table(run_directory: Path) -> Table:
 def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
     """Records of before a field existed have its default."""
     return frame.with_columns(
-        pl.col(name).fill_null(Trial.model_fields[name].default) for name in LATER_FIELDS
+        pl.col(name).fill_null(default)
+        for name in LATER_FIELDS
+        if (default := Trial.model_fields[name].default) is not None
     )
 
 
@@ -215,6 +218,7 @@ def _record_columns() -> list[_Column]:
     }  # fmt: skip
     for part, names in numbers.items():
         columns += [_Column(name, f"/{part}/{name}", "DOUBLE") for name in names]
+    columns += [_Column(name, place, "DOUBLE") for name, place in QUALITY_PLACES.items()]
     for name in ("min_ns", "mean_ns", "max_ns"):
         columns.append(_Column(f"rtt_{name}", f"/latency/{name}", "DOUBLE"))
     for prefix, part in (("rtt", "percentiles_ns"), ("intended_rtt", "intended_percentiles_ns")):

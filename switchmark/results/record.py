@@ -138,6 +138,8 @@ class Throughput(Value):
     loss_ratio: Ratio  # (offered - forwarded) / offered, whole trial, from sequence numbers
     pairs: list[PairLoads]
     jain_fairness: Ratio | None = None  # of the pairs' forwarded loads; None: there is one pair
+    reordered_ratio: Ratio | None = None  # of the different frames received, whole trial
+    max_reorder_extent: Count | None = None
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Throughput:
@@ -147,6 +149,15 @@ class Throughput(Value):
             if self.pairs and not math.isclose(total, parts, rel_tol=1e-3, abs_tol=1.0):
                 raise ValueError(f"throughput.{name} is {total}, but its pairs sum to {parts}")
         return self
+
+
+class LoadBeside(Value):
+    """The untimed load beside the probes that were timed; totals over all pairs."""
+
+    probe_rate_pps: Amount  # intended
+    intended_pps: Amount | None  # None: saturating
+    offered_pps: Amount
+    loss_ratio: Ratio  # of the load, on its way to the server, whole trial
 
 
 class Latency(Value):
@@ -164,6 +175,7 @@ class Latency(Value):
     intended_histogram: str
     lost: Count  # requests without an answer
     variation: DelayVariation | None = None
+    beside: LoadBeside | None = None  # where probes were timed beside an untimed load
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Latency:
@@ -240,11 +252,12 @@ class MethodBounds(Value):
 
 
 class LatencyAtLoad(Value):
-    """One-way time of every frame at a load."""
+    """One-way time at a load, of every frame of it or of probes beside it."""
 
     fraction: Ratio  # of R+
     load_pps: Amount  # intended, total over all pairs
     burst: Count  # frames that were due together
+    probe_rate_pps: Amount | None = None  # total; None: every frame of the load was timed
     load_met: bool  # the load was really offered
     loss_ratio: Ratio
     latency: Latency

@@ -18,6 +18,7 @@ import polars as pl
 from switchmark.campaign.model import Dimension, Trial
 from switchmark.results.histogram import PERCENTILES, merge_histograms, percentiles_ns
 from switchmark.results.method_summary import MethodSummary, summarise_method
+from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.query import TRIAL_COLUMNS, Table, read_histograms, read_table
 from switchmark.results.statistics import Difference, Estimate, compare_with_best, estimate
 
@@ -30,7 +31,8 @@ _NOT_OF_THE_POINT = {
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _LOAD_FIELDS = {
     "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario",
-    "environment", "touch", "packet_mix", "flows", "ip_version", "vlan",
+    "environment", "touch", "schedule", "probe_rate_pps", "packet_mix", "flows", "ip_version",
+    "vlan",
 }  # fmt: skip
 _GROUPS_A_QUERY = 200
 
@@ -91,6 +93,7 @@ class SummaryRow:
     latency: LatencySummary | None
     method: MethodSummary | None
     cpu: CpuSummary | None
+    quality: QualitySummary
     valid: bool  # every repetition is
     marks: tuple[str, ...]  # of all repetitions
     limited_by: tuple[str, ...]  # the most frequent first
@@ -254,6 +257,7 @@ def _row(group: _Group) -> SummaryRow:
         method=summarise_method(finished) if _has(finished, "method_figures") else None,
         latency=_latency(finished) if _has(finished, "rtt_mean_ns") else None,
         cpu=_cpu(finished) if _has(finished, "applications_cores_used") else None,
+        quality=summarise_quality(finished),
         valid=bool(finished) and all(record["valid"] for record in finished),
         marks=tuple(marks),
         limited_by=tuple(what for what, _ in limits.most_common()),

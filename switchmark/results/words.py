@@ -74,6 +74,8 @@ _FIELD_WORDS: dict[str, Any] = {
     "burst": lambda value: f"burst {value}",
     "duration_s": lambda value: f"{value:g} s",
     "interval_s": lambda value: f"samples of {value:g} s",
+    "schedule": lambda value: f"{value} schedule",
+    "probe_rate_pps": lambda value: f"probes at {rate(value)}" if value else "every frame timed",
     "touch": lambda value: "payload touched" if value else "payload untouched",
 }
 

@@ -52,7 +52,7 @@ class Macvlan(PortMakingSwitch):
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """A parent with nothing behind it but the witness, and a device on it for each port."""
         session = self.session
-        self.namespace = self.footprint.namespace("sw")
+        self.namespace = self.make_namespace()
         self._parent, self.witness = f"sm{session.id}up", f"sm{session.id}w0"
         mtu_bytes = max(port.mtu_bytes for port in wanted)
         ends = f"link add {self._parent} mtu {mtu_bytes} type veth peer name {self.witness}"

@@ -19,7 +19,7 @@ from switchmark.switch.base import (
 )
 from switchmark.switch.in_kernel import InKernelSwitch
 from switchmark.switch.ports import check_request, require
-from switchmark.switch.private import Footprint
+from switchmark.switch.private import Footprint, Namespace
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 
@@ -36,6 +36,10 @@ class PortMakingSwitch(InKernelSwitch):
         """What the switch has made."""
         assert self._footprint is not None
         return self._footprint
+
+    def make_namespace(self) -> Namespace:
+        """A namespace for what is the switch's own: parent, witness."""
+        return self.footprint.namespace("sw")
 
     def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make the ports, in the bench's namespace; whatever goes wrong, nothing stays."""

@@ -44,6 +44,10 @@ class OvsKernel(OvsSwitch):
         """Any: the daemon does not forward."""
         return cores or online_cores()
 
+    def details(self) -> dict[str, str]:
+        """Also the kernel, whose part of it forwards."""
+        return super().details() | {"version": f"{self.instance.version}, Linux {kernel_release()}"}
+
     def before_launch(self) -> None:
         """Load the module where it is not built in; it stays, as `apt` would leave it."""
         self.instance.session.host.run(["modprobe", "-q", "openvswitch"], check=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,10 +143,6 @@ class Footprint:
         """Enter something that a program is about to make by itself."""
         entry = self.session.ledger.record(thing)
         self._undo.callback(self.session.ledger.undo, entry)
-
-    def on_undo(self, action: Callable[[], object]) -> None:
-        """Have something done on the way back, before what was made so far is undone."""
-        self._undo.callback(action)
 
     def folder(self, name: str) -> Path:
         """Make an empty folder under the session's run directory."""

@@ -69,7 +69,7 @@ class Reference(BasicForwarder):
         description="known truth for trying methods: set delay, loss, disorder, rate; no contender",
     )
 
-    def __init__(self, faults: Mapping[str, int | str] | None = None) -> None:
+    def __init__(self, faults: Mapping[str, float | str] | None = None) -> None:
         super().__init__()
         self._given = faults
 

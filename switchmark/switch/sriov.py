@@ -31,6 +31,7 @@ from switchmark.testbed.things import Setting
 SETTING = "SWITCHMARK_SRIOV_PF"
 NET = Path("/sys/class/net")
 PCI = Path("/sys/bus/pci")
+IPV6 = Path("/proc/sys/net/ipv6/conf")
 DEADLINE_S = 30.0  # for drivers to look at new functions
 POLL_S = 0.02
 FIRST_VLAN = 100
@@ -97,7 +98,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             raise UnavailableError(
                 f"{self.name}: Linux {kernel_release()} has no vfio-pci; use vf_driver: kernel"
             )
-        self.namespace = self.footprint.namespace("sw")
+        self.namespace = self.make_namespace()
         self._create_functions()
         self._address([port.mac for port in wanted])
         to_kernel = self.option("vf_driver") == "kernel"
@@ -119,6 +120,9 @@ class Sriov(WithOptions, PortMakingSwitch):
         flags = int(_read(NET / self._device / "flags") or "0", 16)
         if not flags & UP:
             self._set(NET / self._device / "flags", hex(flags | UP))
+        # What the host's own stack says of itself there, every VF would hear.
+        if (quiet := IPV6 / self._device / "disable_ipv6").exists():
+            self._set(quiet, "1")
         self._set(self._function / "sriov_drivers_autoprobe", "0")
         self._set(self._function / "sriov_numvfs", str(self._count))
 

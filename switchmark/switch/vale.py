@@ -7,13 +7,11 @@ its own; an application names it when it opens a port.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.switch import netmap
 from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
@@ -27,8 +25,9 @@ from switchmark.switch.in_kernel import InKernelSwitch
 from switchmark.switch.ports import check_request, device_of, require
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import kernel_release, not_root, which
-from switchmark.testbed import netlink
+from switchmark.testbed import netlink, netmap
 from switchmark.testbed.host import Session
+from switchmark.testbed.things import ValeAttachment
 
 SWITCH = "vale0"  # of our namespace
 RECORDED = ("ring_size", "buf_size", "bridge_batch", "generic_ringsize", "generic_mit", "admode")
@@ -100,25 +99,21 @@ class Vale(InKernelSwitch):
         self.namespace.batch("ip", lines)
         attached = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
         for device in (inner, *attached):
-            self.namespace.batch("ip", [f"link set dev {device} promisc on"])
-            netlink.inside(self.namespace.name, partial(netlink.disable_offloads, device))
-            self._in_namespace(netmap.attach, device)
-            # Before it is handed back, it is taken off again.
-            assert self._footprint is not None
-            self._footprint.on_undo(partial(self._detach, device))
+            self._attach(device)
 
-    def _in_namespace(self, action: Callable[[str], None], device: str) -> None:
+    def _attach(self, device: str) -> None:
+        """In generic mode. Before the device is handed back it is taken off again."""
+        assert self._footprint is not None
+        namespace, port = self.namespace.name, f"{SWITCH}:{device}"
+        self.namespace.batch("ip", [f"link set dev {device} promisc on"])
+        netlink.inside(namespace, partial(netlink.disable_offloads, device))
+        self._footprint.note(ValeAttachment(namespace, port))
         try:
-            netlink.inside(self.namespace.name, partial(action, f"{SWITCH}:{device}"))
+            netlink.inside(namespace, partial(netmap.attach, port))
         except OSError as error:
             raise UnavailableError(
-                f"{self.name}: {action.__name__} {device}: {error.strerror}"
+                f"{self.name}: {device} cannot be attached: {error.strerror}"
             ) from None
-
-    def _detach(self, device: str) -> None:
-        with suppress(UnavailableError):  # a device that has gone is off already
-            self._in_namespace(netmap.detach, device)
-            self.namespace.batch("ip", [f"link set dev {device} promisc off"], force=True)
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Devices want a carrier; a port that an application has opened is up."""
@@ -135,10 +130,11 @@ class Vale(InKernelSwitch):
 
     def fault(self) -> str | None:
         """Whether a device has gone."""
-        there = {link["ifname"] for link in self.namespace.query("ip", "link", "show")}
+        links = self.namespace.query("ip", "link", "show")
+        there = {link["ifname"] for link in links if "UP" in link["flags"]}
         wanted = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
         lost = [device for device in (str(self.witness), *wanted) if device not in there]
-        return f"{', '.join(lost)} is gone from {self.namespace.name}" if lost else None
+        return f"{', '.join(lost)} went down, or left {self.namespace.name}" if lost else None
 
     def details(self) -> dict[str, str]:
         """What stands in a record, with the module's parameters."""

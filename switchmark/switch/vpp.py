@@ -109,7 +109,8 @@ def commands(
         lines += _create(port)
         if port.kind is not PortKind.MEMIF:  # which takes every frame anyway
             lines.append(f"set interface promiscuous on {name}")
-        lines.append(f"set interface rx-mode {name} {options['rx_mode']}")
+        if not _mode_comes_later(port, options):
+            lines.append(f"set interface rx-mode {name} {options['rx_mode']}")
         if port.mtu_bytes > STANDARD_MTU_BYTES:
             lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
     if mode is ConnectMode.CROSS_CONNECT:
@@ -121,6 +122,21 @@ def commands(
     else:
         lines += _bridge(ports, names, learning=mode is ConnectMode.LEARNING)
     return lines + [f"set interface state {name} up" for name in names.values()]
+
+
+def late_commands(ports: Sequence[SwitchPort], options: Mapping[str, str]) -> list[str]:
+    """What can only be said once the peers are there."""
+    names = interfaces_of(ports)
+    return [
+        f"set interface rx-mode {names[port.index]} {options['rx_mode']}"
+        for port in ports
+        if _mode_comes_later(port, options)
+    ]
+
+
+def _mode_comes_later(port: SwitchPort, options: Mapping[str, str]) -> bool:
+    """A vhost-user queue polls until its peer has said how it is to be woken."""
+    return port.kind is PortKind.VHOST_USER and options["rx_mode"] != "polling"
 
 
 def _create(port: SwitchPort) -> list[str]:
@@ -265,9 +281,18 @@ class Vpp(WithOptions, ProgramSwitch):
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
         self._apply(script)
 
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Also the receive modes that need the peer."""
+        super().wait_ports_up(timeout_s)
+        for command in late_commands(self.ports, self._options()):
+            if answer := self._cli(*command.split()):
+                raise TrialFailed(f"{self.name}: {command}: {' '.join(answer.split())}")
+
+    def _options(self) -> dict[str, str]:
+        return {option.name: self.option(option.name) for option in OPTIONS}
+
     def _commands(self) -> list[str]:
-        chosen = {option.name: self.option(option.name) for option in OPTIONS}
-        return commands(self.ports, self.mode, chosen)
+        return commands(self.ports, self.mode, self._options())
 
     def _apply(self, script: Path) -> None:
         """The answer to `exec` tells of the first line that was refused, and may come before
@@ -335,5 +360,5 @@ class Vpp(WithOptions, ProgramSwitch):
             ),
             **self.option_details(),
             "burst": "up to 256 (vector)",
-            "commands": "; ".join(self._commands()),
+            "commands": "; ".join(self._commands() + late_commands(self.ports, self._options())),
         }

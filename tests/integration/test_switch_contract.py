@@ -26,6 +26,7 @@ from switchmark.switch.base import (
     Switch,
     SwitchPort,
 )
+from switchmark.switch.ports import WITNESS_MAC
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.host import Session
@@ -118,6 +119,11 @@ def bring_up(
     assert switch.alive() is None
 
 
+def gap_s(ends: list[VethEnd] | list[VhostEnd]) -> float:
+    """An emulated NIC loses frames that come faster than its interrupts."""
+    return 0.003 if ends[0].port.kind is PortKind.VF else GAP_S
+
+
 def teach(ends: list[VethEnd]) -> None:
     for end in ends:
         end.send(mac_of(end.port.index ^ 1), 1)
@@ -174,7 +180,7 @@ def veth_traffic(switch: Switch, ends: list[VethEnd]) -> None:
     switch.settle()
     before = switch.counters().ports
     for end in ends:
-        end.send(mac_of(end.port.index ^ 1), FRAMES, GAP_S)
+        end.send(mac_of(end.port.index ^ 1), FRAMES, gap_s(ends))
     for end in ends:
         frames = end.received(FRAMES)
         assert addressed(frames, end.port.index ^ 1, end.port.mac) == FRAMES
@@ -204,9 +210,10 @@ def vhost_traffic(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> No
         assert sent > 100
         until(partial(counted_all, switch, before, sender, sent), 2, f"all {sent} counted")
         until(partial(drained, switch, ends), 10, "all in")
-        received = ends[receiver].settled()[0] - begun[receiver][0]
-        assert received > 100
-        assert moved_since(switch, before, receiver) == (0, received)
+        # (Snabb's own links hold frames that go on as soon as it gets the core again.)
+        alike = partial(counted_alike, switch, before, ends[receiver], begun[receiver][0])
+        until(alike, 10, "switch and receiver count the same frames")
+        assert ends[receiver].settled()[0] - begun[receiver][0] > 100
         for other in {0, 1, 2, 3} - {sender, receiver}:
             assert moved_since(switch, before, other) == (0, 0), "another pair's port moved"
             assert ends[other].settled()[0] == begun[other][0]
@@ -224,6 +231,13 @@ def counted_all(
     return moved_since(switch, before, index)[0] == rx_frames
 
 
+def counted_alike(
+    switch: Switch, before: dict[int, PortCounters], end: VhostEnd, begun_frames: int
+) -> bool:
+    received = end.settled()[0] - begun_frames
+    return moved_since(switch, before, end.port.index) == (0, received)
+
+
 def moved_since(switch: Switch, before: dict[int, PortCounters], index: int) -> tuple[int, int]:
     return moved(before[index], switch.counters().ports[index])
 
@@ -239,13 +253,13 @@ def test_witness_sees_flooding_and_nothing_else(
             flood = 0 if mode is ConnectMode.STATIC_MAC else FRAMES
             for to in (UNKNOWN_MAC, BROADCAST):
                 start = witness(switch)
-                ends[0].send(to, FRAMES, GAP_S)
+                ends[0].send(to, FRAMES, gap_s(ends))
                 assert arrivals(ends, [0, flood, flood, flood]) == [0, flood, flood, flood]
                 assert witness(switch) - start == flood
             teach(ends)
             switch.settle()
             start = witness(switch)
-            ends[0].send(mac_of(1), FRAMES, GAP_S)
+            ends[0].send(mac_of(1), FRAMES, gap_s(ends))
             assert arrivals(ends, [0, FRAMES, 0, 0]) == [0, FRAMES, 0, 0]
             assert witness(switch) == start
         finally:
@@ -275,6 +289,20 @@ def test_vhost_witness(name: str, mode: ConnectMode, session: Session) -> None:
             switch.stop()
 
 
+def test_fastclick_counts_what_its_table_sends_astray(session: Session) -> None:
+    """Its table drops what it does not know, so the witness is an entry: it can count."""
+    switch = available("fastclick")
+    with vhost_ends(session, 2) as ends:
+        try:
+            bring_up(switch, session, ends, ConnectMode.STATIC_MAC)
+            ends[0].send_for(0.02, to=WITNESS_MAC)
+            sent = ends[0].settled()[1]
+            assert sent > 0
+            until(lambda: witness(switch) == sent, 5, f"{sent} frames at the witness")
+        finally:
+            switch.stop()
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_virtual_bridge_knows_its_own_addresses_only(name: str, session: Session) -> None:
     """Unknown addresses leave by the uplink and reach no port; broadcast reaches all."""
@@ -289,7 +317,7 @@ def test_virtual_bridge_knows_its_own_addresses_only(name: str, session: Session
                 (BROADCAST, [0, FRAMES, FRAMES, FRAMES]),
             ):
                 start = witness(switch)
-                ends[0].send(to, FRAMES, GAP_S)  # type: ignore[call-arg]
+                ends[0].send(to, FRAMES, gap_s(ends))  # type: ignore[call-arg]
                 assert arrivals(ends, expected) == expected  # type: ignore[arg-type]
                 moved = witness(switch) - start
                 if to == mac_of(1):
@@ -313,7 +341,7 @@ def test_cross_connect_passes_every_address_to_the_peer_only(name: str, session:
         try:
             bring_up(switch, session, ends, ConnectMode.CROSS_CONNECT)
             for to in (UNKNOWN_MAC, BROADCAST, mac_of(3)):
-                ends[0].send(to, FRAMES, GAP_S)
+                ends[0].send(to, FRAMES, gap_s(ends))
                 assert arrivals(ends, [0, FRAMES, 0, 0]) == [0, FRAMES, 0, 0]
             assert switch.counters().witness_rx_frames is None
         finally:
@@ -337,7 +365,22 @@ def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
     assert switch.alive() is not None
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", MADE)
+def test_stop_takes_the_ports_it_has_made(name: str, session: Session) -> None:
+    switch = available(name)
+    before, entries = traces(session.id), len(session.ledger.outstanding())
+    for _ in "ab":
+        with port_ends(session, switch, 2) as ends:
+            bring_up(switch, session, ends, natural_mode(switch))
+            assert traces(session.id) != before
+            switch.stop()
+            switch.stop()
+            assert switch.alive() is not None
+        assert traces(session.id) == before
+        assert len(session.ledger.outstanding()) == entries
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if name not in MADE])
 def test_stop_leaves_nothing_and_can_be_repeated(name: str, session: Session) -> None:
     switch = available(name)
     for _ in "ab":  # and can be started again
@@ -376,6 +419,9 @@ def break_it(switch: Switch, session: Session, port: SwitchPort) -> str:
     if switch.process_ids():
         os.kill(switch.process_ids()[0], signal.SIGKILL)
         return "SIGKILL"
+    if switch.name == "vale":  # the kernel waits for ever for an attached device to go
+        session.host.run(["ip", "-n", f"sm{session.id}sw", "link", "set", port.device, "down"])
+        return str(port.device)
     if port.device is not None:
         session.host.run(["ip", "-n", f"sm{session.id}sw", "link", "del", port.device])
         return port.device
@@ -423,7 +469,7 @@ def test_two_instances_side_by_side(name: str, session: Session) -> None:
             one.stop()
             assert other.alive() is None
             if isinstance(other_ends[0], VethEnd):
-                other_ends[0].send(mac_of(1), FRAMES, GAP_S)
+                other_ends[0].send(mac_of(1), FRAMES, gap_s(other_ends))
                 assert len(other_ends[1].received(FRAMES)) == FRAMES  # type: ignore[union-attr]
                 assert other.counters().ports[1].tx_frames == FRAMES
         finally:

@@ -94,7 +94,7 @@ def raise_priority(session_id: str) -> None:
             Path(f"/proc/{pid}/autogroup").write_text(AUTOGROUP_NICE)
 
 
-def reference(**faults: int | str) -> Reference:
+def reference(**faults: float | str) -> Reference:
     """The reference switch with these faults: `limit_pps=100_000`."""
     return Reference({name.replace("_", "-"): value for name, value in faults.items()})
 

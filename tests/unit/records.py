@@ -213,6 +213,9 @@ def _throughput(trial: Trial, generator: random.Random) -> dict[str, Any]:
             forwarded_l1_bps=forwarded * (trial.packet_size_bytes + 20) * 8,
             forwarded_stdev_pps=forwarded * 0.01,
             loss_ratio=(offered - forwarded) / offered,
+            jain_fairness=1.0 if trial.pairs > 1 else None,
+            reordered_ratio=0.0,
+            max_reorder_extent=0,
             pairs=[
                 PairLoads(
                     pair=pair,

@@ -187,8 +187,10 @@ def test_every_example_in_the_table_of_keys_loads(key: keys.Key) -> None:
     text = f"switch: linux-bridge\n{key.name}: {key.example}\n"
     if key.name == "switch":
         text = f"switch: {key.example}\n"
-    if key.name == "dimension":
+    if key.name in ("dimension", "schedule"):
         text += "rate: 1000\n"
+    if key.name == "probe_rate":
+        text += "dimension: latency\n"
     assert load_text(text, "c.yaml", KNOWN).count >= 1
     values = key.parse(key.example, KNOWN)
     assert [key.read(key.show(value), KNOWN) for value in values] == values

@@ -21,6 +21,8 @@ TRIALS = st.builds(
     packet_size_bytes=st.integers(64, 9018),
     rate_pps=st.none() | st.integers(1, 10**10),
     burst=st.integers(1, 4096),
+    schedule=st.sampled_from(["constant", "poisson", "poisson:7", "on-off:10ms:1.5s"]),
+    probe_rate_pps=st.none() | st.integers(1, 10**6),
     scenario=NAMES,
     environment=NAMES,
     connect_mode=st.none() | st.sampled_from(ConnectMode),
@@ -63,13 +65,14 @@ def test_the_strategy_knows_every_field() -> None:
     # A new field of Trial must take part in the round trip below.
     assert set(Trial.model_fields) - {"location"} == {
         "dimension", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst", "scenario",
+        "schedule", "probe_rate_pps",
         "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method", "goals",
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
         "packet_mix", "flows", "ip_version", "vlan", "repetition",
     }  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(TRIALS)
 def test_what_is_printed_reads_back_as_it_was(trial: Trial) -> None:
     assert from_notation(to_notation(trial)) == trial
@@ -147,7 +150,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
         ("(V=ovs, P=40)", "notation: packet_size: 40 is below the smallest Ethernet frame "
                           "(64 with FCS); use 64 or more"),
         ("(V=ovs, Q=1)", "notation: unknown key 'Q'; known: D, L, S, V, P, R, B, dimension, "
-                         "location, pairs, switch, packet_size, rate, burst, environment, "
+                         "location, pairs, switch, packet_size, rate, burst, schedule, "
+                         "probe_rate, environment, "
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
                          "packet_mix, flows, ip_version, vlan, "

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from switchmark.switch.base import ConnectMode, PortCounters, PortKind, SwitchPort
 from switchmark.switch.ovs import rules
 from switchmark.switch.ovs_dpdk import OvsDpdk
-from switchmark.switch.ovs_instance import option, other_config, parse_datapath_counters
+from switchmark.switch.ovs_instance import (
+    OvsInstance,
+    option,
+    other_config,
+    parse_datapath_counters,
+)
 
 PORTS = [SwitchPort(k, PortKind.VETH, f"02:00:00:00:00:{k:02x}", device=f"v{k}") for k in range(4)]
 
@@ -87,3 +94,31 @@ def test_jumbo_ports_ask_for_their_mtu() -> None:
         'options:vhost-server-path="/s"',
         "mtu_request=9000",
     ]
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "1|00001|dpif_netlink|WARN|Generic Netlink family 'ovs_datapath' does not exist\n"
+            "2|00002|dpif|WARN|failed to enumerate system datapaths: No such file or directory\n"
+            "3|00003|netdev_dpdk|ERR|vhost port p1 died\n"
+            "4|00004|bridge|WARN|could not add p1\n",
+            "netdev_dpdk|ERR|vhost port p1 died",
+        ),
+        (
+            "1|00001|dpif|WARN|failed to enumerate system datapaths: No such file or directory\n"
+            "2|00002|timeval|WARN|Unreasonably long 1500ms poll interval\n"
+            "3|00003|bridge|INFO|bridge up\n",
+            "bridge|INFO|bridge up",
+        ),
+        ("1|00001|dpif|WARN|failed to enumerate system datapaths: x\n", "its log says nothing"),
+    ],
+)
+def test_last_words_are_the_cause_not_what_is_always_there(
+    log: str, words: str, tmp_path: Path
+) -> None:
+    instance = OvsInstance.__new__(OvsInstance)
+    instance.folder = tmp_path
+    (tmp_path / "vswitchd.log").write_text(log)
+    assert instance._tail() == words

@@ -121,3 +121,44 @@ def test_warm_up_is_a_run_of_its_own() -> None:
     idle = pair({10_000: 10})
     latency.warm_up([idle], TrimPolicy(warm_up_s=0), lambda: None)
     assert idle.a.spawned.commands == []  # type: ignore[attr-defined]
+
+
+def probes(values_ns: dict[int, int], sent: int | None = None) -> dict[str, Any]:
+    count = sum(values_ns.values())
+    return {
+        "totals": {"tx_offered": count if sent is None else sent},
+        "loss": {"received_unique": count},
+        "latency": latency_of(values_ns),
+    }
+
+
+def pair_with_probes(probe: dict[str, Any] | None, offered: int, arrived: int) -> PairEnds:
+    beside = {} if probe is None else {"probe": probe}
+    end = result(totals={"tx_offered": offered}, loss={"received_unique": 0}, **beside)
+    counted = result(totals={"rx_frames": arrived}, loss={"received_unique": arrived})
+    client = FakeEngine({"start": lambda _: [STARTED, *samples(5, rx_frames=0), end]})
+    server = FakeEngine({"start": lambda _: [STARTED], "stop": lambda _: [counted]})
+    return PairEnds(process(client, "client", 0), process(server, "server", 0))
+
+
+def measure_probes(*pairs: PairEnds) -> Any:
+    asked = trial("latency", pairs=len(pairs), rate_pps=100_000, probe_rate_pps=1000)
+    return latency.measure(asked, pairs, TrimPolicy(warm_up_s=0.5), lambda: None)
+
+
+def test_probes_are_timed_and_the_load_is_told_beside_them() -> None:
+    found = measure_probes(pair_with_probes(probes({10_000: 90}, sent=100), 5000, 4900)).latency
+    assert (found.count, found.lost, found.min_ns) == (90, 10, 10_000)
+    assert found.beside.probe_rate_pps == 1000
+    assert found.beside.intended_pps == 100_000
+    assert found.beside.loss_ratio == pytest.approx(0.02)
+    assert found.beside.offered_pps > 0
+
+
+def test_an_engine_without_probes_and_counts_that_cannot_be_fail_the_trial() -> None:
+    with pytest.raises(TrialFailed, match="gave no figures of its probes"):
+        measure_probes(pair_with_probes(None, 10, 10))
+    with pytest.raises(TrialFailed, match="101 of 100 probes arrived"):
+        measure_probes(pair_with_probes(probes({10_000: 101}, sent=100), 10, 10))
+    with pytest.raises(TrialFailed, match="11 frames of the load arrived, 10 sent"):
+        measure_probes(pair_with_probes(probes({10_000: 5}), 10, 11))

@@ -11,7 +11,7 @@ from switchmark.campaign.load import load_text
 from switchmark.errors import UnavailableError
 from switchmark.method import plan as planning
 from switchmark.method.campaign import Step
-from switchmark.method.plan import check_available, plan_steps
+from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
 from switchmark.switch.base import ConnectMode, PortKind, Probe
 from switchmark.testbed.facts import Cpu
 
@@ -137,6 +137,29 @@ def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 2, "one line each, however many trials"
     assert "switch ovs-dpdk cannot run here: no ovs-dpdk here; apt install ovs-dpdk" in lines
+
+
+def test_what_cannot_run_here_can_be_left_out() -> None:
+    wires, trials = steps_of(
+        "switch: [linux-bridge, ovs-netdev, basicfwd]\ndimension: throughput\npacket_size: 64\n"
+        "mixed_connect_modes: true\n"
+    )
+    for step in trials:
+        here = step.plan.switch.name != "basicfwd"
+        step.plan.switch.probe = lambda h=here: Probe(  # type: ignore[method-assign,misc]
+            h, reason="no engine", remedy="build it"
+        )
+    kept, reasons = leave_out_unavailable([*wires, *trials])
+    assert {s.plan.switch.name for s in kept} == {"direct", "linux-bridge", "ovs-netdev"}
+    assert any(s.plan.port_kind == "vhost-user" for s in wires)
+    assert all(s.plan.port_kind == "veth" for s in kept), "its wire goes, too"
+    assert reasons == ["basicfwd: no engine; build it"]
+    for step in trials:
+        step.plan.switch.probe = lambda: Probe(  # type: ignore[method-assign]
+            False, reason="nothing"
+        )
+    with pytest.raises(UnavailableError, match="none of the switches can run here\n"):
+        leave_out_unavailable([*wires, *trials])
 
 
 @pytest.mark.parametrize(

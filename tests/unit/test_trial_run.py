@@ -102,6 +102,17 @@ def test_a_switch_that_dies_while_measuring() -> None:
     assert all(len(one.intervals) == 3 for one in record.engines)
 
 
+def test_a_switch_that_dies_while_it_is_verified() -> None:
+    """Engines fall silent when their switch has gone: its death is the reason, not the silence."""
+    switch = FakeSwitch("ovs-dpdk", fail_at="settle", dies_after=0)
+    record = run(plan_for(trial(switch="ovs-dpdk"), switch))
+    assert record.status == "failed"
+    assert record.message == (
+        "ovs-dpdk: was killed by signal 9: its last words (seen as: settle failed)"
+    )
+    assert record.switch_log == "was killed by signal 9: its last words"
+
+
 def test_a_switch_in_the_kernel_is_asked_after_the_traffic_only() -> None:
     """Asking starts a program, and that would disturb what is measured."""
     asked: list[int] = []

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.environment.engine_binary import find_engine
+from switchmark.errors import UnavailableError
 from tests.vm.initramfs import initramfs, kernel_image
 from tests.vm.packages import Kernel, Qemu, kernel, qemu
 
@@ -38,8 +39,7 @@ cd {project}
 sh -eu /exchange/job >/exchange/output 2>&1
 echo $? >/exchange/code
 sync
-echo o >/proc/sysrq-trigger
-sleep 60
+exec /bin/busybox poweroff -f
 """
 
 
@@ -128,11 +128,20 @@ def new_exchange(job: str) -> Path:
     (exchange / "start").write_text(
         START.format(
             path=shlex.quote(f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"),
-            engine=shlex.quote(str(find_engine())),
+            engine=shlex.quote(str(guest_engine())),
             project=shlex.quote(str(PROJECT)),
         )
     )
     return exchange
+
+
+def guest_engine() -> Path:
+    """The engine that guests run: `SWITCHMARK_VM_TRAFFIC` where it is set, for an emulated CPU
+    may lack instructions that the host's own engine was built with."""
+    named = os.environ.get("SWITCHMARK_VM_TRAFFIC")
+    if named and not os.access(named, os.X_OK):
+        raise UnavailableError(f"SWITCHMARK_VM_TRAFFIC={named}: not an executable file")
+    return Path(named).resolve() if named else find_engine()
 
 
 def share(tag: str, path: Path, *, writable: bool) -> list[str]:

@@ -1,0 +1,88 @@
+"""Samples of any number: true lengths, nothing lost between them, in memory that does not grow.
+
+Also what the result says of the machine: cycles, stolen time, hardware counters or why not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.engine_tools import Event, engine, engine_path
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(engine_path() is None, reason="the engine is not built"),
+]
+
+COUNTERS = ("tx_offered", "tx_intended", "tx_bytes", "tx_polls", "useful_ticks", "idle_ticks")
+
+
+def resident_kib(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0])
+
+
+def check_sums(intervals: list[Event], result: Event, started_ns: int) -> None:
+    """Samples follow each other without a gap and add up to the totals."""
+    end_ns = started_ns
+    for index, sample in enumerate(intervals):
+        assert sample["index"] == index
+        assert sample["t_ns"] - sample["duration_ns"] == end_ns
+        end_ns = sample["t_ns"]
+    for name in COUNTERS:
+        assert sum(sample[name] for sample in intervals) == result["totals"][name], name
+    whole_ns = sum(sample["duration_ns"] for sample in intervals)
+    assert whole_ns >= result["duration_ns"]
+
+
+def test_thousands_of_samples_add_up_and_take_no_memory() -> None:
+    """A sample a millisecond: as many as an hour has seconds, and the memory stays the same."""
+    with engine("sender", "--port", "null:", "--rate", "1M", "--idle", "sleep") as running:
+        running.tell("start interval=0.001 duration=4")
+        running.wait("interval", 200)
+        early_kib = resident_kib(running.process.pid)
+        running.wait("interval", 1000, timeout_s=60)
+        later_kib = resident_kib(running.process.pid)
+        result, code = running.finish("wait")
+        assert code == 0
+    samples = running.all("interval")
+    # On a busy machine one sample may stand for several: each says how long it was.
+    assert len(samples) > 1000
+    assert all(sample["duration_ns"] > 0 for sample in samples)
+    check_sums(samples, result, running.wait("started")["t_ns"])
+    assert later_kib - early_kib <= 256
+
+
+def test_the_result_tells_cycles_and_the_machines_part() -> None:
+    with engine("sender", "--port", "null:", "--core", "0", "--hardware-counters") as running:
+        running.tell("start duration=0.3")
+        result, code = running.finish("wait")
+        assert code == 0
+        hz = running.wait("ready")["tsc_hz"]
+    cycles, cpu, hardware = result["cycles"], result["cpu"], result["hardware"]
+    assert cycles["frames"] == result["totals"]["tx_offered"] > 0
+    spent_s = (cycles["useful_ticks"] + cycles["idle_ticks"]) / hz
+    assert spent_s == pytest.approx(result["duration_ns"] / 1e9, rel=0.02)
+    assert cycles["useful_share"] > 0.9  # nothing ever refuses
+    assert cycles["ticks_per_frame"] == pytest.approx(cycles["useful_ticks"] / cycles["frames"])
+    assert cpu["stolen_ns"] >= 0
+    assert cpu["stolen_own_cores_ns"] >= 0
+    for name in ("cycles", "instructions", "branch_misses", "cache_misses", "dtlb_misses"):
+        assert hardware[name] is not None or hardware["reason"]
+    if hardware["instructions"] is not None:  # some ten instructions a frame at the least
+        assert 5 < hardware["instructions"] / cycles["frames"] < 500
+
+
+def test_an_idle_receiver_spends_its_cycles_idle() -> None:
+    with engine("receiver", "--port", "null:") as running:
+        running.tell("start duration=0.2")
+        result, code = running.finish("wait")
+        assert code == 0
+    cycles = result["cycles"]
+    assert cycles["frames"] == cycles["useful_ticks"] == 0
+    assert cycles["idle_ticks"] > 0
+    assert cycles["ticks_per_frame"] is None
+    assert result["hardware"] is None  # nobody asked
+    assert result["cpu"]["stolen_own_cores_ns"] is None  # not pinned

@@ -1,0 +1,167 @@
+"""Order, delay variation, fairness and loop costs: from engines' results to the printed table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hdrh.histogram import HdrHistogram
+from pydantic import ValidationError
+
+from switchmark.method.quality import delay_variation, jain, loop_costs, reordering
+from switchmark.results.quality import DelayVariation, Reordering
+from switchmark.results.quality_summary import summarise_quality
+from switchmark.results.quality_table import quality_table
+from switchmark.results.record import Latency, Record
+from switchmark.results.summary import summary
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+
+
+def encoded(*values: int) -> str:
+    histogram = HdrHistogram(1, 100_000_000_000, 3)
+    for value in values:
+        histogram.record_value(value)
+    return str(histogram.encode().decode())
+
+
+def latency_of(delays: list[int], grown: list[int], shrunk: list[int]) -> dict[str, Any]:
+    changes = [*grown, *shrunk]
+    return {
+        "count": len(delays),
+        "min_ns": min(delays, default=0),
+        "mean_ns": sum(delays) / len(delays) if delays else 0,
+        "from_actual": encoded(*delays),
+        "ipdv": {
+            "count": len(changes),
+            "mean_ns": (sum(grown) - sum(shrunk)) / len(changes) if changes else 0,
+            "mean_magnitude_ns": sum(changes) / len(changes) if changes else 0,
+            "grown": encoded(*grown),
+            "shrunk": encoded(*shrunk),
+        },
+    }
+
+
+def test_variation_of_two_pairs_is_that_of_all_their_samples() -> None:
+    one = latency_of([1000, 1500, 1200], grown=[500], shrunk=[300])
+    two = latency_of([900, 900, 950, 900], grown=[0, 50], shrunk=[50])
+    found = delay_variation([one, two])
+    assert found is not None
+    assert found.ipdv_count == 5
+    assert found.ipdv_mean_ns == pytest.approx((500 - 300 + 0 + 50 - 50) / 5)
+    assert found.ipdv_mean_magnitude_ns == pytest.approx(900 / 5)
+    assert found.ipdv_percentiles_ns["50"] == 50
+    assert found.ipdv_percentiles_ns["99"] == pytest.approx(500, rel=1e-3)
+    assert found.pdv_mean_ns == pytest.approx((3700 + 3650) / 7 - 900)
+    assert found.pdv_percentiles_ns["50"] == 50
+    assert found.pdv_percentiles_ns["99.9"] == pytest.approx(600, abs=2)
+
+
+def test_variation_is_absent_where_an_engine_does_not_tell() -> None:
+    told = latency_of([1000], [], [])
+    untold = {key: value for key, value in told.items() if key != "ipdv"}
+    assert delay_variation([told, untold]) is None
+    assert delay_variation([]) is None
+    alone = delay_variation([told])  # one frame has no neighbour
+    assert alone is not None
+    assert alone.ipdv_count == 0
+    assert alone.ipdv_percentiles_ns == {}
+
+
+def test_variation_must_hold_what_it_says() -> None:
+    found = delay_variation([latency_of([1000, 1500], grown=[500], shrunk=[])])
+    assert found is not None
+    with pytest.raises(ValidationError, match="1 changes held, 2 said"):
+        DelayVariation(**(found.model_dump() | {"ipdv_count": 2}))
+
+
+LOSS = {
+    "reordered": 4,
+    "reordered_ratio": 0.04,
+    "max_reorder_extent": 3,
+    "mean_reorder_extent": 1.5,
+    "max_late_offset_ns": 900,
+    "mean_late_offset_ns": 500,
+    "n_reordered": {"1": 3, "2": 1, "16": 0},
+    "extent_is_lower_bound": False,
+}
+
+
+def test_order_is_kept_where_frames_were_overtaken() -> None:
+    found = reordering(LOSS)
+    assert found is not None
+    assert (found.ratio, found.max_extent, found.n_reordered["2"]) == (0.04, 3, 1)
+    assert reordering(LOSS | {"reordered": 0}) is None
+    assert reordering({"reordered": 4}) is None  # of an earlier engine
+    with pytest.raises(ValidationError, match="do not fall"):
+        Reordering(**(found.model_dump() | {"n_reordered": {"1": 1, "2": 2}}))
+    with pytest.raises(ValidationError, match="do not fall"):
+        Reordering(**(found.model_dump() | {"n_reordered": {"1": 5}}))
+
+
+def test_fairness_is_jains() -> None:
+    assert jain([5.0, 5.0, 5.0]) == 1.0
+    assert jain([9.0, 0.0, 0.0]) == pytest.approx(1 / 3)
+    assert jain([1.0, 2.0, 3.0]) == pytest.approx(36 / 42)
+    assert jain([7.0]) is None
+    assert jain([0.0, 0.0]) is None
+
+
+def test_costs_of_a_role_are_summed_over_pairs() -> None:
+    ready = {"tsc_hz": 2e9}
+    runs: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+        ("sender", ready, {"cycles": {"frames": 100, "useful_ticks": 4000, "idle_ticks": 0}}),
+        ("sender", ready, {"cycles": {"frames": 300, "useful_ticks": 4000, "idle_ticks": 8000}}),
+        ("receiver", ready, {"cycles": {"frames": 0, "useful_ticks": 0, "idle_ticks": 50}}),
+        ("server", ready, {}),
+    ]
+    found = loop_costs(runs)
+    assert set(found) == {"sender", "receiver"}
+    assert found["sender"].ticks_per_frame == 20
+    assert found["sender"].ns_per_frame == 10
+    assert found["sender"].useful_share == 0.5
+    assert found["receiver"].ns_per_frame is None
+
+
+def test_an_older_record_without_these_parts_is_read() -> None:
+    document = json.loads(synthetic_record(synthetic_trial(pairs=2)).model_dump_json())
+    for name in ("jain_fairness", "reordered_ratio", "max_reorder_extent"):
+        del document["throughput"][name]
+    for pair in document["throughput"]["pairs"]:
+        del pair["reordering"]
+    del document["loops"]
+    read = Record.model_validate(document)
+    assert read.throughput is not None
+    assert read.throughput.jain_fairness is None
+    assert read.loops == {}
+
+
+def test_the_table_has_only_columns_and_rows_that_say_something() -> None:
+    nothing = summarise_quality([])
+    fair = summarise_quality([{"jain_fairness": 0.9}, {"jain_fairness": 1.0}])
+    overtaken = summarise_quality(
+        [{"reordered_ratio": 0.0, "max_reorder_extent": 0, "ipdv_p50_ns": None},
+         {"reordered_ratio": 0.5, "max_reorder_extent": 7}]
+    )  # fmt: skip
+    in_order = summarise_quality([{"reordered_ratio": 0.0, "max_reorder_extent": 0}])
+    assert quality_table([nothing, in_order]) == ([], {})
+    headings, lines = quality_table([nothing, fair, overtaken])
+    assert headings == ["reordered", "by up to", "Jain"]
+    assert lines == {1: ["-", "-", "0.9500"], 2: ["25 %", "7", "-"]}
+
+
+def test_what_is_recorded_comes_back_in_the_summary(tmp_path: Path) -> None:
+    trial = synthetic_trial(dimension="latency", rate_pps=1000)
+    record = synthetic_record(trial)
+    assert record.latency is not None
+    told = delay_variation([latency_of([9000, 9600, 9200], grown=[600], shrunk=[400])])
+    kept = Latency(**(record.latency.model_dump() | {"variation": told}))
+    cycles = {"cycles": {"frames": 10, "useful_ticks": 700, "idle_ticks": 0}}
+    loops = loop_costs([("client", {"tsc_hz": 1e9}, cycles)])
+    whole = record.model_copy(update={"latency": kept, "loops": loops})
+    (row,) = summary(write_run(tmp_path, [whole]))
+    assert row.quality.ipdv_p50_ns == pytest.approx(400, rel=1e-3)
+    assert row.quality.pdv_p99_ns == pytest.approx(600, rel=2e-2)
+    assert row.quality.client_ns_per_frame == 70
+    assert row.quality.sender_ns_per_frame is None

@@ -1,0 +1,129 @@
+"""Virtual functions on a NIC that is a folder: what is written where, in which order, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.switch import sriov
+from switchmark.switch.base import ConnectMode, MadePort, PortKind, SwitchPort
+from switchmark.testbed.host import Session
+from switchmark.testbed.ledger import Ledger
+
+MACS = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
+WANTED = [SwitchPort(k, PortKind.VF, mac) for k, mac in enumerate(MACS)]
+
+
+class FakeHost:
+    """Takes note of what is run."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def run(self, args: list[str], **more: object) -> SimpleNamespace:
+        self.ran += str(more.get("input_text", "")).splitlines() or [" ".join(args)]
+        return SimpleNamespace(exit_code=0, stdout="", stderr="")
+
+
+@pytest.fixture
+def nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A NIC called `nic0`, down, with up to 7 VFs, whose drivers make a device at once."""
+    function = tmp_path / "pci/devices/0000:01:00.0"
+    device = tmp_path / "net/nic0"
+    for folder in (function, device, tmp_path / "drivers/igb"):
+        folder.mkdir(parents=True)
+    (device / "device").symlink_to(function)
+    (function / "driver").symlink_to(tmp_path / "drivers/igb")
+    for name, text in {
+        "sriov_totalvfs": "7", "sriov_numvfs": "0", "sriov_drivers_autoprobe": "1",
+        "vendor": "0x8086", "device": "0x10c9",
+    }.items():  # fmt: skip
+        (function / name).write_text(f"{text}\n")
+    (device / "flags").write_text("0x1002\n")
+    for number in range(7):
+        vf = tmp_path / f"pci/devices/0000:01:10.{number}"
+        (vf / f"net/eth{number + 1}").mkdir(parents=True)
+        (vf / "modalias").write_text("pci:v8086d10CA\n")
+        (function / f"virtfn{number}").symlink_to(vf)
+    monkeypatch.setattr(sriov, "NET", tmp_path / "net")
+    monkeypatch.setattr(sriov, "PCI", tmp_path / "pci")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setenv("SWITCHMARK_SRIOV_PF", "nic0")
+    return device
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    ledger = Ledger.create(tmp_path / "state", "abc123")
+    monkeypatch.setattr(
+        sriov.Sriov, "make_namespace", lambda _self: SimpleNamespace(adopt=lambda _devices: None)
+    )
+    yield Session("abc123", FakeHost(), ledger, tmp_path / "run")  # type: ignore[arg-type]
+    ledger.close()
+
+
+def said(switch: sriov.Sriov) -> str:
+    probe = switch.probe()
+    assert not probe.available
+    return f"{probe.reason}; {probe.remedy}"
+
+
+def test_functions_are_made_addressed_and_taken_back(nic: Path, session: Session) -> None:
+    switch = sriov.Sriov()
+    assert switch.make_ports(session, WANTED) == [MadePort(device="eth1"), MadePort(device="eth2")]
+    assert (nic / "device/sriov_numvfs").read_text() == "3"
+    assert (nic / "device/sriov_drivers_autoprobe").read_text() == "1"
+    assert (nic / "flags").read_text() == "0x1003"
+    ran = session.host.ran  # type: ignore[attr-defined]
+    assert ran[:3] == [
+        f"link set dev nic0 vf 0 mac {MACS[0]}",
+        f"link set dev nic0 vf 1 mac {MACS[1]}",
+        "link set dev nic0 vf 2 mac 02:53:4d:ff:ff:01",
+    ]
+    assert "modprobe -q pci:v8086d10CA" in ran
+    assert not any("vlan" in line for line in ran)
+    switch.stop()
+    assert (nic / "device/sriov_numvfs").read_text().strip() == "0"
+    assert (nic / "device/sriov_drivers_autoprobe").read_text().strip() == "1"
+    assert (nic / "flags").read_text().strip() == "0x1002"
+    assert session.ledger.outstanding() == []
+
+
+def test_each_pair_may_have_its_vlan(nic: Path, session: Session) -> None:
+    switch = sriov.Sriov()
+    switch.configure({"vlan": "pair"})
+    switch.make_ports(
+        session, [SwitchPort(k, PortKind.VF, f"02:00:00:00:00:0{k}") for k in range(4)]
+    )
+    vlans = [line for line in session.host.ran if "vlan" in line]  # type: ignore[attr-defined]
+    assert [line.split()[-1] for line in vlans] == ["100", "100", "101", "101", "102"]
+    switch.stop()
+
+
+def test_too_few_functions_are_told_before_anything_is_set(nic: Path, session: Session) -> None:
+    wanted = [SwitchPort(k, PortKind.VF, f"02:00:00:00:00:0{k}") for k in range(8)]
+    with pytest.raises(UsageError, match="8 ports and the witness need 9 VFs, nic0 has 7 at most"):
+        sriov.Sriov().make_ports(session, wanted)
+    assert (nic / "device/sriov_numvfs").read_text() == "0\n"
+    assert session.ledger.outstanding() == []
+
+
+def test_why_it_is_not_available(nic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sriov.Sriov().probe().version == (
+        f"igb 8086:10c9, 7 VFs at most, Linux {sriov.kernel_release()}"
+    )
+    (nic / "device/sriov_numvfs").write_text("2\n")
+    assert "nic0 has VFs already; set SWITCHMARK_SRIOV_PF" in said(sriov.Sriov())
+    monkeypatch.setenv("SWITCHMARK_SRIOV_PF", "eth9")
+    assert "eth9 is no NIC with SR-IOV" in said(sriov.Sriov())
+    monkeypatch.delenv("SWITCHMARK_SRIOV_PF")
+    assert "no NIC is named" in said(sriov.Sriov())
+
+
+def test_it_starts_with_ports_of_its_own_only(nic: Path, session: Session) -> None:
+    with pytest.raises(UnavailableError, match="sriov: ports 0, 1: it makes its ports itself"):
+        sriov.Sriov().start(session, WANTED, ConnectMode.VEB, [])
