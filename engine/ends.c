@@ -39,6 +39,7 @@ static uint64_t size_opened_for(const struct trial *trial)
     return larger(asked, trial->replay.longest + FCS_BYTES);
 }
 
+/* `index`: of the port. */
 static struct io_config make_config(const struct trial *trial, unsigned index,
                                     const struct frame_address *a, bool src_mac_given)
 {
@@ -58,6 +59,8 @@ static struct io_config make_config(const struct trial *trial, unsigned index,
         .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
         .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
+        .forwards = o->role->stands_between || o->role == &role_server,
+        .queue_count = (unsigned)o->queues,
         .stream = (uint16_t)o->stream,
         .kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0),
         .address = a,
@@ -101,13 +104,24 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
 {
     const struct options *o = trial->options;
     struct end *end = &trial->ends[index];
-    const char *spec = o->ports[index];
-    const bool src_mac_given = index % 2 == 0 ? o->src_mac_given : o->dst_mac_given;
+    const unsigned queue = o->queues > 1 ? index : 0;
+    const unsigned lanes = o->role->tracks && o->queues > 1 ? (unsigned)o->queues : 1;
+    const char *spec = o->ports[index - queue];
+    const bool even = (index - queue) % 2 == 0;
+    const bool src_mac_given = even ? o->src_mac_given : o->dst_mac_given;
     char reason[256] = "";
 
-    end->address = index % 2 == 0 ? o->address : frame_address_swapped(&o->address);
-    struct io_config config = make_config(trial, index, &end->address, src_mac_given);
+    if (!lanes_make(end, lanes)) {
+        snprintf(error, size, "out of memory: %u queues need %zu MB more", (unsigned)o->queues,
+                 (size_t)lanes * sizeof(struct lane) >> 20);
+        return false;
+    }
+    end->address = even ? o->address : frame_address_swapped(&o->address);
+    struct io_config config = make_config(trial, index - queue, &end->address, src_mac_given);
     const struct io_ops *ops = find_backend(spec, &config.arguments);
+    config.queue = queue;
+    config.first = queue > 0 ? trial->ends[0].port : NULL;
+    config.stream = (uint16_t)(o->stream + queue);
     end->port = ops->open(&config, reason, sizeof reason);
     if (end->port == NULL) {
         snprintf(error, size, "port %u (%s): %s", index, spec, reason);
@@ -127,7 +141,9 @@ static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t 
     const struct flow_set *asked = &trial->options->flows;
     char reason[200];
 
-    end->flows = index % 2 == 0 ? *asked : flows_swapped(asked);
+    const bool swapped = trial->options->queues <= 1 && index % 2 == 1;
+
+    end->flows = swapped ? flows_swapped(asked) : *asked;
     if (flows_bind(&end->flows, &end->address, reason, sizeof reason))
         return true;
     snprintf(error, size, "port %u (%s): flows: %s", index, end->port->spec, reason);
@@ -136,7 +152,7 @@ static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t 
 
 void ends_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
 {
-    const bool swapped = index % 2 == 1;
+    const bool swapped = o->queues <= 1 && index % 2 == 1;
 
     end->tx.port = end->port;
     end->tx.counters = &end->counters;
@@ -159,21 +175,26 @@ void ends_join(struct end *end, const struct options *o, unsigned index, uint16_
     receive_expect_flows(&end->rx, &end->flows);
     if (o->touch || o->payload != PAYLOAD_FIXED)
         end->rx.pattern = payload_pattern((enum payload_kind)o->payload);
+    lanes_join(end, (unsigned)o->stream);
 }
 
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
 {
     trial->options = o;
     trial->traffic = o->traffic;
+    const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
+
     trial->workers = o->role == &role_tester && o->core_count == 2 ? 2 : 1;
+    if (o->queues > 1)
+        trial->workers = ends;
     trial->epoch = (unsigned)(clock_monotonic_ns() >> 10) & 15;
-    trial->ends = aligned_alloc(64, sizeof(struct end) * o->port_count);
+    trial->ends = aligned_alloc(64, sizeof(struct end) * ends);
     if (trial->ends == NULL) {
         snprintf(error, size, "out of memory");
         return false;
     }
-    memset(trial->ends, 0, sizeof(struct end) * o->port_count);
-    for (; trial->end_count < o->port_count; trial->end_count++) {
+    memset(trial->ends, 0, sizeof(struct end) * ends);
+    for (; trial->end_count < ends; trial->end_count++) {
         if (!open_end(trial, trial->end_count, error, size))
             return false;
     }
@@ -207,6 +228,10 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
     }
     const struct frame_address *a = &trial->options->address;
     const uint32_t beside_mtu = 18 + (uint32_t)a->tags * TAG_BYTES;
+    if (trial->options->queues > 1 && trial->options->role->sends && trial_has_probes(trial)) {
+        snprintf(error, size, "probes: a sender with several queues has no probe stream");
+        return false;
+    }
     for (unsigned i = 0; i < trial->end_count && trial->options->role->sends; i++) {
         const struct io_port *port = trial->ends[i].port;
         if (largest > port->mtu_bytes + beside_mtu) {
@@ -286,16 +311,19 @@ unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast)
     unsigned sent = 0;
 
     wait_for_links(trial, PROBE_WAIT_NS);
-    for (unsigned i = 0; i < trial->end_count; i++)
+    const unsigned probing = trial->options->queues > 1 ? 1 : trial->end_count;
+    for (unsigned i = 0; i < probing; i++)
         sent += probe_end(&trial->ends[i], trial->options, count, broadcast);
     return sent;
 }
 
 void ends_close(struct trial *trial)
 {
-    for (unsigned i = 0; i < trial->end_count; i++)
-        trial->ends[i].port->ops->close(trial->ends[i].port);
     probes_close(trial);
+    for (unsigned i = trial->end_count; i-- > 0;) { /* the first queue last */
+        trial->ends[i].port->ops->close(trial->ends[i].port);
+        lanes_free(&trial->ends[i]);
+    }
     free(trial->ends);
     trial->ends = NULL;
     trial->end_count = 0;

@@ -11,6 +11,7 @@
 
 #include "control.h"
 #include "ends.h"
+#include "list.h"
 #include "options.h"
 #include "report/events.h"
 #include "trial.h"
@@ -167,6 +168,12 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     case PARSE_VERSION:
         printf("switchmark-traffic %s\n", SM_VERSION);
+        return EXIT_SUCCESS;
+    case PARSE_MANUAL:
+        options_print_manual();
+        return EXIT_SUCCESS;
+    case PARSE_LIST:
+        list_print(options.list_json);
         return EXIT_SUCCESS;
     case PARSE_BAD:
         fprintf(stderr, "switchmark-traffic: %s\n", error);

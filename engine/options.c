@@ -114,7 +114,8 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_ECHO:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
     case KIND_CORES:
-        return fail(error, size, "--core: '%s' is not one core or two, such as 1 or 0,1", text);
+        return fail(error, size, "--core: '%s' is not one core or up to %d, such as 1 or 0,1", text,
+                    CORES_MAX);
     default:
         return fail(error, size, "--%s: '%s' is not a number from %llu to %llu", row->name, text,
                     (unsigned long long)row->min, (unsigned long long)row->max);
@@ -135,13 +136,11 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
     if (io_find(text, length) == NULL) {
         for (unsigned i = 0; io_backends[i] != NULL && i < 15; i++)
             names[i] = io_backends[i]->name;
-        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), text);
         const char *near = value_nearest(word, names);
-        if (strcmp(word, "dpdk") == 0)
-            return fail(error, size, "--port: this build has no dpdk; install libdpdk and rebuild");
-        if (strcmp(word, "netmap") == 0)
-            return fail(error, size,
-                        "--port: this build has no netmap; rebuild with -Dnetmap_headers=FOLDER");
+        const char *reason = io_missing_reason(word);
+        if (reason != NULL)
+            return fail(error, size, "--port: this build has no %s: %s", word, reason);
         return fail(error, size, "--port: unknown backend '%s'%s%s%s", word,
                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
     }
@@ -356,6 +355,7 @@ static void set_defaults(struct options *o)
     o->address.dst_udp = 5000;
     memset(o->address.dst_mac, 0xff, 6);
     o->catch_up_ns = 1000000;
+    o->queues = 1;
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
     sizes_set(&o->traffic.sizes, FRAME_SIZE_MIN);
@@ -495,8 +495,8 @@ static bool check_whole(struct options *o, char *error, size_t size)
         return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
     if (strncmp(o->ports[0], "udp", 3) == 0 && strcmp(o->role->name, "reference") == 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
-    if (o->core_count == 2 && strcmp(o->role->name, "tester") != 0)
-        return fail(error, size, "--core: only a tester uses two cores");
+    if (!options_check_workers(o, error, size))
+        return false;
     const bool has_headers = strncmp(o->ports[0], "raw", 3) == 0 ||
                              strncmp(o->ports[0], "dpdk", 4) == 0 ||
                              strncmp(o->ports[0], "netmap", 6) == 0;
@@ -544,6 +544,17 @@ static enum parse_result parse_arguments(struct options *o, int argc, char **arg
     return check_whole(o, error, size) ? PARSE_OK : PARSE_BAD;
 }
 
+/* list [--json] */
+static enum parse_result parse_list(struct options *o, int argc, char **argv, char *error,
+                                    size_t size)
+{
+    o->list_json = argc == 3 && strcmp(argv[2], "--json") == 0;
+    if (argc == 2 || o->list_json)
+        return PARSE_LIST;
+    fail(error, size, "list: '%s' does not fit here; it takes --json or nothing", argv[2]);
+    return PARSE_BAD;
+}
+
 enum parse_result options_parse(struct options *o, int argc, char **argv, char *error, size_t size)
 {
     const char *names[9] = {NULL};
@@ -557,6 +568,10 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         return PARSE_HELP;
     if (strcmp(argv[1], "--version") == 0)
         return PARSE_VERSION;
+    if (strcmp(argv[1], "--man") == 0)
+        return PARSE_MANUAL;
+    if (strcmp(argv[1], "list") == 0)
+        return parse_list(o, argc, argv, error, size);
     for (unsigned i = 0; roles[i] != NULL; i++) {
         names[i] = roles[i]->name;
         if (strcmp(argv[1], roles[i]->name) == 0)
@@ -566,7 +581,8 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         const char *near = value_nearest(argv[1], names);
         fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
              near ? "; did you mean '"
-                  : "; roles: sender, receiver, client, server, forwarder, reference, tester",
+                  : "; roles: sender, receiver, client, server, forwarder, reference, tester; or "
+                    "list",
              near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/io.h"
 #include "role/faults.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
@@ -15,7 +16,7 @@
 
 #define EAL_ARGUMENTS_MAX 32
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
-#define CORES_MAX 2
+#define CORES_MAX IO_QUEUES_MAX
 
 enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
 
@@ -58,8 +59,10 @@ struct options {
     uint64_t stream, probe_stream;
     bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
+    bool list_json;
     uint64_t catch_up_ns;
-    uint64_t idle; /* enum idle */
+    uint64_t idle;   /* enum idle */
+    uint64_t queues; /* of a sender's or receiver's port, each with a worker */
     int cores[CORES_MAX];
     unsigned core_count;
     uint64_t dpdk_memory_mb;
@@ -69,7 +72,7 @@ struct options {
     struct reference reference;
 };
 
-enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_BAD };
+enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_MANUAL, PARSE_LIST, PARSE_BAD };
 
 /* Read the command line. On PARSE_BAD `error` holds one line. */
 enum parse_result options_parse(struct options *options, int argc, char **argv, char *error,
@@ -85,7 +88,11 @@ bool options_fit(const struct traffic *traffic, char *error, size_t error_size);
 /* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);
 
+/* Do workers, queues and cores fit together? */
+bool options_check_workers(const struct options *options, char *error, size_t error_size);
+
 void options_print_help(void);
+void options_print_manual(void); /* the same as a man page (roff) */
 
 const char *idle_name(uint64_t idle);
 const char *payload_name(uint64_t payload);

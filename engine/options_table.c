@@ -1,12 +1,8 @@
-/* The option table, and the help made from it. */
+/* The option table. */
 #include "options_table.h"
 
-#include <stdio.h>
-
-#include "io/io.h"
 #include "measure/clock.h"
 #include "options.h"
-#include "role/role.h"
 
 #define AT(field) offsetof(struct options, field)
 #define DURATION_MAX (1000000ULL * NS_PER_S)
@@ -110,8 +106,11 @@ const struct option_row option_table[] = {
      "reference: frames that can wait for their time, a power of two (default 8192)"},
     {"idle", KIND_IDLE, "poll|yield|sleep", 0, 0, AT(idle), 0, false,
      "what to do when there is nothing to do (default poll)"},
+    {"queues", KIND_COUNT, "N", 1, IO_QUEUES_MAX, AT(queues), 0, false,
+     "sender, receiver: queues of the port, each with a worker that has a stream of its own "
+     "(--stream and the next ones); the workers share --rate (default 1)"},
     {"core", KIND_CORES, "N[,N]", 0, 0, 0, 0, false,
-     "pin the worker; two cores give a tester two threads"},
+     "pin the worker, or a core for each of --queues; two cores give a tester two threads"},
     {"start", KIND_START, "now|command", 0, 0, AT(start_now), 0, false,
      "begin at once, or when told on standard input (default command)"},
     {"session", KIND_FLAG, NULL, 0, 0, AT(session), 0, false,
@@ -119,49 +118,9 @@ const struct option_row option_table[] = {
     {"hardware-counters", KIND_FLAG, NULL, 0, 0, AT(hardware_counters), 0, false,
      "count cycles, instructions and misses of the trial (perf_event_open)"},
     {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
-     "hugepage memory for DPDK"},
+     "hugepage memory for DPDK (default 64, for up to four ports or two of jumbo frames; what "
+     "further ports and queues or long rings need beyond that is added)"},
     {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false, "hand ARG to DPDK's EAL as it is (repeatable)"},
 };
 
 const unsigned option_rows = sizeof option_table / sizeof option_table[0];
-
-static const char examples[] =
-    "Examples:\n"
-    "  the ceiling of the engine on this core\n"
-    "    switchmark-traffic sender --port null: --duration 2 --start now\n"
-    "  count what arrives at eth0 until interrupted\n"
-    "    switchmark-traffic receiver --port raw:dev=eth0,mmsg --start now\n"
-    "  100,000 frames a second of 512 bytes to a peer\n"
-    "    switchmark-traffic sender --port raw:dev=eth0,mmsg --dst-mac 02:00:00:00:00:02 \\\n"
-    "        --rate 100k --burst 8 --frame-size 512 --duration 10 --start now\n"
-    "  round trip times through a switch between two UDP sockets\n"
-    "    switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 --dst-ip 198.18.0.1\n"
-    "    switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 --dst-ip 198.18.0.2 \\\n"
-    "        --rate 1k --burst 1 --duration 10\n"
-    "  a million flows of IMIX, VLAN 100, popular and rare ones after Zipf\n"
-    "    switchmark-traffic sender --port dpdk:virtio-user=a.sock --dst-mac 02:00:00:00:00:02 \\\n"
-    "        --frame-size 68*7+570*4+1522 --vlan 100 --flows 1M:src-ip+src-port:zipf=1.0\n";
-
-void options_print_help(void)
-{
-    printf("switchmark-traffic: the traffic engine of switchmark\n\n"
-           "Usage: switchmark-traffic ROLE --port SPEC [--port SPEC] [options]\n\nRoles:\n");
-    for (unsigned i = 0; roles[i] != NULL; i++)
-        printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
-    printf("\nPorts:\n");
-    for (unsigned i = 0; io_backends[i] != NULL; i++)
-        printf("  %-10s %s\n", io_backends[i]->name, io_backends[i]->summary);
-    printf("\nOptions:\n");
-    for (unsigned i = 0; i < option_rows; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "--%s %s", option_table[i].name,
-                 option_table[i].value != NULL ? option_table[i].value : "");
-        printf("  %-29s %s\n", left, option_table[i].help);
-    }
-    printf("  %-29s %s\n  %-29s %s\n", "--help", "this text", "--version", "the version");
-    printf(
-        "\nCommands on standard input: probe N, probe-broadcast N, counters,\n"
-        "start [key=value ...] (rate, schedule, burst, duration, ...), stop.\n"
-        "Events are JSON lines on standard output; docs/engine-protocol.md describes both.\n\n%s",
-        examples);
-}

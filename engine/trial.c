@@ -2,7 +2,6 @@
  * outside does so once an interval, never once a burst. */
 #include "trial.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 
 #include "probes.h"
 #include "report/events.h"
+#include "workers.h"
 
 #define DRAIN_SILENCE_NS (20ULL * 1000 * 1000)
 #define DRAIN_LONGEST_NS (500ULL * 1000 * 1000)
@@ -18,7 +18,8 @@
 
 bool trial_end_sends(const struct trial *trial, unsigned end)
 {
-    return trial->options->role->sends && (end == 0 || trial->options->bidirectional);
+    return trial->options->role->sends &&
+           (end == 0 || trial->options->bidirectional || trial->options->queues > 1);
 }
 
 bool trial_has_probes(const struct trial *trial)
@@ -40,7 +41,8 @@ bool trial_end_tracks(const struct trial *trial, unsigned end)
 
     if (!trial->options->role->tracks && !sinks)
         return false;
-    return trial->end_count == 1 || end == 1 || trial->options->bidirectional;
+    return trial->end_count == 1 || end == 1 || trial->options->bidirectional ||
+           trial->options->queues > 1;
 }
 
 void trial_read_drops(struct trial *trial)
@@ -69,6 +71,7 @@ static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
     trial_totals(trial, &snapshot->totals);
     memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);
+    outage_look(trial, snapshot->t_ns);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         struct io_port *port = end->port;
@@ -167,9 +170,10 @@ static void begin_end(struct trial *trial, unsigned index)
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
     const bool knows_mark = o->role->latency != LATENCY_NONE;
+    const uint64_t stream = o->queues > 1 ? o->stream + index : o->stream;
 
     frame_template_build(&end->tx.template, &end->address, (uint32_t)trial->traffic.frame_size,
-                         (uint16_t)o->stream, kind, trial->epoch, end->port->udp_payload_only);
+                         (uint16_t)stream, kind, trial->epoch, end->port->udp_payload_only);
     frame_template_fill(&end->tx.template, (enum payload_kind)o->payload);
     varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
                  &end->flows, &trial->zipf);
@@ -185,6 +189,7 @@ static void begin_end(struct trial *trial, unsigned index)
         end->rx.latency_wanted = trial_times_load(trial);
         const uint32_t mark = load32(end->tx.template.bytes + end->tx.template.payload);
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);
+        lanes_begin(end);
     }
 }
 
@@ -195,6 +200,18 @@ static void empty_ports(struct trial *trial)
         for (unsigned polls = 0; polls < 64 && end_receive(trial, &trial->ends[i]) > 0; polls++)
             continue;
     }
+}
+
+/* Several workers share the rate. */
+static struct schedule_plan plan_of_worker(const struct trial *trial)
+{
+    struct schedule_plan plan = trial->plan;
+
+    if (trial->options->queues > 1) {
+        plan.rate_pps /= (double)trial->options->queues;
+        plan.from_pps /= (double)trial->options->queues;
+    }
+    return plan;
 }
 
 /* Set the clock of the trial; it begins when everything is prepared, at `at` or shortly after
@@ -214,14 +231,15 @@ static void set_times(struct trial *trial)
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
         const bool recorded = trial->plan.shape == SCHEDULE_RECORDED;
-        pacing_begin(&end->tx.pacing, trial->plan.rate_pps,
-                     recorded ? 1 : (uint32_t)trial->traffic.burst, engine_clock.hz,
-                     trial->start_tick, trial->end_tick,
+        const struct schedule_plan plan = plan_of_worker(trial);
+        pacing_begin(&end->tx.pacing, plan.rate_pps, recorded ? 1 : (uint32_t)trial->traffic.burst,
+                     engine_clock.hz, trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
-        pacing_take_shape(&end->tx.pacing, &trial->plan, engine_clock.hz, i);
+        pacing_take_shape(&end->tx.pacing, &plan, engine_clock.hz, i);
         if (end->tx.replay != NULL)
             transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;
+        lanes_start(end, trial->start_tick);
     }
     probes_set_times(trial);
 }
@@ -276,46 +294,9 @@ static void begin(struct trial *trial)
     trial->stolen_before = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
+    outage_begin(trial);
     event_started(trial);
     wait_for_start(trial);
-}
-
-static void pin(int core)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
-/* The second worker is in place before the trial begins: on a busy core a new thread may wait
- * long for its first turn, and frames would wait for it. */
-static void *run_second_worker(void *argument)
-{
-    struct trial *trial = argument;
-    struct io_port *port = trial->ends[1].port;
-
-    pin(trial->options->cores[1]);
-    if (port->ops->thread_enter != NULL)
-        port->ops->thread_enter(port);
-    atomic_store(&trial->second_worker, WORKER_READY);
-    while (atomic_load(&trial->second_worker) == WORKER_READY)
-        sched_yield();
-    trial->options->role->run(trial, 1);
-    return NULL;
-}
-
-static bool start_second_worker(struct trial *trial, pthread_t *thread, char *error, size_t size)
-{
-    atomic_store(&trial->second_worker, WORKER_STARTING);
-    const int result = pthread_create(thread, NULL, run_second_worker, trial);
-    if (result != 0) {
-        snprintf(error, size, "cannot start a second worker: %s", strerror(result));
-        return false;
-    }
-    while (atomic_load(&trial->second_worker) == WORKER_STARTING)
-        sched_yield();
-    return true;
 }
 
 static uint64_t frames_heard(const struct end *end)
@@ -377,26 +358,23 @@ static bool find_failure(const struct trial *trial, char *error, size_t size)
 
 bool trial_run(struct trial *trial, char *error, size_t error_size)
 {
-    const bool two = trial->workers == 2;
-    pthread_t thread;
+    struct workers workers;
 
     if (trial->options->hardware_counters)
         hardware_open(&trial->hardware);
-    if (!probes_make(trial, error, error_size))
-        return false;
-    if (two && !start_second_worker(trial, &thread, error, error_size))
+    if (!probes_make(trial, error, error_size) ||
+        !workers_start(&workers, trial, error, error_size))
         return false;
     begin(trial);
     if (trial->options->hardware_counters)
         hardware_start(&trial->hardware);
-    atomic_store(&trial->second_worker, WORKER_GO);
+    workers_go(trial);
     trial->options->role->run(trial, 0);
     trial->ended_ns = clock_monotonic_ns();
     trial->reason = (enum reason)atomic_load(&trial->stop);
     if (trial->reason == REASON_NONE)
         trial->reason = REASON_DURATION;
-    if (two)
-        pthread_join(thread, NULL);
+    workers_join(&workers);
     if (trial->options->hardware_counters)
         hardware_finish(&trial->hardware);
     trial_totals(trial, &trial->loop_totals);
@@ -407,10 +385,12 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     trial->run_delay_after_ns = cpu_run_delay_ns();
     trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     fill_snapshot(trial, &trial->last_snapshot);
-    for (unsigned i = 0; i < trial->end_count; i++)
+    for (unsigned i = 0; i < trial->end_count; i++) {
         receive_end(&trial->ends[i].rx);
-    for (unsigned i = 0; i < trial->end_count; i++)
+        lanes_end(&trial->ends[i]);
         trial->ends[i].port->trial = 0;
+    }
     probes_end(trial);
+    outage_judge(trial);
     return !find_failure(trial, error, error_size);
 }

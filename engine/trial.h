@@ -9,9 +9,11 @@
 #include <stdint.h>
 
 #include "io/io.h"
+#include "lanes.h"
 #include "measure/cpu.h"
 #include "measure/hardware.h"
 #include "options.h"
+#include "outage.h"
 #include "role/faults.h"
 #include "role/role.h"
 #include "traffic/receive.h"
@@ -38,6 +40,10 @@ struct end {
     struct receiver rx;
     struct sequence_tracker tracker;
     struct histogram lateness, from_actual, from_intended;
+    struct outage_watch watch;
+    unsigned lane_count; /* streams that are told apart here; 0 and 1: the end's own */
+    uint16_t first_stream;
+    struct lane *lanes; /* those after the first */
     struct variation variation;
     struct fault_counts faults; /* reference: of the frames that leave by this port */
     uint64_t spent_ticks[2];    /* by its worker, in rounds [0] without and [1] with frames */
@@ -61,8 +67,6 @@ struct snapshot {
 };
 
 #define SNAPSHOTS 64
-
-enum { WORKER_STARTING, WORKER_READY, WORKER_GO };
 
 struct trial {
     const struct options *options;
@@ -89,8 +93,11 @@ struct trial {
     struct hardware hardware; /* used with --hardware-counters */
     enum reason reason;
     bool draining, drained;
-    atomic_int stop;          /* enum reason, set by the control thread */
-    atomic_int second_worker; /* WORKER_... */
+    bool partial;    /* the result lacks something through a fault ... */
+    char fault[480]; /* ... which is this; empty: none */
+    atomic_int stop; /* enum reason, set by the control thread */
+    atomic_uint workers_ready;
+    atomic_bool workers_go;
 
     /* Finished intervals on their way to the printing thread: a ring with one writer (worker
      * 0) and one reader. When it is full, lines merge into the next one; the last, partial
@@ -159,7 +166,10 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
         return 0;
     }
     counter_add(&end->counters.useful_polls, 1);
-    receive_burst(&end->rx, frames, count, clock_ticks(), NULL);
+    if (__builtin_expect(end->lane_count > 1, 0))
+        lanes_receive(end, frames, count, clock_ticks());
+    else
+        receive_burst(&end->rx, frames, count, clock_ticks(), NULL);
     port->ops->rx_release(port, frames, count);
     return count;
 }

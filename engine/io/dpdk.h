@@ -20,12 +20,30 @@ enum dpdk_kind {
     DPDK_VIRTIO_USER, /* vhost-user front end: what an application in a container uses */
     DPDK_VHOST,       /* vhost-user back end: what a switch uses */
     DPDK_MEMIF,
-    DPDK_AF_PACKET,
+    DPDK_AF_PACKET, /* from here on: no peer of ours at the other end of a socket */
+    DPDK_AF_XDP,
+    DPDK_TAP,
     DPDK_PCI,
     DPDK_VDEV,
 };
 
 #define DPDK_PATH_MAX 108 /* sun_path */
+#define DPDK_POOL_CACHE 256
+
+/* A port specification, read. */
+struct dpdk_spec {
+    enum dpdk_kind kind;
+    const char *driver;
+    char target[256];    /* socket path, device, PCI address or EAL string */
+    bool listens;        /* this side makes the socket */
+    bool packed;         /* virtio-user: packed rings instead of split ones */
+    bool in_order;       /* virtio-user: buffers come back in the order they went */
+    bool mergeable;      /* virtio-user: a frame may lie in several receive buffers */
+    bool memif_server;   /* memif: else its client, which owns the rings' memory */
+    bool zero_copy;      /* memif client: the peer reads our buffers */
+    unsigned memif_id;   /* memif: of the interface behind the socket */
+    unsigned queue_size; /* descriptors, a power of two; 0: the device's */
+};
 
 struct dpdk_port {
     struct io_port base; /* first: the role loops see only this */
@@ -35,7 +53,8 @@ struct dpdk_port {
      * the worker is inside a burst, so that the keeper can wait for it to leave. */
     alignas(64) _Atomic bool tx_open; /* the peer is there */
     _Atomic bool rx_open;             /* or it has left frames behind */
-    uint16_t ethdev;
+    uint16_t ethdev, queue;
+    uint16_t vhost_to, vhost_from; /* the queue's two rings, as the peer numbers them */
     int vhost_device;
     struct rte_mempool *rx_pool;
     alignas(64) _Atomic bool rx_busy;
@@ -50,12 +69,11 @@ struct dpdk_port {
     unsigned held_count; /* acquired and not yet sent, in order */
     struct rte_mbuf *held[IO_BURST_MAX];
 
-    /* The specification. */
-    alignas(64) char target[256]; /* socket path, device, PCI address or EAL string */
-    bool listens;                 /* this side makes the socket */
-    bool memif_server;
-    unsigned memif_id;
-    unsigned queue_size; /* descriptors, a power of two */
+    /* Every queue of a port is a struct of its own; the first one stands for the whole port, and
+     * only its fields below are used. */
+    alignas(64) struct dpdk_spec spec;
+    struct dpdk_port *queues[IO_QUEUES_MAX];
+    unsigned queue_count;
     unsigned index;
     uint32_t room_bytes; /* of a buffer, without headroom */
 
@@ -67,7 +85,28 @@ struct dpdk_port {
     int relay_fd;  /* memif: our end of the driver's control channel */
     unsigned attachments;
     char device_name[64];
+    pthread_mutex_t vhost_lock;       /* whoever opens gates of a vhost device holds it */
+    bool vhost_there;                 /* the device is set up */
+    atomic_uint_fast64_t vhost_rings; /* one bit for each that the peer has enabled */
 };
+
+static inline unsigned dpdk_queue_count(const struct io_config *config)
+{
+    return config->queue_count > 0 ? config->queue_count : 1;
+}
+
+/* dpdk_spec.c */
+bool dpdk_spec_parse(struct dpdk_spec *spec, const char *arguments, char *error, size_t size);
+/* Packet buffers that one queue of a port needs for each direction. */
+unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io_config *config);
+unsigned dpdk_spec_transmit_buffers(const struct dpdk_spec *spec);
+/* Hugepage memory that EAL is started with, in MB: 64 or less unless the ports need more. */
+unsigned dpdk_spec_memory_mb(const struct io_config *config, uint32_t room_bytes);
+
+/* dpdk_open.c: buffers and devices of the kinds that have no keeper. */
+bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, char *error,
+                       size_t size);
+bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size);
 
 /* dpdk_eal.c: start EAL once, made for this process's needs. False: `error` says why. */
 bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size);
@@ -77,12 +116,17 @@ const char *dpdk_eal_last_error(void);
 void dpdk_eal_lock(void);
 void dpdk_eal_unlock(void);
 
-/* dpdk_burst.c: the hot path, and the gate that lets the keeper stop it. */
+/* dpdk_gate.c: what lets the keeper stop the hot path. */
 void dpdk_gate_init(void);
+/* Open the gates of one queue, or of all queues of a port. */
+void dpdk_open_gate(struct dpdk_port *queue);
 void dpdk_open_gates(struct dpdk_port *port);
 /* The peer has gone: stop sending at once, receiving when what it left has been taken (or
- * after half a second); on return no burst is under way and none will be. */
+ * after half a second); on return no burst is under way on any queue and none will be. */
 void dpdk_close_gates(struct dpdk_port *port);
+extern bool dpdk_fence_needed;
+
+/* dpdk_burst.c: the hot path. */
 bool dpdk_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned dpdk_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                          uint32_t length);
@@ -102,9 +146,12 @@ unsigned dpdk_device_in_flight(const struct dpdk_port *port);
 
 /* dpdk_socket.c: one peer over a UNIX socket, whichever side made it. */
 bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size);
-int dpdk_socket_wait_peer(struct dpdk_port *port);            /* -1: asked to stop */
-void dpdk_socket_wait_hangup(struct dpdk_port *port, int fd); /* or asked to stop */
+int dpdk_socket_wait_peer(struct dpdk_port *port); /* -1: asked to stop */
+/* True when the peer hung up or the keeper should stop, false after `timeout_ms` (-1: none). */
+bool dpdk_socket_wait_hangup(struct dpdk_port *port, int fd, int timeout_ms);
 bool dpdk_socket_stopping(struct dpdk_port *port, int wait_ms);
+/* From now on an answer of the peer matters little: do not wait long for it. */
+void dpdk_socket_hurry(int fd);
 /* The next connect() of this thread inside DPDK gets this connected socket instead. */
 void dpdk_socket_hand_over(int fd);
 /* Pass control messages and file descriptors between the peer and the driver's end until
@@ -113,6 +160,8 @@ bool dpdk_socket_relay(struct dpdk_port *port, int peer_fd, int driver_fd, int t
 
 /* dpdk_vhost.c */
 bool dpdk_vhost_attach(struct dpdk_port *port, int fd);
+/* Open the gates of the queues whose rings the peer has enabled; true when that is all. */
+bool dpdk_vhost_open_gates(struct dpdk_port *port);
 void dpdk_vhost_detach(struct dpdk_port *port);
 
 /* dpdk_keeper.c */

@@ -5,38 +5,20 @@
  * buffer once, not once per packet. A buffer is in the pool only after the device has returned
  * it, so a frame in flight is never overwritten. */
 #include <string.h>
-#include <unistd.h>
-
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
 
 #include <rte_prefetch.h>
 #include <rte_vhost.h>
 
 #include "io/dpdk.h"
 
-/* Queues of a vhost device, from the front end's point of view. */
-#define VHOST_TO_GUEST 0
-#define VHOST_FROM_GUEST 1
 #define VHOST_BURST_MAX 32 /* what the vhost library moves in one call */
 #define RX_BURST_MAX 64U   /* frames that are read next should still be in the nearest cache */
-#define LEFT_BEHIND_US 500000
-#define SENDS_ONLY 1000 /* so many transmit calls meanwhile: this worker does not receive */
 
-static bool fence_needed;
-
-/* The gates. The worker sets its busy flag and then reads the gate; the keeper closes the gate
- * and then reads the busy flag. Both need a full barrier between the two; the keeper pays for
- * both sides with membarrier(2), so that the worker pays nothing. */
-void dpdk_gate_init(void)
-{
-    fence_needed = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
-}
-
+/* See dpdk_gate.c. */
 static inline bool gate_enter(_Atomic bool *gate, _Atomic bool *busy)
 {
     atomic_store_explicit(busy, true, memory_order_relaxed);
-    if (unlikely(fence_needed))
+    if (unlikely(dpdk_fence_needed))
         atomic_thread_fence(memory_order_seq_cst);
     else
         atomic_signal_fence(memory_order_seq_cst);
@@ -49,44 +31,6 @@ static inline bool gate_enter(_Atomic bool *gate, _Atomic bool *busy)
 static inline void gate_leave(_Atomic bool *busy)
 {
     atomic_store_explicit(busy, false, memory_order_release);
-}
-
-static void gate_close(_Atomic bool *gate, _Atomic bool *busy)
-{
-    atomic_store(gate, false);
-    if (!fence_needed)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    atomic_thread_fence(memory_order_seq_cst);
-    while (atomic_load(busy))
-        usleep(20);
-}
-
-void dpdk_open_gates(struct dpdk_port *port)
-{
-    atomic_store(&port->rx_open, true);
-    atomic_store(&port->tx_open, true);
-}
-
-/* Wait until the worker has found nothing more. One that only sends never will. */
-static void wait_for_empty(struct dpdk_port *port)
-{
-    const unsigned calls = atomic_load(&port->tx_calls);
-
-    atomic_store(&port->rx_empty, false);
-    for (unsigned waited_us = 0; waited_us < LEFT_BEHIND_US; waited_us += 200) {
-        if (atomic_load(&port->rx_empty) || atomic_load(&port->tx_calls) - calls > SENDS_ONLY)
-            return;
-        usleep(200);
-    }
-}
-
-void dpdk_close_gates(struct dpdk_port *port)
-{
-    if (atomic_load(&port->tx_open)) {
-        gate_close(&port->tx_open, &port->tx_busy);
-        wait_for_empty(port);
-    }
-    gate_close(&port->rx_open, &port->rx_busy);
 }
 
 static inline struct dpdk_port *port_of(struct io_port *base)
@@ -106,7 +50,7 @@ static inline unsigned transmit(struct dpdk_port *port, struct rte_mbuf **mbufs,
     if (port->kind == DPDK_VHOST) {
         unsigned moved;
         do {
-            moved = rte_vhost_enqueue_burst(port->vhost_device, VHOST_TO_GUEST, mbufs + sent,
+            moved = rte_vhost_enqueue_burst(port->vhost_device, port->vhost_to, mbufs + sent,
                                             (uint16_t)(count - sent));
             sent += moved;
         } while (moved == VHOST_BURST_MAX && sent < count);
@@ -114,7 +58,7 @@ static inline unsigned transmit(struct dpdk_port *port, struct rte_mbuf **mbufs,
         if (sent > 0)
             rte_pktmbuf_free_bulk(mbufs, sent);
     } else {
-        sent = rte_eth_tx_burst(port->ethdev, 0, mbufs, (uint16_t)count);
+        sent = rte_eth_tx_burst(port->ethdev, port->queue, mbufs, (uint16_t)count);
     }
     gate_leave(&port->tx_busy);
     return sent;
@@ -213,12 +157,12 @@ static inline unsigned receive(struct dpdk_port *port, struct rte_mbuf **mbufs, 
     if (port->kind == DPDK_VHOST) {
         unsigned moved;
         do {
-            moved = rte_vhost_dequeue_burst(port->vhost_device, VHOST_FROM_GUEST, port->rx_pool,
+            moved = rte_vhost_dequeue_burst(port->vhost_device, port->vhost_from, port->rx_pool,
                                             mbufs + received, (uint16_t)(count - received));
             received += moved;
         } while (moved == VHOST_BURST_MAX && received < count);
     } else {
-        received = rte_eth_rx_burst(port->ethdev, 0, mbufs, (uint16_t)count);
+        received = rte_eth_rx_burst(port->ethdev, port->queue, mbufs, (uint16_t)count);
     }
     return received;
 }

@@ -1,5 +1,6 @@
-/* DPDK ethernet devices: add one by its EAL string, start it with one receive and one transmit
- * queue, remove it. All three are administration: call them with the EAL lock held. */
+/* DPDK ethernet devices: add one by its EAL string, start it with a receive and a transmit
+ * queue for each worker, remove it. All three are administration: call them with the EAL lock held.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,21 +38,49 @@ static bool set_mtu(struct dpdk_port *port, const struct rte_eth_dev_info *info)
     return rte_eth_dev_set_mtu(port->ethdev, (uint16_t)RTE_MIN(mtu, info->max_mtu)) == 0;
 }
 
+/* With several queues a NIC spreads frames over them by their addresses. */
+static struct rte_eth_conf configuration(const struct dpdk_port *port,
+                                         const struct rte_eth_dev_info *info)
+{
+    struct rte_eth_conf conf = {0};
+
+    if (port->kind == DPDK_PCI && port->queue_count > 1) {
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        conf.rx_adv_conf.rss_conf.rss_hf =
+            (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP) & info->flow_type_rss_offloads;
+    }
+    return conf;
+}
+
+static bool set_up_queues(struct dpdk_port *port, uint16_t rx_size, uint16_t tx_size)
+{
+    const unsigned any = (unsigned)SOCKET_ID_ANY;
+
+    for (uint16_t i = 0; i < port->queue_count; i++) {
+        if (rte_eth_rx_queue_setup(port->ethdev, i, rx_size, any, NULL, port->queues[i]->rx_pool) !=
+                0 ||
+            rte_eth_tx_queue_setup(port->ethdev, i, tx_size, any, NULL) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool dpdk_device_start(struct dpdk_port *port)
 {
-    const struct rte_eth_conf conf = {0};
+    const uint16_t queues = (uint16_t)port->queue_count;
     struct rte_eth_dev_info info;
-    uint16_t rx_size = (uint16_t)(port->queue_size > 0 ? port->queue_size : PCI_QUEUE_SIZE);
+    struct rte_eth_conf conf;
+    uint16_t rx_size =
+        (uint16_t)(port->spec.queue_size > 0 ? port->spec.queue_size : PCI_QUEUE_SIZE);
     uint16_t tx_size = rx_size;
 
-    if (rte_eth_dev_info_get(port->ethdev, &info) != 0 ||
-        rte_eth_dev_configure(port->ethdev, 1, 1, &conf) != 0 ||
+    if (rte_eth_dev_info_get(port->ethdev, &info) != 0)
+        return false;
+    conf = configuration(port, &info);
+    if (rte_eth_dev_configure(port->ethdev, queues, queues, &conf) != 0 ||
         rte_eth_dev_adjust_nb_rx_tx_desc(port->ethdev, &rx_size, &tx_size) != 0 ||
         (port->kind == DPDK_PCI && !set_mtu(port, &info)) ||
-        rte_eth_rx_queue_setup(port->ethdev, 0, rx_size, (unsigned)SOCKET_ID_ANY, NULL,
-                               port->rx_pool) != 0 ||
-        rte_eth_tx_queue_setup(port->ethdev, 0, tx_size, (unsigned)SOCKET_ID_ANY, NULL) != 0 ||
-        rte_eth_dev_start(port->ethdev) != 0)
+        !set_up_queues(port, rx_size, tx_size) || rte_eth_dev_start(port->ethdev) != 0)
         return false;
     if (port->kind == DPDK_PCI || port->kind == DPDK_VDEV)
         rte_eth_promiscuous_enable(port->ethdev);
@@ -89,22 +118,45 @@ void dpdk_device_remove(struct dpdk_port *port)
         rte_eal_hotplug_remove("vdev", port->device_name);
 }
 
-/* The driver does not tell, but its ring lies in a named memory zone in the layout that the
- * virtio specification prescribes. */
-unsigned dpdk_device_in_flight(const struct dpdk_port *port)
+static unsigned in_flight_split(const struct rte_memzone *zone, unsigned queue_size)
 {
-    const struct rte_memzone *zone;
     struct vring ring;
-    char name[32];
 
-    if (port->kind != DPDK_VIRTIO_USER)
-        return 0;
-    snprintf(name, sizeof name, "port%u_vq%u", (unsigned)port->ethdev, VIRTIO_TRANSMIT_QUEUE);
-    zone = rte_memzone_lookup(name);
-    if (zone == NULL)
-        return 0;
-    vring_init(&ring, port->queue_size, zone->addr, VRING_ALIGN);
+    vring_init(&ring, queue_size, zone->addr, VRING_ALIGN);
     const uint16_t offered = __atomic_load_n(&ring.avail->idx, __ATOMIC_ACQUIRE);
     const uint16_t taken = __atomic_load_n(&ring.used->idx, __ATOMIC_ACQUIRE);
     return (uint16_t)(offered - taken);
+}
+
+/* A descriptor is the device's while its two flags differ. A device that works in order may
+ * give back several by the flags of the last one only. */
+static unsigned in_flight_packed(const struct rte_memzone *zone, unsigned queue_size)
+{
+    const struct vring_packed_desc *ring = zone->addr;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < queue_size; i++) {
+        const uint16_t flags = __atomic_load_n(&ring[i].flags, __ATOMIC_ACQUIRE);
+        count +=
+            (flags >> VRING_PACKED_DESC_F_AVAIL & 1) != (flags >> VRING_PACKED_DESC_F_USED & 1);
+    }
+    return count;
+}
+
+/* The driver does not tell, but its rings lie in named memory zones in the layout that the
+ * virtio specification prescribes. */
+unsigned dpdk_device_in_flight(const struct dpdk_port *port)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < port->queue_count && port->kind == DPDK_VIRTIO_USER; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "port%u_vq%u", (unsigned)port->ethdev,
+                 2 * i + VIRTIO_TRANSMIT_QUEUE);
+        const struct rte_memzone *zone = rte_memzone_lookup(name);
+        if (zone != NULL)
+            count += port->spec.packed ? in_flight_packed(zone, port->spec.queue_size)
+                                       : in_flight_split(zone, port->spec.queue_size);
+    }
+    return count;
 }

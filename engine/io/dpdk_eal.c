@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -22,8 +23,8 @@
 
 #include "io/dpdk.h"
 
-#define MEMORY_MB_MIN 64
 #define ARGUMENTS_MAX 64
+#define FILES_MIN 64U
 
 static pthread_mutex_t administration = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
@@ -128,6 +129,17 @@ static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
     return false;
 }
 
+static bool files_are_enough(char *error, size_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= FILES_MIN)
+        return true;
+    snprintf(error, size, "DPDK needs %u open files, this process may have %lu; see ulimit -n",
+             FILES_MIN, (unsigned long)limit.rlim_cur);
+    return false;
+}
+
 /* "0@(3)" or "0@(0,2,5)": EAL's one thread is the caller, on the cores it already has. */
 static void lcores_argument(const struct io_config *config, char *text, size_t size)
 {
@@ -225,19 +237,6 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
     return true;
 }
 
-/* Enough for the buffers of all ports, so that memory never grows while peers are attached
- * (each growth would be negotiated with every one of them). */
-static unsigned memory_needed_mb(const struct io_config *config, uint32_t room_bytes)
-{
-    const unsigned ports = config->spec_count > 0 ? config->spec_count : 2;
-    const unsigned port_mb = room_bytes <= 4096 ? 12 : 48;
-    unsigned total_mb = 32 + ports * port_mb;
-
-    if (config->dpdk_memory_mb > 0)
-        return config->dpdk_memory_mb;
-    return total_mb < MEMORY_MB_MIN ? MEMORY_MB_MIN : total_mb;
-}
-
 static bool wants_pci(const struct io_config *config)
 {
     bool found = strncmp(config->arguments, "pci=", 4) == 0;
@@ -249,7 +248,9 @@ static bool wants_pci(const struct io_config *config)
 
 bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size)
 {
-    const unsigned memory_mb = memory_needed_mb(config, room_bytes);
+    /* Enough for the buffers of all ports, so that memory never grows while peers are attached
+     * (each growth would be negotiated with every one of them). */
+    const unsigned memory_mb = dpdk_spec_memory_mb(config, room_bytes);
 
     if (started)
         return true;
@@ -257,7 +258,7 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
         snprintf(error, size, "DPDK needs /sys; mount sysfs in this container (read-only will do)");
         return false;
     }
-    if (!memory_is_there(memory_mb, error, size))
+    if (!memory_is_there(memory_mb, error, size) || !files_are_enough(error, size))
         return false;
     with_pci = wants_pci(config);
     /* A peer that dies while DPDK writes to its socket must not take us along. */

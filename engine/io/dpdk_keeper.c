@@ -15,6 +15,7 @@
 
 #define RETRY_MS 10
 #define MEMIF_LINK_POLL_MS 2
+#define RING_POLL_MS 2
 
 static void mac_text(const struct dpdk_port *port, char *text, size_t size)
 {
@@ -32,8 +33,10 @@ static bool virtio_user_attach(struct dpdk_port *port, int fd)
 
     mac_text(port, mac, sizeof mac);
     snprintf(name, sizeof name, "virtio_user%u_%u", port->index, port->attachments);
-    snprintf(arguments, sizeof arguments, "path=%s,queue_size=%u,mac=%s", port->target,
-             port->queue_size, mac);
+    snprintf(arguments, sizeof arguments,
+             "path=%s,queue_size=%u,mac=%s,queues=%u,cq=%u,packed_vq=%u,in_order=%u,mrg_rxbuf=%u",
+             port->spec.target, port->spec.queue_size, mac, port->queue_count,
+             port->queue_count > 1, port->spec.packed, port->spec.in_order, port->spec.mergeable);
     dpdk_eal_lock();
     dpdk_socket_hand_over(fd);
     attached = dpdk_device_add(port, name, arguments);
@@ -60,8 +63,9 @@ static void serve_virtio_user(struct dpdk_port *port, int fd)
         return;
     }
     dpdk_open_gates(port);
-    dpdk_socket_wait_hangup(port, fd);
+    dpdk_socket_wait_hangup(port, fd, -1);
     dpdk_close_gates(port);
+    dpdk_socket_hurry(fd);
     device_detach(port);
 }
 
@@ -71,7 +75,8 @@ static void serve_vhost(struct dpdk_port *port, int fd)
         dpdk_socket_stopping(port, RETRY_MS);
         return;
     }
-    dpdk_socket_wait_hangup(port, fd);
+    while (!dpdk_socket_wait_hangup(port, fd, dpdk_vhost_open_gates(port) ? -1 : RING_POLL_MS))
+        continue;
     dpdk_vhost_detach(port); /* closes the gates on its way */
 }
 
@@ -104,17 +109,19 @@ static bool memif_attach(struct dpdk_port *port, int *driver_fd)
     snprintf(name, sizeof name, "net_memif%u_%u", port->index, port->attachments);
     snprintf(abstract, sizeof abstract, "switchmark-%d-%s", (int)getpid(), name);
     snprintf(arguments, sizeof arguments,
-             "role=%s,id=%u,socket=%s,socket-abstract=yes,rsize=%u,bsize=%u,mac=%s",
-             port->memif_server ? "server" : "client", port->memif_id, abstract,
-             (unsigned)__builtin_ctz(port->queue_size), port->room_bytes, mac);
+             "role=%s,id=%u,socket=%s,socket-abstract=yes,rsize=%u,bsize=%u,mac=%s%s",
+             port->spec.memif_server ? "server" : "client", port->spec.memif_id, abstract,
+             (unsigned)__builtin_ctz(port->spec.queue_size), port->room_bytes, mac,
+             port->spec.zero_copy ? ",zero-copy=yes" : "");
     dpdk_eal_lock();
     attached = dpdk_device_add(port, name, arguments);
     if (attached) {
-        if (!port->memif_server && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
+        if (!port->spec.memif_server &&
+            socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0)
             dpdk_socket_hand_over(pair[1]);
         attached = dpdk_device_start(port);
         dpdk_socket_hand_over(-1);
-        *driver_fd = port->memif_server ? memif_driver_end(port, abstract) : pair[0];
+        *driver_fd = port->spec.memif_server ? memif_driver_end(port, abstract) : pair[0];
         if (pair[1] >= 0)
             close(pair[1]);
         if (!attached || *driver_fd < 0) {
@@ -179,7 +186,7 @@ bool dpdk_keeper_start(struct dpdk_port *port, char *error, size_t size)
     int result;
 
     port->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (port->listens && !dpdk_socket_listen(port, error, size))
+    if (port->spec.listens && !dpdk_socket_listen(port, error, size))
         return false;
     /* Signals are for the main thread. */
     sigfillset(&all);
@@ -199,7 +206,7 @@ void dpdk_keeper_stop(struct dpdk_port *port)
     if (port->has_keeper && write(port->stop_fd, &one, sizeof one) == sizeof one)
         pthread_join(port->keeper, NULL);
     if (port->listen_fd >= 0) {
-        unlink(port->target);
+        unlink(port->spec.target);
         close(port->listen_fd);
     }
     if (port->stop_fd >= 0)

@@ -21,6 +21,7 @@
 
 #define RETRY_MS 10
 #define ANSWER_TIMEOUT_S 2 /* a peer that accepts and never answers must not hang us */
+#define LAST_ANSWER_US 300000
 #define RELAY_BYTES_MAX 4096
 #define RELAY_FDS_MAX 16
 
@@ -54,7 +55,7 @@ static int connect_to(const struct dpdk_port *port)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, socket_type(port), 0);
 
-    memcpy(address.sun_path, port->target, DPDK_PATH_MAX);
+    memcpy(address.sun_path, port->spec.target, DPDK_PATH_MAX);
     if (fd >= 0 && __real_connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     const int reason = errno;
@@ -73,7 +74,7 @@ static bool remove_stale(const struct dpdk_port *port)
         close(fd);
         return false;
     }
-    return errno == ECONNREFUSED && unlink(port->target) == 0;
+    return errno == ECONNREFUSED && unlink(port->spec.target) == 0;
 }
 
 bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size)
@@ -81,7 +82,7 @@ bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     bool bound;
 
-    memcpy(address.sun_path, port->target, DPDK_PATH_MAX);
+    memcpy(address.sun_path, port->spec.target, DPDK_PATH_MAX);
     port->listen_fd = socket(AF_UNIX, socket_type(port) | SOCK_NONBLOCK, 0);
     bound = bind(port->listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
     if (!bound && errno == EADDRINUSE) {
@@ -128,7 +129,7 @@ int dpdk_socket_wait_peer(struct dpdk_port *port)
     const struct timeval timeout = {.tv_sec = ANSWER_TIMEOUT_S};
     int fd;
 
-    if (port->listens) {
+    if (port->spec.listens) {
         fd = accept_peer(port);
     } else {
         while ((fd = connect_to(port)) < 0) {
@@ -142,13 +143,22 @@ int dpdk_socket_wait_peer(struct dpdk_port *port)
     return fd;
 }
 
-void dpdk_socket_wait_hangup(struct dpdk_port *port, int fd)
+bool dpdk_socket_wait_hangup(struct dpdk_port *port, int fd, int timeout_ms)
 {
     struct pollfd fds[2] = {{.fd = port->stop_fd, .events = POLLIN},
                             {.fd = fd, .events = POLLRDHUP}};
+    int ready;
 
-    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+    while ((ready = poll(fds, 2, timeout_ms)) < 0 && errno == EINTR)
         ;
+    return ready != 0;
+}
+
+void dpdk_socket_hurry(int fd)
+{
+    const struct timeval timeout = {.tv_usec = LAST_ANSWER_US};
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
 }
 
 /* Pass one message on with the descriptors that came with it. False: the sender hung up or the

@@ -22,24 +22,41 @@ static struct dpdk_port *port_of_device(int device)
         return NULL;
     pthread_mutex_lock(&attached_lock);
     for (unsigned i = 0; i < ATTACHED_MAX && found == NULL; i++) {
-        if (attached[i] != NULL && strcmp(attached[i]->target, path) == 0)
+        if (attached[i] != NULL && strcmp(attached[i]->spec.target, path) == 0)
             found = attached[i];
     }
     pthread_mutex_unlock(&attached_lock);
     return found;
 }
 
-/* The front end has set up its queues. We poll, so it need not notify us. */
+static bool rings_are_enabled(struct dpdk_port *port, unsigned queue)
+{
+    return (atomic_load(&port->vhost_rings) >> (2 * queue) & 3) == 3;
+}
+
+/* Under the lock. We poll, so the front end need not notify us. */
+static void open_queue(struct dpdk_port *port, unsigned index)
+{
+    struct dpdk_port *queue = port->queues[index];
+
+    rte_vhost_enable_guest_notification(port->vhost_device, queue->vhost_to, 0);
+    rte_vhost_enable_guest_notification(port->vhost_device, queue->vhost_from, 0);
+    queue->vhost_device = port->vhost_device;
+    dpdk_open_gate(queue);
+}
+
+/* The front end has set up its first queue pair; the others may follow. */
 static int new_device(int device)
 {
     struct dpdk_port *port = port_of_device(device);
 
     if (port == NULL || atomic_load(&port->rx_open))
         return -1;
-    for (uint16_t queue = 0; queue < rte_vhost_get_vring_num(device); queue++)
-        rte_vhost_enable_guest_notification(device, queue, 0);
+    pthread_mutex_lock(&port->vhost_lock);
     port->vhost_device = device;
-    dpdk_open_gates(port);
+    port->vhost_there = true;
+    open_queue(port, 0);
+    pthread_mutex_unlock(&port->vhost_lock);
     return 0;
 }
 
@@ -48,13 +65,47 @@ static void destroy_device(int device)
 {
     struct dpdk_port *port = port_of_device(device);
 
-    if (port != NULL && port->vhost_device == device)
-        dpdk_close_gates(port);
+    if (port == NULL || port->vhost_device != device)
+        return;
+    pthread_mutex_lock(&port->vhost_lock);
+    port->vhost_there = false;
+    atomic_store(&port->vhost_rings, 0);
+    dpdk_close_gates(port);
+    pthread_mutex_unlock(&port->vhost_lock);
+}
+
+/* The library holds locks of its own here, so the keeper does the rest. */
+static int ring_changed(int device, uint16_t ring, int enabled)
+{
+    struct dpdk_port *port = port_of_device(device);
+
+    if (port == NULL || ring >= 2 * IO_QUEUES_MAX)
+        return 0;
+    if (enabled)
+        atomic_fetch_or(&port->vhost_rings, 1ULL << ring);
+    else
+        atomic_fetch_and(&port->vhost_rings, ~(1ULL << ring));
+    return 0;
+}
+
+bool dpdk_vhost_open_gates(struct dpdk_port *port)
+{
+    unsigned open = 0;
+
+    pthread_mutex_lock(&port->vhost_lock);
+    for (unsigned i = 0; i < port->queue_count && port->vhost_there; i++) {
+        if (!atomic_load(&port->queues[i]->rx_open) && rings_are_enabled(port, i))
+            open_queue(port, i);
+        open += atomic_load(&port->queues[i]->rx_open);
+    }
+    pthread_mutex_unlock(&port->vhost_lock);
+    return open == port->queue_count;
 }
 
 static const struct rte_vhost_device_ops device_ops = {
     .new_device = new_device,
     .destroy_device = destroy_device,
+    .vring_state_changed = ring_changed,
 };
 
 static bool set_attached(struct dpdk_port *old, struct dpdk_port *new)
@@ -86,14 +137,14 @@ bool dpdk_vhost_attach(struct dpdk_port *port, int fd)
     if (!set_attached(NULL, port))
         return false;
     dpdk_eal_lock();
-    if (rte_vhost_driver_register(port->target, flags) == 0) {
+    if (rte_vhost_driver_register(port->spec.target, flags) == 0) {
         dpdk_socket_hand_over(fd);
-        if (rte_vhost_driver_disable_features(port->target, offloads) == 0 &&
-            rte_vhost_driver_callback_register(port->target, &device_ops) == 0)
-            result = rte_vhost_driver_start(port->target);
+        if (rte_vhost_driver_disable_features(port->spec.target, offloads) == 0 &&
+            rte_vhost_driver_callback_register(port->spec.target, &device_ops) == 0)
+            result = rte_vhost_driver_start(port->spec.target);
         dpdk_socket_hand_over(-1);
         if (result != 0)
-            rte_vhost_driver_unregister(port->target);
+            rte_vhost_driver_unregister(port->spec.target);
     }
     dpdk_eal_unlock();
     if (result != 0)
@@ -104,7 +155,7 @@ bool dpdk_vhost_attach(struct dpdk_port *port, int fd)
 void dpdk_vhost_detach(struct dpdk_port *port)
 {
     dpdk_eal_lock();
-    rte_vhost_driver_unregister(port->target);
+    rte_vhost_driver_unregister(port->spec.target);
     dpdk_eal_unlock();
     set_attached(port, NULL);
 }

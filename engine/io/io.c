@@ -15,6 +15,25 @@ const struct io_ops *const io_backends[] = {
     &io_null,   &io_pcap, NULL,
 };
 
+const struct io_missing io_missing[] = {
+#ifndef HAVE_DPDK
+    {"dpdk", "built without libdpdk; install libdpdk-dev (22.11 or later) and rebuild"},
+#endif
+#ifndef HAVE_NETMAP
+    {"netmap", "built without netmap's headers; rebuild with -Dnetmap_headers=FOLDER"},
+#endif
+    {NULL, NULL},
+};
+
+const char *io_missing_reason(const char *name)
+{
+    for (const struct io_missing *m = io_missing; m->name != NULL; m++) {
+        if (strcmp(m->name, name) == 0)
+            return m->reason;
+    }
+    return NULL;
+}
+
 const struct io_ops *io_find(const char *name, size_t length)
 {
     for (const struct io_ops *const *ops = io_backends; *ops != NULL; ops++) {

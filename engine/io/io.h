@@ -11,6 +11,9 @@
 /* The most frames one call moves. Larger --burst values are sent in several calls. */
 #define IO_BURST_MAX 256
 
+/* The most queues of one port, each with a worker of its own. */
+#define IO_QUEUES_MAX 16
+
 /* Send to the broadcast address (only `udp` needs to be told; elsewhere the header says it). */
 #define IO_FRAME_BROADCAST 1U
 
@@ -36,9 +39,13 @@ struct io_config {
     uint32_t src_ip, dst_ip; /* host byte order */
     uint16_t src_udp, dst_udp;
     bool src_mac_given, src_ip_given, dst_ip_given;
-    bool rx_may_block; /* the role does nothing but receive on this one port */
-    uint16_t stream;   /* `null` invents frames of this stream, of this kind (FRAME_...), */
-    unsigned kind;     /* as they would be sent to this address; */
+    bool rx_may_block;     /* the role does nothing but receive on this one port */
+    bool forwards;         /* what is received is sent on, from the same buffers */
+    unsigned queue_count;  /* queues of this port, 0 standing for 1 ... */
+    unsigned queue;        /* ... and which of them to open; 0 comes first */
+    struct io_port *first; /* the port of queue 0, when another one is opened */
+    uint16_t stream;       /* `null` invents frames of this stream, of this kind (FRAME_...), */
+    unsigned kind;         /* as they would be sent to this address; */
     const struct frame_address *address; /* NULL: plain ones */
     bool tagged;              /* frames have VLAN tags, or may have: give them up whole */
     int core;                 /* the core of the worker that opens and uses the port, -1: any */
@@ -52,6 +59,7 @@ struct io_config {
 struct io_ops {
     const char *name;
     const char *summary; /* one line of --help */
+    unsigned queues_max; /* queues that a port can have; 0: no choice, one */
 
     /* Whether the arguments (what follows "BACKEND:") are well-formed; if not, one line into
      * `error`. Asked for every port before any is opened. */
@@ -116,7 +124,8 @@ struct io_port {
     const struct io_ops *ops;
     char spec[256];
     char driver[64];
-    char failure[160]; /* not empty: the port is beyond use; the engine reports it and exits 1 */
+    unsigned links_lost; /* how often the peer has gone, where the backend notices */
+    char failure[160];   /* not empty: the port is beyond use; the engine reports it and exits 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;
     unsigned trial; /* number of the running trial, from 1; 0 between trials */
@@ -129,6 +138,15 @@ extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_dpdk, io_netmap;
 
 /* All backends of this build, ended by NULL. */
 extern const struct io_ops *const io_backends[];
+
+/* Backends that this build lacks, and what it would take; ended by a NULL name. */
+struct io_missing {
+    const char *name, *reason;
+};
+extern const struct io_missing io_missing[];
+
+/* Why this build has no such backend, or NULL when there is none of that name. */
+const char *io_missing_reason(const char *name);
 
 /* Backend by the name before ':' in a port specification, or NULL. */
 const struct io_ops *io_find(const char *name, size_t length);

@@ -162,6 +162,7 @@ static void null_rx_release(struct io_port *base, struct io_frame *frames, unsig
 
 const struct io_ops io_null = {
     .name = "null",
+    .queues_max = IO_QUEUES_MAX,
     .summary = "no I/O: measures the engine itself (rx-rate=max|0)",
     .check = null_check,
     .open = null_open,

@@ -64,13 +64,14 @@ void event_ready(const struct trial *trial)
     json_string(&line, "clock", engine_clock.is_tsc ? "tsc" : "monotonic");
     json_string(&line, "idle", idle_name(o->idle));
     json_list(&line, "ports");
-    for (unsigned i = 0; i < trial->end_count; i++) {
+    for (unsigned i = 0; i < o->port_count; i++) {
         const struct io_port *port = trial->ends[i].port;
         put_port(port, i);
         if (port->ops->version != NULL)
             dpdk_version = port->ops->version();
     }
     json_end_list(&line);
+    json_unsigned(&line, "queues", o->queues);
     json_string(&line, "dpdk_version", dpdk_version);
     if (o->core_count == 0) {
         json_null(&line, "cpu");
@@ -218,6 +219,8 @@ void event_result(struct trial *trial)
     begin_event("result");
     report_result(&line, trial);
     end_event();
+    if (trial->fault[0] != '\0' && trial->reason != REASON_FAILURE) /* else it is an error */
+        fprintf(stderr, "switchmark-traffic: partial result: %s\n", trial->fault);
 }
 
 void event_error(const char *message)

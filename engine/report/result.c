@@ -103,17 +103,15 @@ static void put_reordering(struct json *j, const struct reorder *r, uint64_t reo
     json_end_object(j);
 }
 
-void report_loss(struct json *j, const struct sequence_tracker *tracker)
+static void put_loss(struct json *j, struct sequence_summary s, const struct reorder *reorder)
 {
-    const struct sequence_summary s = sequence_summarise(tracker);
-
     json_object(j, "loss");
     json_unsigned(j, "expected", s.expected);
     json_unsigned(j, "received_unique", s.received_unique);
     json_unsigned(j, "lost", s.lost);
     json_unsigned(j, "duplicates", s.duplicates);
     json_unsigned(j, "reordered", s.reordered);
-    put_reordering(j, &tracker->reorder, s.reordered, s.received_unique);
+    put_reordering(j, reorder, s.reordered, s.received_unique);
     if (s.any) {
         json_unsigned(j, "first_sequence", s.first_sequence);
         json_unsigned(j, "last_sequence", s.last_sequence);
@@ -124,6 +122,22 @@ void report_loss(struct json *j, const struct sequence_tracker *tracker)
     json_unsigned(j, "beyond_window", s.beyond_window);
     json_bool(j, "extent_is_lower_bound", s.extent_is_lower_bound);
     json_end_object(j);
+}
+
+void report_loss(struct json *j, const struct sequence_tracker *tracker)
+{
+    put_loss(j, sequence_summarise(tracker), &tracker->reorder);
+}
+
+/* Several queues: what they all saw. */
+static void put_queues(struct json *j, const struct trial *trial)
+{
+    static struct end all; /* too large for a stack; only the printer comes here */
+    const struct sequence_summary s = lanes_summarise(trial, &all);
+
+    put_loss(j, s, &all.tracker.reorder);
+    if (trial_times_load(trial))
+        report_latency(j, LATENCY_ONE_WAY, &all);
 }
 
 static void put_pacing(struct json *j, const struct trial *trial, const struct counters *totals)
@@ -291,6 +305,8 @@ void report_result(struct json *j, const struct trial *trial)
 
     trial_totals(trial, &totals);
     json_string(j, "reason", reason_name(trial->reason));
+    json_bool(j, "partial", trial->partial);
+    json_string(j, "fault", trial->fault[0] != '\0' ? trial->fault : NULL);
     json_unsigned(j, "duration_ns", trial->ended_ns - trial->started_ns);
     json_unsigned(j, "drain_ns", trial->drained_ns - trial->ended_ns);
     if (trial->options->role->drains)
@@ -308,6 +324,8 @@ void report_result(struct json *j, const struct trial *trial)
         if (trial->options->bidirectional)
             put_direction(j, trial, 1);
         json_end_list(j);
+    } else if (trial->options->queues > 1 && role->tracks) {
+        put_queues(j, trial);
     } else if (trial_end_tracks(trial, 0)) {
         report_loss(j, &trial->ends[0].tracker);
         if (trial_times_load(trial))

@@ -1,9 +1,9 @@
-/* receiver: counts and verifies what arrives on one port. */
+/* receiver: counts and verifies what arrives on one port, each worker on its queue. */
 #include "trial.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
-    struct end *end = &trial->ends[0];
+    struct end *end = &trial->ends[worker];
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -18,6 +18,7 @@ const struct role role_receiver = {
     .name = "receiver",
     .summary = "counts, verifies, and finds loss, duplicates and reordering",
     .ports = 1,
+    .queues = true,
     .tracks = true,
     .drains = true,
     .run = run,

@@ -1,5 +1,5 @@
-/* A role is one file with one short loop. Everything it needs is in the trial; which worker it
- * is matters only to the tester. */
+/* A role is one file with one short loop. Everything it needs is in the trial; with several
+ * workers each has ends of its own. */
 #ifndef SM_ROLE_H
 #define SM_ROLE_H
 
@@ -14,6 +14,7 @@ struct role {
     const char *summary;
     unsigned ports;
     bool pairs;          /* takes any multiple of `ports` */
+    bool queues;         /* may have a worker for each queue of its port */
     bool stands_between; /* reports what each port saw */
     bool sends;          /* follows a schedule (needs its peer to be there) */
     bool tracks;         /* reports loss from sequence numbers */

@@ -1,4 +1,4 @@
-/* sender: sends on one port, by its schedule.
+/* sender: sends on one port, by its schedule; each worker on its queue.
  *
  * Where it shares its core (`--idle yield`), its receiver is probably one of those it shares it
  * with. A switch that drops what the receiver cannot take is then faster than one that delivers:
@@ -11,7 +11,7 @@
 
 static void run(struct trial *trial, unsigned worker)
 {
-    struct end *end = &trial->ends[0];
+    struct end *end = &trial->ends[worker];
     const unsigned most = trial->idle == IDLE_YIELD ? FRAMES_BEFORE_YIELD : UINT32_MAX;
     unsigned in_a_row = 0;
     uint64_t now = clock_ticks();
@@ -34,6 +34,7 @@ const struct role role_sender = {
     .name = "sender",
     .summary = "sends frames by rate and burst",
     .ports = 1,
+    .queues = true,
     .sends = true,
     .run = run,
 };

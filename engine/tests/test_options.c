@@ -64,6 +64,7 @@ static void everything_is_read(void **state)
     assert_int_equal(o.dpdk_memory_mb, 64);
     assert_int_equal(o.eal_argument_count, 2);
     assert_string_equal(o.eal_arguments[1], "--log-level=1");
+    assert_int_equal(o.queues, 1);
 }
 
 /* Earlier tools divided by a rate of 0, let sizes run below the headers, and read 32 bits. */
@@ -155,6 +156,13 @@ static void errors_name_the_remedy(void **state)
     refused("sender --port raw:dev=x", "needs --dst-mac");
     refused("sender --port null: --bidirectional", "only a tester");
     refused("sender --port null: --core 0,1", "only a tester uses two cores");
+    refused("sender --port null: --queues 3 --core 0,1", "2 cores for 3 workers");
+    refused("tester --port null: --port null: --core 0,1,2", "one core or two, not 3");
+    refused("sender --port null: --queues 17", "from 1 to 16");
+    refused("client --port null: --queues 2", "only a sender or a receiver");
+    refused("sender --port udp: --queues 2", "udp ports have one queue");
+    refused("sender --port null: --queues 2 --stream 65535", "leaves no numbers");
+    refused("list --jsn", "'--jsn' does not fit");
     refused("forwarder --port null: --port null: --mac-update", "needs --src-mac and --dst-mac");
     refused("receiver --port null: --mac-update", "only a forwarder");
 }
@@ -165,6 +173,14 @@ static void help_and_version(void **state)
     assert_int_equal(parse("--help"), PARSE_HELP);
     assert_int_equal(parse("sender --help"), PARSE_HELP);
     assert_int_equal(parse("--version"), PARSE_VERSION);
+    assert_int_equal(parse("--man"), PARSE_MANUAL);
+    assert_int_equal(parse("list"), PARSE_LIST);
+    assert_false(o.list_json);
+    assert_int_equal(parse("list --json"), PARSE_LIST);
+    assert_true(o.list_json);
+    assert_int_equal(parse("sender --port null: --queues 4 --core 0,1,0,1"), PARSE_OK);
+    assert_int_equal(o.queues, 4);
+    assert_int_equal(o.cores[3], 1);
 }
 
 /* An earlier tool lost the last CPU of every range: "2-3" became core 2 alone. */

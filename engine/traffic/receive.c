@@ -134,6 +134,11 @@ INLINE const uint8_t *payload_of(const struct receiver *rx, const struct io_fram
     return plain && !rx->payload_only ? f->data + HEADERS_BYTES : receive_payload(rx, f);
 }
 
+bool receive_is_ours(const struct receiver *rx, const struct io_frame *frame)
+{
+    return is_ours(rx, frame, !rx->special || rx->payload_only);
+}
+
 static inline bool value_fits(const struct flow_range *range, uint32_t value)
 {
     return range->count == 0 || value - range->base < range->count;

@@ -87,6 +87,9 @@ void receive_expect_flows(struct receiver *rx, const struct flow_set *own);
 void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now);
 void receive_end(struct receiver *rx);
 
+/* Is this frame in our format at all, as far as headers tell? */
+bool receive_is_ours(const struct receiver *rx, const struct io_frame *frame);
+
 /* Say what a frame is, and count or remember nothing but what judging others needs. */
 enum verdict receive_judge(struct receiver *rx, const struct io_frame *frame);
 

@@ -23,6 +23,7 @@ from switchmark.environment import engine_binary
 from switchmark.errors import UnavailableError
 
 P = ParamSpec("P")
+OTHER_BACKENDS = ("raw:", "udp:", "null:")
 BUSY_SHARE = 0.1  # of one core
 ROOT = Path(__file__).resolve().parents[2]
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
@@ -107,12 +108,12 @@ class Engine:
 
     pids: ClassVar[list[int]] = []
 
-    def __init__(self, role: str, ports: Sequence[str], *options: str, core: int) -> None:
+    def __init__(self, role: str, ports: Sequence[str], *options: str, core: int | str) -> None:
         binary = find_engine()
         assert binary is not None
-        args = [str(binary), role, "--core", str(core), "--dpdk-memory-mb", "64", *options]
+        args = [str(binary), role, "--core", str(core), *options]
         for port in ports:
-            args += ["--port", f"dpdk:{port}"]
+            args += ["--port", port if port.startswith(OTHER_BACKENDS) else f"dpdk:{port}"]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
         self.began_s = time.monotonic()
         self.child = subprocess.Popen(

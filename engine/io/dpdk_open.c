@@ -1,0 +1,98 @@
+/* What a `dpdk` port is made of when it is opened: packet buffers, and the devices that need no
+ * peer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/dpdk.h"
+
+#define POOL_NAME_MAX 32
+#define AF_XDP_ROOM_MAX 3072 /* a buffer with its head must fit a page */
+
+static struct rte_mempool *make_pool(const struct dpdk_port *port, const char *what, unsigned count)
+{
+    char name[POOL_NAME_MAX];
+
+    snprintf(name, sizeof name, "%s_%u_%u", what, port->index, port->queue);
+    return rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0,
+                                   (uint16_t)(RTE_PKTMBUF_HEADROOM + port->room_bytes),
+                                   SOCKET_ID_ANY);
+}
+
+/* Each queue has its own, so that workers share nothing. */
+bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, char *error,
+                       size_t size)
+{
+    const unsigned receive = dpdk_spec_receive_buffers(&port->spec, config);
+    const unsigned transmit = dpdk_spec_transmit_buffers(&port->spec);
+    bool made = true;
+
+    for (unsigned i = 0; i < port->queue_count && made; i++) {
+        struct dpdk_port *queue = port->queues[i];
+        queue->rx_pool = make_pool(queue, "receive", receive);
+        queue->tx_pool = make_pool(queue, "transmit", transmit);
+        queue->template_bytes = malloc(queue->room_bytes);
+        made = queue->rx_pool != NULL && queue->tx_pool != NULL && queue->template_bytes != NULL;
+    }
+    if (!made)
+        snprintf(error, size,
+                 "no memory for packet buffers; raise --dpdk-memory-mb or lower queue-size");
+    return made;
+}
+
+/* The device's name in DPDK and its arguments. */
+static void describe(const struct dpdk_port *port, char *name, size_t name_size, char *arguments,
+                     size_t size)
+{
+    const struct dpdk_spec *spec = &port->spec;
+    const size_t length = strcspn(spec->target, ",");
+
+    switch (port->kind) {
+    case DPDK_AF_PACKET:
+        snprintf(name, name_size, "net_af_packet%u", port->index);
+        snprintf(arguments, size, "iface=%s,framecnt=%u,qdisc_bypass=1,qpairs=%u%s", spec->target,
+                 spec->queue_size, port->queue_count,
+                 port->room_bytes > 2048 ? ",framesz=16384,blocksz=65536" : "");
+        break;
+    case DPDK_AF_XDP:
+        snprintf(name, name_size, "net_af_xdp%u", port->index);
+        snprintf(arguments, size, "iface=%s,queue_count=%u", spec->target, port->queue_count);
+        break;
+    case DPDK_TAP:
+        snprintf(name, name_size, "net_tap%u", port->index);
+        snprintf(arguments, size, "iface=%s", spec->target);
+        break;
+    default:
+        snprintf(name, name_size, "%.*s", (int)length, spec->target);
+        snprintf(arguments, size, "%s",
+                 spec->target[length] == ',' ? spec->target + length + 1 : "");
+    }
+}
+
+bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size)
+{
+    char name[64], arguments[384];
+    struct rte_ether_addr mac;
+    bool opened;
+
+    if (port->kind == DPDK_AF_XDP && port->room_bytes > AF_XDP_ROOM_MAX) {
+        snprintf(error, size, "AF_XDP moves no frames above %u bytes", AF_XDP_ROOM_MAX);
+        return false;
+    }
+    describe(port, name, sizeof name, arguments, sizeof arguments);
+    dpdk_eal_lock();
+    opened = dpdk_device_add(port, name, arguments) && dpdk_device_start(port);
+    dpdk_eal_unlock();
+    if (!opened) {
+        const char *reason = dpdk_eal_last_error();
+        snprintf(error, size, "DPDK cannot open it: %s",
+                 *reason != '\0' ? reason : "no such device, or no driver for it in this build");
+        return false;
+    }
+    if (!mac_given && rte_eth_macaddr_get(port->ethdev, &mac) == 0) {
+        for (unsigned i = 0; i < port->queue_count; i++)
+            memcpy(port->queues[i]->base.mac, mac.addr_bytes, sizeof mac.addr_bytes);
+    }
+    dpdk_open_gates(port);
+    return true;
+}

@@ -1,0 +1,247 @@
+/* What a `dpdk` port specification says, and how many packet buffers that asks for. Nothing here
+ * touches DPDK: it is read before EAL starts, since EAL must be told how much memory to take. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/dpdk.h"
+
+#define QUEUE_SIZE_MAX 32768
+#define DEVICE_QUEUE 1024 /* descriptors of devices that name no number of their own */
+#define AF_XDP_RINGS 4096 /* its fill and completion rings hold receive buffers, too */
+#define BUFFER_OVERHEAD 512
+#define BASE_MB 12 /* DPDK's own tables, rings and queues */
+#define MEMORY_MB 64
+
+static const struct {
+    const char *key;
+    enum dpdk_kind kind;
+    const char *driver;
+    unsigned queue_size; /* default; 0: the device's */
+} kinds[] = {
+    {"virtio-user", DPDK_VIRTIO_USER, "net_virtio_user", 256},
+    {"vhost", DPDK_VHOST, "vhost", 0},
+    {"memif", DPDK_MEMIF, "net_memif", 1024},
+    {"af-packet", DPDK_AF_PACKET, "net_af_packet", 512},
+    {"af-xdp", DPDK_AF_XDP, "net_af_xdp", 2048},
+    {"tap", DPDK_TAP, "net_tap", 512},
+    {"pci", DPDK_PCI, "pci", 0},
+    {"vdev", DPDK_VDEV, "vdev", 0},
+};
+
+static bool parse_number(const char *text, unsigned maximum, unsigned *number)
+{
+    char *end;
+    const unsigned long value = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || value > maximum)
+        return false;
+    *number = (unsigned)value;
+    return true;
+}
+
+static bool parse_queue_size(const char *value, unsigned *queue_size)
+{
+    return parse_number(value, QUEUE_SIZE_MAX, queue_size) && *queue_size >= 32 &&
+           (*queue_size & (*queue_size - 1)) == 0;
+}
+
+static bool parse_switch(const char *value, bool *on)
+{
+    *on = strcmp(value, "on") == 0;
+    return *on || strcmp(value, "off") == 0;
+}
+
+static bool parse_virtio_option(struct dpdk_spec *spec, const char *key, const char *value)
+{
+    if (strcmp(key, "server") == 0 && *value == '\0')
+        return spec->listens = true;
+    if (strcmp(key, "packed") == 0 && *value == '\0')
+        return spec->packed = true;
+    if (strcmp(key, "in-order") == 0)
+        return parse_switch(value, &spec->in_order);
+    return strcmp(key, "mergeable") == 0 && parse_switch(value, &spec->mergeable);
+}
+
+static bool parse_memif_option(struct dpdk_spec *spec, const char *key, const char *value)
+{
+    if (strcmp(key, "role") == 0) {
+        spec->memif_server = spec->listens = strcmp(value, "server") == 0;
+        return spec->memif_server || strcmp(value, "client") == 0;
+    }
+    if (strcmp(key, "zero-copy") == 0 && *value == '\0')
+        return spec->zero_copy = true;
+    return strcmp(key, "id") == 0 && parse_number(value, UINT32_MAX - 1U, &spec->memif_id);
+}
+
+/* The keys that may follow the first; each belongs to some kinds only. */
+static bool parse_option(struct dpdk_spec *spec, const char *key, const char *value)
+{
+    if (strcmp(key, "queue-size") == 0 && spec->kind != DPDK_VHOST)
+        return parse_queue_size(value, &spec->queue_size);
+    if (spec->kind == DPDK_VIRTIO_USER)
+        return parse_virtio_option(spec, key, value);
+    if (spec->kind == DPDK_MEMIF)
+        return parse_memif_option(spec, key, value);
+    if (strcmp(key, "client") == 0 && spec->kind == DPDK_VHOST && *value == '\0') {
+        spec->listens = false;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_kind(struct dpdk_spec *spec, const char *key)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].key, key) != 0)
+            continue;
+        spec->kind = kinds[i].kind;
+        spec->driver = kinds[i].driver;
+        spec->queue_size = kinds[i].queue_size;
+        spec->listens = spec->kind == DPDK_VHOST || spec->kind == DPDK_MEMIF;
+        spec->memif_server = spec->kind == DPDK_MEMIF;
+        spec->in_order = spec->mergeable = true;
+        return true;
+    }
+    return false;
+}
+
+/* "0000:03:00.1" or "03:00.1", physical or virtual function. */
+static bool is_pci_address(const char *text)
+{
+    unsigned domain = 0, bus, device, function;
+    int used = 0;
+
+    if (sscanf(text, "%4x:%2x:%2x.%1u%n", &domain, &bus, &device, &function, &used) != 4 &&
+        sscanf(text, "%2x:%2x.%1u%n", &bus, &device, &function, &used) != 3)
+        return false;
+    return text[used] == '\0' && device < 32 && function < 8;
+}
+
+static bool check_whole(const struct dpdk_spec *spec, char *error, size_t size)
+{
+    if (spec->kind == DPDK_PCI && !is_pci_address(spec->target)) {
+        snprintf(error, size, "'%s' is not a PCI address such as 0000:03:00.1", spec->target);
+        return false;
+    }
+    if (spec->zero_copy && spec->memif_server) {
+        snprintf(error, size, "zero-copy is the client's: add role=client");
+        return false;
+    }
+    return true;
+}
+
+bool dpdk_spec_parse(struct dpdk_spec *spec, const char *arguments, char *error, size_t size)
+{
+    char key[16], value[DPDK_PATH_MAX];
+    bool bad = false;
+    const char *rest = arguments;
+
+    memset(spec, 0, sizeof *spec);
+    if (strncmp(rest, "vdev=", 5) == 0) { /* an EAL string has commas of its own */
+        parse_kind(spec, "vdev");
+        snprintf(spec->target, sizeof spec->target, "%s", rest + 5);
+        return true;
+    }
+    rest = io_next_argument(rest, key, sizeof key, value, sizeof value, &bad);
+    if (rest == NULL || !parse_kind(spec, key) || *value == '\0') {
+        snprintf(error, size,
+                 "begins with none of virtio-user=PATH, vhost=PATH, memif=PATH, af-packet=DEV, "
+                 "af-xdp=DEV, tap=NAME, pci=ADDRESS, vdev=STRING (paths below %d bytes)",
+                 DPDK_PATH_MAX);
+        return false;
+    }
+    snprintf(spec->target, sizeof spec->target, "%s", value);
+    while ((rest = io_next_argument(rest, key, sizeof key, value, sizeof value, &bad)) != NULL) {
+        if (!parse_option(spec, key, value)) {
+            snprintf(error, size, "'%s%s%s' does not fit here; see --help for the keys", key,
+                     *value != '\0' ? "=" : "", value);
+            return false;
+        }
+    }
+    if (bad)
+        snprintf(error, size, "a key or value is too long");
+    return !bad && check_whole(spec, error, size);
+}
+
+static unsigned device_queue(const struct dpdk_spec *spec)
+{
+    return spec->queue_size > 0 ? spec->queue_size : DEVICE_QUEUE;
+}
+
+/* Buffers that wait in the device to be filled. */
+static unsigned receive_ring(const struct dpdk_spec *spec)
+{
+    switch (spec->kind) {
+    case DPDK_VHOST:
+    case DPDK_AF_PACKET:
+        return 0; /* frames are copied into a buffer when they are taken */
+    case DPDK_MEMIF:
+        return spec->zero_copy ? spec->queue_size : 0;
+    case DPDK_AF_XDP:
+        return device_queue(spec) + AF_XDP_RINGS;
+    default:
+        return device_queue(spec);
+    }
+}
+
+/* Buffers that the device keeps until they are sent. */
+static unsigned transmit_ring(const struct dpdk_spec *spec)
+{
+    switch (spec->kind) {
+    case DPDK_VHOST:
+    case DPDK_AF_PACKET:
+    case DPDK_TAP:
+        return 0;
+    case DPDK_MEMIF:
+        return spec->zero_copy ? spec->queue_size : 0;
+    default:
+        return device_queue(spec);
+    }
+}
+
+/* Besides the rings: what the worker holds, what it may leave in the pool's cache (half as much
+ * again as its size), and one burst to spare. */
+#define WORKING_BUFFERS (2 * IO_BURST_MAX + DPDK_POOL_CACHE * 3 / 2)
+
+unsigned dpdk_spec_transmit_buffers(const struct dpdk_spec *spec)
+{
+    return WORKING_BUFFERS + transmit_ring(spec);
+}
+
+unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io_config *config)
+{
+    unsigned elsewhere = 0; /* what was forwarded waits in the ring of another port */
+
+    for (unsigned i = 0; config->forwards && i < config->spec_count; i++) {
+        struct dpdk_spec other;
+        char ignored[160];
+        if (strncmp(config->specs[i], "dpdk:", 5) == 0 &&
+            dpdk_spec_parse(&other, config->specs[i] + 5, ignored, sizeof ignored))
+            elsewhere = RTE_MAX(elsewhere, transmit_ring(&other));
+    }
+    return WORKING_BUFFERS + receive_ring(spec) + elsewhere;
+}
+
+static uint64_t buffer_bytes(const struct io_config *config, uint32_t room_bytes)
+{
+    uint64_t buffers = 0;
+
+    for (unsigned i = 0; i < config->spec_count; i++) {
+        struct dpdk_spec spec;
+        char ignored[160];
+        if (strncmp(config->specs[i], "dpdk:", 5) == 0 &&
+            dpdk_spec_parse(&spec, config->specs[i] + 5, ignored, sizeof ignored))
+            buffers += dpdk_spec_transmit_buffers(&spec) + dpdk_spec_receive_buffers(&spec, config);
+    }
+    return buffers * dpdk_queue_count(config) * (room_bytes + BUFFER_OVERHEAD);
+}
+
+unsigned dpdk_spec_memory_mb(const struct io_config *config, uint32_t room_bytes)
+{
+    const unsigned needed_mb = BASE_MB + (unsigned)(buffer_bytes(config, room_bytes) >> 20);
+
+    if (config->dpdk_memory_mb > 0)
+        return config->dpdk_memory_mb;
+    return needed_mb < MEMORY_MB ? MEMORY_MB : RTE_ALIGN_CEIL(needed_mb, 2U);
+}

@@ -1,0 +1,182 @@
+/* The lanes of receiving ends with several queues. */
+#include "lanes.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trial.h"
+
+bool lanes_make(struct end *end, unsigned count)
+{
+    end->lane_count = count;
+    if (count < 2)
+        return true;
+    end->lanes = aligned_alloc(64, (count - 1) * sizeof *end->lanes);
+    if (end->lanes == NULL)
+        return false;
+    memset(end->lanes, 0, (count - 1) * sizeof *end->lanes);
+    return true;
+}
+
+void lanes_free(struct end *end)
+{
+    free(end->lanes);
+    end->lanes = NULL;
+}
+
+void lanes_join(struct end *end, unsigned first_stream)
+{
+    end->first_stream = (uint16_t)first_stream;
+    for (unsigned i = 1; i < end->lane_count; i++) {
+        struct lane *lane = &end->lanes[i - 1];
+        lane->rx = end->rx;
+        lane->rx.stream = htons((uint16_t)(first_stream + i));
+        lane->rx.tracker = &lane->tracker;
+        lane->rx.from_actual = &lane->from_actual;
+        lane->rx.from_intended = &lane->from_intended;
+        lane->rx.variation = &lane->variation;
+    }
+}
+
+void lanes_begin(struct end *end)
+{
+    for (unsigned i = 1; i < end->lane_count; i++) {
+        struct receiver *rx = &end->lanes[i - 1].rx;
+        rx->latency_wanted = end->rx.latency_wanted;
+        receive_begin(rx, 0, 0);
+    }
+}
+
+/* What was meant to leave before the trial began is not the trial's. */
+void lanes_start(struct end *end, uint64_t start_tick)
+{
+    for (unsigned i = 1; i < end->lane_count; i++)
+        end->lanes[i - 1].rx.lock_intended = start_tick;
+}
+
+void lanes_end(struct end *end)
+{
+    for (unsigned i = 1; i < end->lane_count; i++)
+        receive_end(&end->lanes[i - 1].rx);
+}
+
+static struct receiver *receiver_of(struct end *end, const struct io_frame *frame)
+{
+    if (!receive_is_ours(&end->rx, frame))
+        return &end->rx;
+    const uint16_t stream = ntohs(load16(receive_payload(&end->rx, frame) + 2));
+    const unsigned lane = (uint16_t)(stream - end->first_stream);
+    return lane > 0 && lane < end->lane_count ? &end->lanes[lane - 1].rx : &end->rx;
+}
+
+/* Frames of one stream come in bursts, so there are few pieces. */
+void lanes_receive(struct end *end, const struct io_frame *frames, unsigned count, uint64_t now)
+{
+    unsigned first = 0;
+
+    while (first < count) {
+        struct receiver *rx = receiver_of(end, &frames[first]);
+        unsigned next = first + 1;
+        while (next < count && receiver_of(end, &frames[next]) == rx)
+            next++;
+        receive_burst(rx, frames + first, next - first, now, NULL);
+        first = next;
+    }
+}
+
+static const struct sequence_tracker *tracker_of(const struct end *end, unsigned lane)
+{
+    return lane == 0 ? &end->tracker : &end->lanes[lane - 1].tracker;
+}
+
+/* What two queues saw of one stream. */
+static void join_queues(struct sequence_summary *to, const struct sequence_summary *from)
+{
+    if (!from->any)
+        return;
+    if (!to->any) {
+        *to = *from;
+        return;
+    }
+    if (from->first_sequence < to->first_sequence)
+        to->first_sequence = from->first_sequence;
+    if (from->last_sequence > to->last_sequence)
+        to->last_sequence = from->last_sequence;
+    to->received_unique += from->received_unique;
+    to->duplicates += from->duplicates;
+    to->reordered += from->reordered;
+    to->beyond_window += from->beyond_window;
+    to->extent_is_lower_bound |= from->extent_is_lower_bound;
+}
+
+/* Loss is known only when all queues have said what they saw. */
+static void settle(struct sequence_summary *s)
+{
+    if (!s->any)
+        return;
+    s->expected = s->last_sequence - s->first_sequence + 1;
+    if (s->received_unique > s->expected) {
+        s->duplicates += s->received_unique - s->expected;
+        s->received_unique = s->expected;
+    }
+    s->lost = s->expected - s->received_unique;
+}
+
+static void add_stream(struct sequence_summary *to, const struct sequence_summary *stream)
+{
+    const uint64_t expected = to->expected + stream->expected;
+    const uint64_t lost = to->lost + stream->lost;
+
+    join_queues(to, stream);
+    to->expected = expected;
+    to->lost = lost;
+}
+
+static void add_reordering(struct reorder *to, const struct reorder *from)
+{
+    if (from->max_extent > to->max_extent)
+        to->max_extent = from->max_extent;
+    if (from->max_late_ticks > to->max_late_ticks)
+        to->max_late_ticks = from->max_late_ticks;
+    if (from->max_degree > to->max_degree)
+        to->max_degree = from->max_degree;
+    to->extent_sum += from->extent_sum;
+    to->late_ticks_sum += from->late_ticks_sum;
+    for (unsigned i = 0; i < REORDER_DEGREES; i++)
+        to->degrees[i] += from->degrees[i];
+}
+
+static void add_delays(struct end *all, const struct end *end, unsigned lane)
+{
+    const struct lane *extra = lane == 0 ? NULL : &end->lanes[lane - 1];
+    const struct variation *v = lane == 0 ? &end->variation : &extra->variation;
+
+    histogram_add(&all->from_actual, lane == 0 ? &end->from_actual : &extra->from_actual);
+    histogram_add(&all->from_intended, lane == 0 ? &end->from_intended : &extra->from_intended);
+    histogram_add(&all->variation.grown, &v->grown);
+    histogram_add(&all->variation.shrunk, &v->shrunk);
+}
+
+struct sequence_summary lanes_summarise(const struct trial *trial, struct end *all)
+{
+    struct sequence_summary sum = {0};
+
+    sequence_reset(&all->tracker);
+    histogram_reset(&all->from_actual);
+    histogram_reset(&all->from_intended);
+    variation_reset(&all->variation);
+    for (unsigned lane = 0; lane < trial->ends[0].lane_count; lane++) {
+        struct sequence_summary stream = {0};
+        for (unsigned i = 0; i < trial->end_count; i++) {
+            const struct sequence_tracker *tracker = tracker_of(&trial->ends[i], lane);
+            const struct sequence_summary s = sequence_summarise(tracker);
+            join_queues(&stream, &s);
+            add_reordering(&all->tracker.reorder, &tracker->reorder);
+            add_delays(all, &trial->ends[i], lane);
+        }
+        settle(&stream);
+        add_stream(&sum, &stream);
+    }
+    return sum;
+}

@@ -1,0 +1,74 @@
+/* What this build can do: roles, backends, and what the missing ones lack. */
+#include "list.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "io/io.h"
+#include "report/json.h"
+#include "role/role.h"
+#include "version.h"
+
+static void print_text(void)
+{
+    printf("switchmark-traffic %s\n\nRoles:\n", SM_VERSION);
+    for (unsigned i = 0; roles[i] != NULL; i++)
+        printf("  %-12s %s\n", roles[i]->name, roles[i]->summary);
+    printf("\nBackends:\n");
+    for (unsigned i = 0; io_backends[i] != NULL; i++) {
+        const struct io_ops *ops = io_backends[i];
+        printf("  %-12s %s%s%s\n", ops->name, ops->summary, ops->version != NULL ? "; " : "",
+               ops->version != NULL ? ops->version() : "");
+    }
+    if (io_missing[0].name != NULL)
+        printf("\nNot in this build:\n");
+    for (const struct io_missing *m = io_missing; m->name != NULL; m++)
+        printf("  %-12s %s\n", m->name, m->reason);
+}
+
+static void print_json(void)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_string(&j, "engine_version", SM_VERSION);
+    json_list(&j, "roles");
+    for (unsigned i = 0; roles[i] != NULL; i++) {
+        json_object(&j, NULL);
+        json_string(&j, "name", roles[i]->name);
+        json_string(&j, "summary", roles[i]->summary);
+        json_unsigned(&j, "ports", roles[i]->ports);
+        json_end_object(&j);
+    }
+    json_end_list(&j);
+    json_list(&j, "backends");
+    for (unsigned i = 0; io_backends[i] != NULL; i++) {
+        const struct io_ops *ops = io_backends[i];
+        json_object(&j, NULL);
+        json_string(&j, "name", ops->name);
+        json_string(&j, "summary", ops->summary);
+        json_unsigned(&j, "queues_max", ops->queues_max > 0 ? ops->queues_max : 1);
+        json_string(&j, "version", ops->version != NULL ? ops->version() : NULL);
+        json_end_object(&j);
+    }
+    json_end_list(&j);
+    json_list(&j, "missing");
+    for (const struct io_missing *m = io_missing; m->name != NULL; m++) {
+        json_object(&j, NULL);
+        json_string(&j, "name", m->name);
+        json_string(&j, "reason", m->reason);
+        json_end_object(&j);
+    }
+    json_end_list(&j);
+    fflush(stdout);
+    json_write(&j, STDOUT_FILENO);
+    json_free(&j);
+}
+
+void list_print(bool as_json)
+{
+    if (as_json)
+        print_json();
+    else
+        print_text();
+}

@@ -1,0 +1,26 @@
+/* What went wrong around a trial without ending it: a peer that left, a device that went down, a
+ * ring that nobody emptied. The result of such a trial is partial, and says so. */
+#ifndef SM_OUTAGE_H
+#define SM_OUTAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct end;
+struct trial;
+
+struct outage_watch {
+    unsigned links_lost;       /* of the port, when the trial began */
+    bool was_up, went_down;    /* as seen once an interval */
+    uint64_t offered, refused; /* of the end, at the last look */
+    uint64_t looked_ns;        /* CLOCK_MONOTONIC */
+    uint64_t stuck_ns;         /* so long the port has taken nothing of what it was offered */
+    uint64_t longest_stuck_ns;
+};
+
+void outage_begin(struct trial *trial);
+/* Once an interval, by worker 0. */
+void outage_look(struct trial *trial, uint64_t now_ns);
+/* After the trial: whether its result is partial, and why in one line (trial->fault). */
+void outage_judge(struct trial *trial);
+#endif

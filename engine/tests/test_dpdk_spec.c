@@ -1,0 +1,86 @@
+/* Which `dpdk` port specifications are well-formed; nothing is opened. */
+#include "test.h"
+
+#include "io/io.h"
+
+static char error[256];
+
+static bool fits(const char *arguments)
+{
+    const struct io_ops *ops = io_find("dpdk", 4);
+
+    assert_non_null(ops);
+    error[0] = '\0';
+    return ops->check(arguments, error, sizeof error);
+}
+
+static void refused(const char *arguments, const char *because)
+{
+    assert_false(fits(arguments));
+    if (strstr(error, because) == NULL)
+        fail_msg("'%s' was refused with '%s', not '%s'", arguments, error, because);
+    assert_null(strchr(error, '\n'));
+}
+
+static void every_kind_is_known(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "virtio-user=/tmp/a",
+        "virtio-user=/tmp/a,server,packed,in-order=off,mergeable=off,queue-size=1024",
+        "virtio-user=/tmp/a,in-order=on,mergeable=on",
+        "vhost=/tmp/a,client",
+        "memif=/tmp/a,role=server,id=3,queue-size=64",
+        "memif=/tmp/a,role=client,id=4294967294,zero-copy",
+        "af-packet=eth0",
+        "af-xdp=eth0,queue-size=2048",
+        "tap=tap7",
+        "pci=0000:03:00.1",
+        "pci=03:1f.7,queue-size=4096",
+        "vdev=net_null0,size=60,copy=1",
+    };
+    for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
+        if (!fits(good[i]))
+            fail_msg("'%s' was refused: %s", good[i], error);
+    }
+}
+
+static void keys_belong_to_their_kinds(void **state)
+{
+    (void)state;
+    refused("", "virtio-user=PATH");
+    refused("nonsense=/tmp/a", "virtio-user=PATH");
+    refused("virtio-user=", "virtio-user=PATH");
+    refused("virtio-user=/tmp/a,client", "'client'");
+    refused("virtio-user=/tmp/a,packed=yes", "'packed=yes'");
+    refused("virtio-user=/tmp/a,in-order=1", "'in-order=1'");
+    refused("virtio-user=/tmp/a,mergeable", "'mergeable'");
+    refused("virtio-user=/tmp/a,zero-copy", "'zero-copy'");
+    refused("virtio-user=/tmp/a,queue-size=100", "'queue-size=100'");
+    refused("virtio-user=/tmp/a,queue-size=65536", "'queue-size=65536'");
+    refused("vhost=/tmp/a,queue-size=256", "'queue-size=256'");
+    refused("vhost=/tmp/a,packed", "'packed'");
+    refused("memif=/tmp/a,role=boss", "'role=boss'");
+    refused("memif=/tmp/a,zero-copy", "add role=client");
+    refused("memif=/tmp/a,role=client,role=server,zero-copy", "add role=client");
+    refused("af-packet=eth0,server", "'server'");
+}
+
+static void pci_addresses_are_addresses(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"pci=eth0", "pci=0000:03:20.0", "pci=0000:03:00.8",
+                                      "pci=03:00", "pci=0000:03:00.1x"};
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(bad[i], "is not a PCI address");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_is_known),
+        cmocka_unit_test(keys_belong_to_their_kinds),
+        cmocka_unit_test(pci_addresses_are_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* Starting and joining the threads of a trial. */
+#include "workers.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "trial.h"
+
+static void pin(int core)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+/* A worker is in place before the trial begins: on a busy core a new thread may wait long for
+ * its first turn, and frames would wait for it. */
+static void *run_worker(void *argument)
+{
+    const struct worker *worker = argument;
+    struct trial *trial = worker->trial;
+    struct io_port *port = trial->ends[worker->index].port;
+
+    if (worker->index < trial->options->core_count)
+        pin(trial->options->cores[worker->index]);
+    if (port->ops->thread_enter != NULL)
+        port->ops->thread_enter(port);
+    atomic_fetch_add(&trial->workers_ready, 1);
+    while (!atomic_load(&trial->workers_go))
+        sched_yield();
+    trial->options->role->run(trial, worker->index);
+    return NULL;
+}
+
+bool workers_start(struct workers *workers, struct trial *trial, char *error, size_t size)
+{
+    int result = 0;
+
+    workers->count = 0;
+    atomic_store(&trial->workers_ready, 0);
+    atomic_store(&trial->workers_go, false);
+    for (unsigned i = 1; i < trial->workers && result == 0; i++) {
+        struct worker *worker = &workers->each[workers->count];
+        *worker = (struct worker){.trial = trial, .index = i};
+        result = pthread_create(&worker->thread, NULL, run_worker, worker);
+        workers->count += result == 0;
+    }
+    while (atomic_load(&trial->workers_ready) < workers->count)
+        sched_yield();
+    if (result == 0)
+        return true;
+    snprintf(error, size, "cannot start worker %u: %s", workers->count + 1, strerror(result));
+    atomic_store(&trial->stop, REASON_FAILURE);
+    workers_go(trial);
+    workers_join(workers);
+    return false;
+}
+
+void workers_go(struct trial *trial)
+{
+    atomic_store(&trial->workers_go, true);
+}
+
+void workers_join(struct workers *workers)
+{
+    for (unsigned i = 0; i < workers->count; i++)
+        pthread_join(workers->each[i].thread, NULL);
+}

@@ -1,0 +1,26 @@
+/* The threads of a trial beside the main one, which is worker 0. */
+#ifndef SM_WORKERS_H
+#define SM_WORKERS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "io/io.h"
+
+struct trial;
+
+struct workers {
+    unsigned count; /* running, besides the main thread */
+    struct worker {
+        struct trial *trial;
+        unsigned index;
+        pthread_t thread;
+    } each[IO_QUEUES_MAX];
+};
+
+/* Start workers 1, 2, ...; on return they are on their cores and wait for workers_go. */
+bool workers_start(struct workers *workers, struct trial *trial, char *error, size_t size);
+void workers_go(struct trial *trial);
+void workers_join(struct workers *workers);
+#endif

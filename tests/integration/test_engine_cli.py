@@ -1,0 +1,102 @@
+"""The engine on its own command line: what it can do, its manual, and how it fails without
+memory."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.dpdk_rig import find_engine
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(find_engine() is None, reason="switchmark-traffic is not built"),
+]
+
+
+def engine(*args: str, limit: tuple[int, int] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the engine to its end; `limit` is a resource and its value."""
+
+    def prepare() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if limit is not None:
+            resource.setrlimit(limit[0], (limit[1], limit[1]))
+
+    return subprocess.run(
+        [str(find_engine()), *args],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=30,
+        check=False,
+        preexec_fn=prepare,
+    )
+
+
+def test_list_names_backends_and_why_others_are_missing() -> None:
+    listed = json.loads(engine("list", "--json").stdout)
+    present = {backend["name"] for backend in listed["backends"]}
+    missing = {backend["name"]: backend["reason"] for backend in listed["missing"]}
+    assert {"udp", "raw", "null"} <= present
+    assert "dpdk" in present or "libdpdk" in missing["dpdk"]
+    assert not present & set(missing)
+    assert {role["name"] for role in listed["roles"]} >= {"sender", "receiver", "tester"}
+    text = engine("list").stdout
+    assert all(name in text for name in present | set(missing))
+
+
+def test_manual_holds_every_option_of_the_help() -> None:
+    help_text, manual = engine("--help").stdout, engine("--man").stdout
+    options = set(re.findall(r"^  (--[a-z-]+)", help_text, re.MULTILINE))
+    assert len(options) > 20
+    assert manual.startswith(".TH SWITCHMARK")
+    in_manual = set(re.findall(r"\\fB(\\-\\-(?:[a-z]|\\-)+)", manual))
+    assert {name.replace("\\-", "-") for name in in_manual} == options
+    assert "Examples:" in help_text
+    assert ".SH EXAMPLES" in manual
+
+
+NULL = ("sender", "--port", "null:", "--duration", "0.01", "--start", "now")
+QUEUES = (*NULL, "--queues", "16")
+DPDK = ("sender", "--port", "dpdk:vdev=net_null0", "--dst-mac", "02:00:00:00:00:01")
+DPDK += ("--duration", "0.01", "--start", "now")
+LIMITS_MB = [24, 32, 48, 64, 96, 128, 256, 1024, 4096, 65536]
+
+
+@pytest.mark.parametrize("args", [NULL, QUEUES, DPDK], ids=["null", "queues", "dpdk"])
+def test_without_memory_it_says_so(args: tuple[str, ...]) -> None:
+    outcomes = set()
+    for limit_mb in LIMITS_MB:
+        done = engine(*args, limit=(resource.RLIMIT_AS, limit_mb << 20))
+        assert_said(done, f"{limit_mb} MB")
+        outcomes.add(done.returncode)
+    if args is not DPDK:  # (DPDK reserves address space beyond all of these)
+        assert 0 in outcomes
+
+
+@pytest.mark.parametrize("args", [NULL, DPDK], ids=["null", "dpdk"])
+def test_without_file_descriptors_it_says_so(args: tuple[str, ...]) -> None:
+    for files in (4, 5, 6, 7, 8, 10, 12, 16, 24):
+        assert_said(engine(*args, limit=(resource.RLIMIT_NOFILE, files)), f"{files} files")
+
+
+def assert_said(done: subprocess.CompletedProcess[str], when: str) -> None:
+    """Either it worked, or one line says why not; never a crash."""
+    assert done.returncode in (0, 1, 127), (when, done)  # 127: not even its libraries fitted
+    if done.returncode == 1:
+        assert len(done.stderr.strip().splitlines()) == 1, (when, done.stderr)
+
+
+def test_manual_is_installed_beside_the_engine() -> None:
+    path = find_engine()
+    assert path is not None
+    page = path.resolve().parents[1] / "share/man/man1/switchmark-traffic.1"
+    if not (path.resolve().parents[1] / "bin").is_dir():
+        pytest.skip(f"{path} is not an installed engine")
+    assert page.read_text() == engine("--man").stdout
+    assert Path(page).stat().st_size > 2000
