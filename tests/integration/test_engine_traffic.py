@@ -87,7 +87,8 @@ def test_captured_frames_decode_right(wire: tuple[Node, Node], tmp_path: Path, k
     with (
         tcpdump(b, pcap, "ether src 02:00:00:00:00:0a or ether[0] = 2"),
         running(
-            b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT, *mirrored(words),
+            b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
+            *mirrored(words),
         ) as receiver,
         running(
             a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *words,
@@ -95,7 +96,7 @@ def test_captured_frames_decode_right(wire: tuple[Node, Node], tmp_path: Path, k
     ):  # fmt: skip
         receiver.tell("start")
         receiver.wait("started")
-        sender.tell("start rate=20k duration=0.1")
+        sender.tell("start rate=20k burst=20 duration=0.1")
         sent = sender.wait("result")
         receiver.tell("stop")
         received = receiver.wait("result")
@@ -214,7 +215,7 @@ def test_a_forwarder_passes_it(
         forwarder.wait("started")
         receiver.tell("start")
         receiver.wait("started")
-        sender.tell("start rate=4k duration=0.1")
+        sender.tell("start rate=4k burst=20 duration=0.1")
         sent = sender.wait("result")["totals"]
         receiver.tell("stop")
         received = receiver.wait("result")
@@ -231,8 +232,8 @@ def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
             b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, "--vlan", "100",
         ) as receiver,
         running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, "--vlan", "101",
-            "--frame-size", "68",
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
+            "--vlan", "101", "--frame-size", "68",
         ) as other,
         running(
             a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
@@ -241,7 +242,7 @@ def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
         receiver.tell("start")
         receiver.wait("started")
         for sender in (other, untagged):
-            sender.tell("start rate=10k duration=0.02")
+            sender.tell("start rate=10k burst=20 duration=0.02")
             sender.wait("result")
         receiver.tell("stop")
         totals = receiver.wait("result")["totals"]
