@@ -59,6 +59,7 @@ static struct io_config make_config(const struct trial *trial, unsigned index,
         .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
         .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
+        .rx_untimed = o->role == &role_receiver && !o->traffic.latency,
         .forwards = o->role->stands_between || o->role == &role_server,
         .queue_count = (unsigned)o->queues,
         .stream = (uint16_t)o->stream,
@@ -117,6 +118,10 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
         return false;
     }
     end->address = even ? o->address : frame_address_swapped(&o->address);
+    if (!even && o->src_mac_b_given)
+        memcpy(end->address.src_mac, o->address_b.src_mac, 6);
+    if (!even && o->dst_mac_b_given)
+        memcpy(end->address.dst_mac, o->address_b.dst_mac, 6);
     struct io_config config = make_config(trial, index - queue, &end->address, src_mac_given);
     const struct io_ops *ops = find_backend(spec, &config.arguments);
     config.queue = queue;

@@ -438,7 +438,7 @@ static bool check_replay(const struct options *o, char *error, size_t size)
                     "--replay: a %s follows its frames by their stamp; give --stamp, "
                     "or use a sender",
                     o->role->name);
-    if (strncmp(o->ports[0], "udp", 3) == 0)
+    if (io_is_datagram(o->ports[0]))
         return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
     if (recorded && o->rate_given)
         return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
@@ -465,9 +465,11 @@ static bool check_whole(struct options *o, char *error, size_t size)
         return fail(error, size, "--mac-update: only a forwarder rewrites frames");
     if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
-    if (o->traffic.latency && strcmp(o->role->name, "receiver") != 0)
+    if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
+        return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
+    if (o->traffic.latency && (!o->role->tracks || o->role->latency != LATENCY_NONE))
         return fail(error, size,
-                    "--latency: only a receiver takes it; clients and testers time "
+                    "--latency: only receiver and duplex take it; clients and testers time "
                     "every frame anyway");
     if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
         return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
@@ -500,14 +502,13 @@ static bool check_whole(struct options *o, char *error, size_t size)
         return fail(error, size, "--jitter-us: more than --delay-us would make delays below 0");
     if (o->reference.every[FAULT_REORDER] == 1)
         return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
-    if (strncmp(o->ports[0], "udp", 3) == 0 && strcmp(o->role->name, "reference") == 0)
+    if (io_is_datagram(o->ports[0]) && strcmp(o->role->name, "reference") == 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
     if (!options_check_workers(o, error, size))
         return false;
-    const bool has_headers = strncmp(o->ports[0], "raw", 3) == 0 ||
-                             strncmp(o->ports[0], "dpdk", 4) == 0 ||
-                             strncmp(o->ports[0], "netmap", 6) == 0;
-    const bool sends = strcmp(o->role->name, "sender") == 0 || strcmp(o->role->name, "client") == 0;
+    const bool has_headers = !io_is_datagram(o->ports[0]) && strncmp(o->ports[0], "null", 4) != 0 &&
+                             strncmp(o->ports[0], "pcap", 4) != 0;
+    const bool sends = o->role->sends && o->role->ports == 1;
     if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
         return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
                     o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
@@ -588,8 +589,9 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         const char *near = value_nearest(argv[1], names);
         fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
              near ? "; did you mean '"
-                  : "; roles: sender, receiver, client, server, forwarder, reference, tester; or "
-                    "list",
+                  : "; roles: sender, receiver, client, server, forwarder, reference, tester, "
+                    "duplex; "
+                    "or list",
              near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }

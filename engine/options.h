@@ -46,6 +46,8 @@ struct options {
     const char *ports[PORTS_MAX];
     unsigned port_count;
     struct frame_address address;
+    struct frame_address address_b; /* forwarder: MAC addresses of port B, where given */
+    bool src_mac_b_given, dst_mac_b_given;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
     uint64_t ip_version; /* 0: that of the addresses, or 4 */
     bool ip4_given, ip6_given;

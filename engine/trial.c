@@ -301,7 +301,8 @@ static void begin(struct trial *trial)
     set_times(trial);
     outage_begin(trial);
     event_started(trial);
-    wait_for_start(trial);
+    if (!trial->options->role->listens_first)
+        wait_for_start(trial);
 }
 
 static uint64_t frames_heard(const struct end *end)

@@ -4,7 +4,7 @@
 
 # What the main job needs. libdpdk-dev brings every DPDK driver along.
 RUN_PACKAGES=(
-  build-essential pkg-config python3-venv python3-dev zlib1g-dev libdpdk-dev
+  build-essential pkg-config python3-venv python3-dev zlib1g-dev libdpdk-dev liburing-dev
   openvswitch-switch-dpdk lxc busybox-static iproute2
 )
 

@@ -5,7 +5,13 @@
 #include <string.h>
 
 const struct io_ops *const io_backends[] = {
-    &io_udp,    &io_raw,
+    &io_udp,    &io_raw,  &io_packet_mmap,
+#ifdef HAVE_AF_XDP
+    &io_af_xdp,
+#endif
+#ifdef HAVE_LIBURING
+    &io_uring,
+#endif
 #ifdef HAVE_DPDK
     &io_dpdk,
 #endif
@@ -16,6 +22,13 @@ const struct io_ops *const io_backends[] = {
 };
 
 const struct io_missing io_missing[] = {
+#ifndef HAVE_AF_XDP
+    {"af_xdp", "built without the kernel's headers for it; install linux-libc-dev 5.11 or later "
+               "and rebuild"},
+#endif
+#ifndef HAVE_LIBURING
+    {"io_uring", "built without liburing; install liburing-dev (2.3 or later) and rebuild"},
+#endif
 #ifndef HAVE_DPDK
     {"dpdk", "built without libdpdk; install libdpdk-dev (22.11 or later) and rebuild"},
 #endif
@@ -41,6 +54,16 @@ const struct io_ops *io_find(const char *name, size_t length)
             return *ops;
     }
     return NULL;
+}
+
+bool io_is_datagram(const char *spec)
+{
+    const char *socket;
+
+    if (strncmp(spec, "io_uring:", 9) != 0)
+        return strncmp(spec, "udp", 3) == 0;
+    socket = strstr(spec, "socket=udp");
+    return socket != NULL && (socket[10] == ',' || socket[10] == '\0');
 }
 
 const char *io_next_argument(const char *arguments, char *key, size_t key_size, char *value,

@@ -40,6 +40,7 @@ struct io_config {
     uint16_t src_udp, dst_udp;
     bool src_mac_given, src_ip_given, dst_ip_given;
     bool rx_may_block;     /* the role does nothing but receive on this one port */
+    bool rx_untimed;       /* the role only counts: frames may be handed over late, together */
     bool forwards;         /* what is received is sent on, from the same buffers */
     unsigned queue_count;  /* queues of this port, 0 standing for 1 ... */
     unsigned queue;        /* ... and which of them to open; 0 comes first */
@@ -134,7 +135,8 @@ struct io_port {
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
-extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_dpdk, io_netmap;
+extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_packet_mmap, io_af_xdp, io_uring,
+    io_dpdk, io_netmap;
 
 /* All backends of this build, ended by NULL. */
 extern const struct io_ops *const io_backends[];
@@ -147,6 +149,9 @@ extern const struct io_missing io_missing[];
 
 /* Why this build has no such backend, or NULL when there is none of that name. */
 const char *io_missing_reason(const char *name);
+
+/* Do ports of this specification hand datagrams to the kernel, which writes the headers? */
+bool io_is_datagram(const char *spec);
 
 /* Backend by the name before ':' in a port specification, or NULL. */
 const struct io_ops *io_find(const char *name, size_t length);

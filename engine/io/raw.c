@@ -1,52 +1,17 @@
 /* raw: whole Ethernet frames through AF_PACKET on one device, past the device's queueing
- * discipline. The socket hears every protocol (so that flooding is seen) but not what this host
- * itself sends, or each frame would be counted twice where sender and receiver share a device. */
-#include <arpa/inet.h>
+ * discipline (or, with qdisc=queue, through it). */
 #include <errno.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "io/packet.h"
 #include "io/socket.h"
 
-static bool set_packet_option(int fd, int option, const char *name, char *error, size_t size)
+static int open_socket(int index, unsigned qdisc, char *error, size_t size)
 {
-    const int on = 1;
-    if (setsockopt(fd, SOL_PACKET, option, &on, sizeof on) == 0)
-        return true;
-    snprintf(error, size, "%s: %s (Linux 4.20 or later is needed)", name, strerror(errno));
-    return false;
-}
-
-/* A socket bound to one device. It is made deaf (protocol 0) and bound last, so that no frame of
- * another device, and none of our own, gets in before the options stand. */
-static int open_socket(int index, char *error, size_t size)
-{
-    const struct packet_mreq all = {.mr_ifindex = index, .mr_type = PACKET_MR_PROMISC};
-    const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = index};
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-
-    if (fd < 0) {
-        snprintf(error, size, "packet socket: %s%s", strerror(errno),
-                 errno == EPERM ? " (run as root or with CAP_NET_RAW)" : "");
-        return -1;
-    }
-    const int on = 1; /* without it everything works, only slower */
-    setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
-    setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all);
-    if (!set_packet_option(fd, PACKET_IGNORE_OUTGOING, "PACKET_IGNORE_OUTGOING", error, size)) {
-        close(fd);
-        return -1;
-    }
-    if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        snprintf(error, size, "bind: %s", strerror(errno));
-        close(fd);
-        return -1;
-    }
-    return fd;
+    /* Bound last, so that no frame of another device gets in before the options stand. */
+    const int fd = packet_socket(index, qdisc, error, size);
+    return fd >= 0 && packet_bind(fd, index, true, error, size) ? fd : -1;
 }
 
 static bool raw_check(const char *text, char *error, size_t size)
@@ -70,7 +35,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
     }
     if (!socket_device(arguments.device, &index, mac, &mtu, error, size))
         return NULL;
-    const int fd = open_socket(index, error, size);
+    const int fd = open_socket(index, arguments.qdisc, error, size);
     if (fd < 0)
         return NULL;
     socket_tune(fd, arguments.block);
@@ -87,8 +52,9 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
     }
     memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, 6);
     port->base.mtu_bytes = mtu;
-    snprintf(port->base.driver, sizeof port->base.driver, "af_packet%s%s",
-             arguments.mmsg ? " mmsg" : "", arguments.block ? " blocking" : "");
+    snprintf(port->base.driver, sizeof port->base.driver, "af_packet%s%s%s",
+             arguments.mmsg ? " mmsg" : "", arguments.block ? " blocking" : "",
+             arguments.qdisc == PACKET_QDISC_THROUGH ? " qdisc" : "");
     return &port->base;
 }
 
@@ -102,18 +68,14 @@ static unsigned raw_forward(struct io_port *from, struct io_port *to, struct io_
 static uint64_t raw_rx_drops(struct io_port *base)
 {
     struct socket_port *port = (struct socket_port *)base;
-    struct tpacket_stats stats;
-    socklen_t length = sizeof stats;
 
-    /* Reading resets the kernel's counter. */
-    if (getsockopt(port->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &length) == 0)
-        port->drops += stats.tp_drops;
+    port->drops += packet_drops(port->fd);
     return port->drops;
 }
 
 const struct io_ops io_raw = {
     .name = "raw",
-    .summary = "AF_PACKET: dev=NAME, mmsg (sendmmsg/recvmmsg), block",
+    .summary = "AF_PACKET: dev=NAME, mmsg (sendmmsg/recvmmsg), block, qdisc=bypass|queue",
     .check = raw_check,
     .open = raw_open,
     .tx_prepare = socket_tx_prepare,

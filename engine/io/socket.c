@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
-#include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,33 +13,30 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "io/arguments.h"
+#include "io/packet.h"
+
 #define BUFFER_BYTES (64 << 20) /* tens of thousands of frames: rides out a long preemption */
 #define BLOCK_LONGEST_US 20000
 #define TAG_BYTES 4
 
+#define AT(field) offsetof(struct socket_arguments, field)
+
+static const struct io_key keys[] = {
+    {.name = "dev", .kind = IO_KEY_DEVICE, .offset = AT(device)},
+    {.name = "mmsg", .kind = IO_KEY_FLAG, .offset = AT(mmsg)},
+    {.name = "block", .kind = IO_KEY_FLAG, .offset = AT(block)},
+    {.name = "qdisc", .kind = IO_KEY_CHOICE, .offset = AT(qdisc), .choices = packet_qdisc_names},
+};
+
 bool socket_parse(const char *backend, const char *arguments, struct socket_arguments *parsed,
                   char *error, size_t size)
 {
-    char key[32], value[32];
-    bool bad = false;
+    const bool has_qdisc = strcmp(backend, "raw") == 0; /* the last row */
+    const unsigned count = sizeof keys / sizeof keys[0];
 
     memset(parsed, 0, sizeof *parsed);
-    while ((arguments = io_next_argument(arguments, key, sizeof key, value, sizeof value, &bad))) {
-        if (strcmp(key, "dev") == 0 && value[0] != '\0' && strlen(value) < IFNAMSIZ) {
-            snprintf(parsed->device, sizeof parsed->device, "%s", value);
-        } else if (strcmp(key, "mmsg") == 0 && value[0] == '\0') {
-            parsed->mmsg = true;
-        } else if (strcmp(key, "block") == 0 && value[0] == '\0') {
-            parsed->block = true;
-        } else {
-            snprintf(error, size, "'%s' is not understood; %s takes dev=NAME, mmsg, block", key,
-                     backend);
-            return false;
-        }
-    }
-    if (bad)
-        snprintf(error, size, "argument too long; %s takes dev=NAME, mmsg, block", backend);
-    return !bad;
+    return io_parse(backend, keys, has_qdisc ? count : count - 1, arguments, parsed, error, size);
 }
 
 void socket_tune(int fd, bool block)
@@ -193,9 +189,7 @@ unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsign
     return count;
 }
 
-/* Refusals that time may heal: full queues, and on UDP what the peer's host said of an earlier
- * datagram. Anything else means that this port cannot send. */
-static bool is_passing(int error)
+bool socket_error_passes(int error)
 {
     return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == EINTR ||
            error == ECONNREFUSED || error == EHOSTUNREACH || error == ENOMEM;
@@ -203,7 +197,7 @@ static bool is_passing(int error)
 
 static void note_failure(struct socket_port *port, const char *call, int error)
 {
-    if (!is_passing(error))
+    if (!socket_error_passes(error))
         snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
 }
 

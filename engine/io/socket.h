@@ -2,6 +2,7 @@
 #ifndef SM_IO_SOCKET_H
 #define SM_IO_SOCKET_H
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -28,8 +29,9 @@ struct socket_port {
 };
 
 struct socket_arguments {
-    char device[32]; /* empty: not given */
+    char device[IFNAMSIZ]; /* empty: not given */
     bool mmsg, block;
+    unsigned qdisc; /* enum packet_qdisc; `raw` only */
 };
 
 bool socket_parse(const char *backend, const char *arguments, struct socket_arguments *parsed,
@@ -50,6 +52,10 @@ void socket_tune(int fd, bool block);
 /* The device's index, MAC and MTU; false with a message when there is none of that name. */
 bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, char *error,
                    size_t error_size);
+
+/* Refusals that time may heal: full queues, and on UDP what the peer's host said of an earlier
+ * datagram. Anything else means that this port cannot send or receive. */
+bool socket_error_passes(int error);
 
 bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,

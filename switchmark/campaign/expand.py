@@ -23,7 +23,9 @@ from switchmark.campaign.model import (
     Trial,
     usual_time_s,
 )
+from switchmark.campaign.possible import cpu_refusals, environment_refusals, scenario_refusals
 from switchmark.errors import UsageError
+from switchmark.scenario.registry import settle
 from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
@@ -180,7 +182,7 @@ class _Settler:
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
             update["port_kind"] = self.forced[where]
-        return trial.model_copy(update=update) if update else trial
+        return settle(trial.model_copy(update=update) if update else trial)
 
     def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:
         can = self.capabilities[switch]
@@ -282,13 +284,9 @@ def _refusals(
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
-    pairs = max(sweep.pairs)
-    if can.max_ports is not None and 2 * pairs > can.max_ports:
-        yield (
-            f"{switch} takes at most {can.max_ports} ports, and {pairs} pairs need {2 * pairs}; "
-            f"use pairs up to {can.max_ports // 2}"
-        )
     yield from _frame_refusals(sweep)
+    yield from scenario_refusals(sweep, switch, can)
+    yield from cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
 
 
@@ -367,3 +365,6 @@ def _port_refusals(
                     f"io {io} needs a kernel port, and {switch} in {environment} has {has} only; "
                     "use io: dpdk or auto"
                 )
+            else:
+                best = usable_ports(can, offered, io, kind)[0]
+                yield from environment_refusals(sweep, switch, environment, best, io)

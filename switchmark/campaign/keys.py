@@ -14,6 +14,7 @@ from typing import Any
 from switchmark.campaign import model, rates, traffic, values
 from switchmark.campaign.model import Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.values import BadValueError, Limits
+from switchmark.scenario.registry import WRITTEN
 from switchmark.switch import options
 from switchmark.switch.base import ConnectMode, PortKind
 
@@ -24,7 +25,7 @@ class Known:
 
     switches: tuple[str, ...] | None = None
     environments: tuple[str, ...] | None = None
-    scenarios: tuple[str, ...] | None = ("pairs",)
+    scenarios: tuple[str, ...] | None = tuple(WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,57 @@ def _pairs(text: str, _known: Known) -> int:
     if match and match[1] != match[2]:
         raise BadValueError(f"'{text}' is uneven; pairs have as many ends left as right, e.g. 2vs2")
     return values.whole(match[1] if match else text, _PAIRS)
+
+
+def _scenario(text: str, known: Known) -> str:
+    """Names with numbers in them (`loopback-3`) are known by the pattern (`loopback-N`)."""
+    if known.scenarios is None:
+        return values.choice(text, None, "scenario")
+    patterns = {
+        re.sub(r"[MN]", r"[1-9]\\d{0,3}", written, flags=re.ASCII) for written in known.scenarios
+    }
+    if any(re.fullmatch(pattern, text, re.ASCII) for pattern in patterns):
+        return text
+    return values.choice(text, known.scenarios, "scenario")
+
+
+def _vnf(text: str, _known: Known) -> str:
+    if text.startswith("/"):
+        if not re.fullmatch(model.VNF_PATTERN, text, re.ASCII):
+            raise BadValueError(
+                f"'{values.shorten(text)}' is not a path that can be written here; use letters, "
+                "digits, '.', '_', '+', '-' and '/'"
+            )
+        return text
+    return values.choice(text, model.VNFS, "kind of VNF (or absolute path)")
+
+
+def _cpu_limit(text: str, _known: Known) -> float | None:
+    if text == "none":
+        return None
+    limit = values.share(text)
+    if limit <= 0:
+        raise BadValueError(f"{text} leaves the switch no CPU time; use e.g. 50%")
+    return limit
+
+
+def _cores(words: tuple[str, ...]) -> Callable[[str, Known], str]:
+    """One of some words, or cores joined by `+`."""
+
+    def read(text: str, _known: Known) -> str:
+        if text in words or re.fullmatch(model.CORES_PATTERN, text, re.ASCII):
+            return text
+        raise BadValueError(
+            f"'{values.shorten(text)}' are no cores; write e.g. 2+3, or {' or '.join(words)}"
+        )
+
+    return read
+
+
+def _neighbour(text: str, _known: Known) -> str:
+    if text.startswith("/"):
+        return _vnf(text, _known)
+    return values.choice(text, model.NEIGHBOURS, "kind of neighbour (or absolute path)")
 
 
 def _connect_mode(text: str, _known: Known) -> ConnectMode | None:
@@ -244,10 +296,11 @@ KEYS: tuple[Key, ...] = (
     Key(
         "scenario",
         "scenario",
-        "how the nodes are joined: `pairs` is N independent pairs through one switch",
-        lambda text, known: values.choice(text, known.scenarios, "scenario"),
+        "how the nodes are joined: `pairs`, `p2p`, `p2v`, `v2p`, `v2v`, `loopback-N` (a chain of N "
+        "VNFs), `pairs-N`, `chains-MxN` (M chains of N); docs/scenarios.md",
+        _scenario,
         str,
-        "pairs",
+        "loopback-1, loopback-2",
     ),
     Key(
         "connect_mode",
@@ -271,8 +324,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "io",
         "io",
-        "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, `dpdk`, "
-        "`netmap`, or `auto`: the fastest for the port",
+        "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, "
+        "`packet-mmap`, `af-xdp`, `io-uring`, `dpdk`, `netmap`, or `auto`: the fastest for the "
+        "port",
         lambda text, _known: Io(values.choice(text, tuple(Io), "io")),
         str,
         "udp, udp-mmsg",
@@ -403,6 +457,69 @@ KEYS: tuple[Key, ...] = (
         _words(traffic.read_vlan),
         lambda value: value or traffic.NO_WORD,
         "none, 100, 200.100",
+    ),
+    Key(
+        "bidirectional",
+        "bidirectional",
+        "both ends of a path send, each at `rate`; the result keeps both directions and their sum",
+        lambda text, _known: values.boolean(text),
+        lambda value: "true" if value else "false",
+        "false, true",
+    ),
+    Key(
+        "vnf",
+        "vnf",
+        "what stands in a chain: `forwarder` (the engine's, by DPDK or packet sockets), `bridge` "
+        "(a Linux bridge in the VNF), `pcap` (one system call a frame), or the absolute path of a "
+        "program, run as `PROGRAM PORT-A PORT-B`",
+        _vnf,
+        str,
+        "forwarder, bridge",
+    ),
+    Key(
+        "cpu_limit",
+        "cpu_limit",
+        "CPU time that a switch with a process of its own may use, as a share of each of its cores "
+        "(a quota of its control group); `none`: all",
+        _cpu_limit,
+        lambda value: "none" if value is None else f"{value * 100:.6g}%",
+        "100%, 75%, 50%, 25%, 12.5%",
+        unit="share",
+    ),
+    Key(
+        "switch_cpus",
+        "switch_cpus",
+        "which cores the switch gets, as many as `switch_cores` says: `2+3`; `auto`: by placement",
+        _cores(("auto",)),
+        str,
+        "2",
+    ),
+    Key(
+        "application_cpus",
+        "application_cpus",
+        "which cores the traffic applications and VNFs get, one after the other, from the first "
+        "again where there are more of them; `auto`: by placement",
+        _cores(("auto",)),
+        str,
+        "4+5+6",
+    ),
+    Key(
+        "neighbour",
+        "neighbour",
+        "background load while a trial measures: `cpu`, `cache`, `memory`, `stream`, `switch`, "
+        "`socket` (stress-ng), or the absolute path of a program; `none`",
+        _neighbour,
+        str,
+        "none, cache",
+    ),
+    Key(
+        "neighbour_cpus",
+        "neighbour_cpus",
+        "where that load is pinned: `switch` or `applications` (their cores), cores as `0+1`, or "
+        "`any` (not pinned); it has a worker a core, unpinned one",
+        _cores(("any", "switch", "applications")),
+        str,
+        "any, switch",
     ),
 )
 

@@ -27,6 +27,9 @@ MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
+CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
+NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket")  # or a path
+VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
 
 
@@ -63,6 +66,9 @@ class Io(StrEnum):
     UDP_MMSG = "udp-mmsg"
     RAW = "raw"
     RAW_MMSG = "raw-mmsg"
+    PACKET_MMAP = "packet-mmap"
+    AF_XDP = "af-xdp"
+    IO_URING = "io-uring"
     DPDK = "dpdk"
     NETMAP = "netmap"
 
@@ -74,6 +80,17 @@ class Idle(StrEnum):
     POLL = "poll"
     YIELD = "yield"
     SLEEP = "sleep"
+
+
+# What stands in a chain: the engine's forwarder by its fastest I/O, a Linux bridge inside the
+# VNF, the engine's forwarder as a program over libpcap would be (packet sockets, one system
+# call a frame), or a program of the user's by its absolute path.
+VNFS = ("forwarder", "bridge", "pcap")
+
+
+def rewrites(vnf: str) -> bool:
+    """Whether the VNF addresses each frame to the next station, as a learning switch needs."""
+    return vnf in ("forwarder", "pcap")
 
 
 class _Frozen(BaseModel):
@@ -115,6 +132,13 @@ class Trial(_Frozen):
     ip_version: int = Field(default=4, ge=4, le=6)
     vlan: str = ""  # ID, or outer.inner
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
+    bidirectional: bool = False  # throughput: both ends send, each at the rate
+    vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
+    cpu_limit: float | None = Field(default=None, gt=0, le=1)  # share of each of the switch's cores
+    switch_cpus: str = "auto"  # which cores: `2+3`
+    application_cpus: str = "auto"  # dealt out in the order of the nodes
+    neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
+    neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
 
     @property
     def id(self) -> str:
@@ -138,6 +162,19 @@ class Trial(_Frozen):
             return traffic.mix(self.packet_mix)
         size = self.packet_size_bytes
         return traffic.Mix(size, size, float(size))
+
+    @property
+    def streams(self) -> int:
+        """How many streams of traffic there are: a pair has two where it is bidirectional."""
+        return self.pairs * (2 if self.bidirectional else 1)
+
+
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
 
 
 _FIRST_FIELDS = frozenset({
@@ -213,6 +250,13 @@ class Sweep(_Frozen):
     flows: tuple[str, ...]
     ip_version: tuple[int, ...]
     vlan: tuple[str, ...]
+    bidirectional: tuple[bool, ...]
+    vnf: tuple[str, ...]
+    cpu_limit: tuple[float | None, ...]
+    switch_cpus: tuple[str, ...]
+    application_cpus: tuple[str, ...]
+    neighbour: tuple[str, ...]
+    neighbour_cpus: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -267,6 +311,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
     skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()

@@ -6,6 +6,7 @@ it cannot is for `doctor` to say.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from switchmark.campaign import find, load
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Dimension, Io
 from switchmark.cli.output import print_json, print_line, print_table
+from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.base import Capabilities, Probe
 from switchmark.switch.taxonomy import TAXONOMY
 
@@ -23,6 +25,7 @@ EPILOG = """
 Examples:
   switchmark list                 everything
   switchmark list switches        the switches under test, with their ports and modes
+  switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns
   switchmark list --json          for programs
 
@@ -39,6 +42,9 @@ IOS: dict[Io, str] = {
     Io.UDP_MMSG: "a UDP socket, sendmmsg and recvmmsg",
     Io.RAW: "a packet socket, send and recv",
     Io.RAW_MMSG: "a packet socket, sendmmsg and recvmmsg",
+    Io.PACKET_MMAP: "a packet socket with rings shared with the kernel",
+    Io.AF_XDP: "AF_XDP sockets: past the kernel's network stack, of a kernel device",
+    Io.IO_URING: "a packet socket through io_uring",
     Io.DPDK: "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
     Io.NETMAP: "netmap: a VALE port, or a kernel device in netmap mode",
 }
@@ -64,7 +70,7 @@ class Listing:
 
 
 def command(
-    what: Annotated[What | None, typer.Argument(help="One kind only.")] = None,
+    what: Annotated[list[What] | None, typer.Argument(help="These kinds only.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Name the switches, environments, campaigns, scenarios, methods and I/O kinds there are.
@@ -72,7 +78,7 @@ def command(
     These are the names that campaign files, flags and notations use.
     """
     there = installed()
-    listings = {kind: _listing(kind, there) for kind in ([what] if what else list(What))}
+    listings = {kind: _listing(kind, there) for kind in (what or list(What))}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
         return
@@ -98,10 +104,14 @@ def _listing(what: What, there: Installed) -> Listing:
             return Listing(columns, [_switch(name, there) for name in there.switches])
         case What.ENVIRONMENTS:
             rows = [
-                {"name": name, "ports": [str(kind) for kind in ports]}
+                {
+                    "name": name,
+                    "ports": [str(kind) for kind in ports],
+                    "description": _what_it_is(name),
+                }
                 for name, ports in there.environments.items()
             ]
-            return Listing(("name", "ports"), rows)
+            return Listing(("name", "ports", "description"), rows)
         case What.CAMPAIGNS:
             rows = [_campaign(name, there) for name in find.builtin_names()]
             return Listing(("name", "trials", "description"), rows)
@@ -111,6 +121,15 @@ def _listing(what: What, there: Installed) -> Listing:
             return _described({str(name): text for name, text in METHODS.items()})
         case What.IOS:
             return _described({str(name): text for name, text in IOS.items()})
+
+
+def _what_it_is(environment: str) -> str:
+    """What an environment is, as the first sentence of its module says it."""
+    make = ENVIRONMENTS.get(environment)
+    if make is None:
+        return ""
+    text = " ".join((sys.modules[make.__module__].__doc__ or "").split())
+    return text.partition(". ")[0].rstrip(".").partition(": ")[2]
 
 
 def _switch(name: str, there: Installed) -> dict[str, Any]:

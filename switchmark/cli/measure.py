@@ -19,8 +19,10 @@ from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
 from switchmark.method.repeat import endings, more_blocks
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
+from switchmark.testbed import tuning
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.facts import gather, tool_versions
+from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 
 
@@ -99,7 +101,7 @@ def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bo
             f"results in {run.directory}"
         )
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
-        facts = _provenance()
+        facts = _provenance(_tune(session, campaign))
         run_campaign(session, run, campaign.name, steps, facts, progress)
         made = list(steps)
         for block in more_blocks(run, campaign, steps):
@@ -120,10 +122,18 @@ def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> None:
             note(f"{name}: {strange}; kept in the mean")
 
 
-def _provenance() -> Callable[[], dict[str, Any]]:
+def _tune(session: Session, campaign: Campaign) -> dict[str, Any]:
+    """Set the machine as the campaign asks, for the time of the session; what became of it."""
+    tuned = tuning.apply(session, campaign.tuning)
+    for knob, reason in tuned.not_possible.items():
+        note(f"tuning {campaign.tuning}: {knob} is left as it is: {reason}")
+    return asdict(tuned)
+
+
+def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """Facts of the machine, fresh for every trial; versions of tools do not change meanwhile."""
-    versions = tool_versions()
-    return lambda: asdict(gather()) | {"tools": versions, "bench_pid": os.getpid()}
+    fixed = {"tools": tool_versions(), "bench_pid": os.getpid(), "tuning": tuned}
+    return lambda: asdict(gather()) | fixed
 
 
 def _show(directory: Path) -> None:

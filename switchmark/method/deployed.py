@@ -20,7 +20,7 @@ from switchmark.errors import TrialFailed
 from switchmark.method.beside import probe_results, probes_lost
 from switchmark.method.latency import merge_latency
 from switchmark.method.measurer import LoadPoint
-from switchmark.method.throughput import Tick, common_time, run_traffic
+from switchmark.method.throughput import Tick, common_time, run_traffic, sending_half
 from switchmark.method.trim import kept_intervals, rate_per_s, totals
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Latency, MethodTrial
@@ -112,10 +112,15 @@ class DeployedMeasurer:
         self.points.append(point)
         self.asides.append(self._aside())
         self.cpu_results += [
-            {"cpu": one.result["cpu"]} for one in (*senders, *receivers) if one.result
+            {"cpu": one.result["cpu"]}
+            for one in {id(one): one for one in (*senders, *receivers)}.values()
+            if one.result
         ]
         for sums, engines in ((self.source_counters, senders), (self.sink_counters, receivers)):
-            for name, value in totals(s for one in engines for s in one.intervals).items():
+            counted = totals(s for one in engines for s in one.intervals)
+            if engines is senders and senders[0] in receivers:
+                counted = sending_half(counted)
+            for name, value in counted.items():
                 sums[name] = sums.get(name, 0) + value
         return point
 

@@ -72,6 +72,7 @@ class Evidence:
     two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
     counters_agree: bool = True  # of the switch, with those of the applications
+    limit_in_force: bool = True  # of the switch's CPU time, where one was set
 
     @property
     def idle_share(self) -> float:
@@ -252,6 +253,7 @@ def verdict(
         "corrupt-frames": evidence.corrupt_frames > 0
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
+        "limit-not-in-force": not evidence.limit_in_force,
     }
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.get("tx_offered", 0))

@@ -114,7 +114,7 @@ def measure(
 
 def _max_pps(trial: Trial, measurer: DeployedMeasurer, ceiling_pps: float | None) -> float:
     if trial.rate_pps is not None:
-        return float(trial.rate_pps * trial.pairs)
+        return float(trial.rate_pps * trial.streams)
     if ceiling_pps is not None:
         return ceiling_pps
     seen = measurer.measure(FIRST_LOOK_S, SATURATING)

@@ -161,6 +161,15 @@ _TABLE = (
         "Set one connect_mode for the campaign, or compare only rows of the same mode.",
     ),
     Mark(
+        "limit-not-in-force",
+        "The CPU limit did not hold",
+        "The switch used more CPU time than its limit allows, or the kernel had another limit "
+        "than was set.",
+        "Do not use the number; look at the record's cpu_quota, and for a program that changes "
+        "control groups.",
+        invalidates=True,
+    ),
+    Mark(
         "software-emulated",
         "A virtual machine ran without hardware support",
         "A virtual machine ran under software emulation (no KVM), which is many times slower "

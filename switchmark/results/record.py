@@ -40,6 +40,7 @@ class Placement(Value):
     oversubscribed: bool
     reason: str  # why it was placed so
     idle: str  # the idle strategy chosen
+    neighbour_cores: list[Count] = Field(default_factory=list)  # none: it is not pinned
 
 
 class Interval(Value):
@@ -71,6 +72,17 @@ class EngineRun(Value):
     ready: FreeForm
     intervals: list[Interval]
     result: FreeForm
+
+
+class VnfRun(Value):
+    """What stood in a chain, and what it says of itself."""
+
+    node: str
+    pair: Count
+    kind: str  # forwarder, bridge, pcap, program
+    command: list[str]  # as it was run, or the lines that configured it
+    forwarded_frames: Count | None = None  # both ways, since it started; None: it does not say
+    dropped_frames: Count | None = None
 
 
 class Trim(Value):
@@ -112,10 +124,23 @@ class SteadyRun(Value):
     two_bands: str | None  # in words, where the samples fall into two groups
 
 
+Direction = Literal["forward", "reverse"]
+
+
+class DirectionLoads(Value):
+    """One direction of bidirectional traffic, summed over pairs."""
+
+    direction: Direction
+    offered_pps: Amount
+    forwarded_pps: Amount
+    loss_ratio: Ratio  # of the frames offered in this direction, whole trial
+
+
 class PairLoads(Value):
     """Intended, offered and forwarded load of one pair over the kept window, frames per second."""
 
     pair: Count
+    direction: Direction = "forward"
     intended_pps: Amount | None  # None: saturating
     offered_pps: Amount
     forwarded_pps: Amount
@@ -127,7 +152,7 @@ class PairLoads(Value):
 
 
 class Throughput(Value):
-    """Sums over pairs, over the kept window."""
+    """Sums over pairs (and, of bidirectional traffic, over both directions), kept window."""
 
     intended_pps: Amount | None
     offered_pps: Amount
@@ -136,7 +161,8 @@ class Throughput(Value):
     forwarded_l1_bps: Amount  # plus 20 B preamble, SFD, inter-frame gap
     forwarded_stdev_pps: Amount  # over the kept interval samples
     loss_ratio: Ratio  # (offered - forwarded) / offered, whole trial, from sequence numbers
-    pairs: list[PairLoads]
+    pairs: list[PairLoads]  # bidirectional: two of each
+    directions: list[DirectionLoads] = Field(default_factory=list)  # of bidirectional traffic
     jain_fairness: Ratio | None = None  # of the pairs' forwarded loads; None: there is one pair
     reordered_ratio: Ratio | None = None  # of the different frames received, whole trial
     max_reorder_extent: Count | None = None
@@ -148,6 +174,9 @@ class Throughput(Value):
             parts = math.fsum(getattr(pair, name) for pair in self.pairs)
             if self.pairs and not math.isclose(total, parts, rel_tol=1e-3, abs_tol=1.0):
                 raise ValueError(f"throughput.{name} is {total}, but its pairs sum to {parts}")
+            ways = math.fsum(getattr(way, name) for way in self.directions)
+            if self.directions and not math.isclose(total, ways, rel_tol=1e-3, abs_tol=1.0):
+                raise ValueError(f"throughput.{name} is {total}, but its directions sum to {ways}")
         return self
 
 
@@ -303,7 +332,9 @@ class Verification(Value):
     message: str
 
 
-Place = Literal["into the switch", "in the switch", "out of the switch", "on the wire"]
+Place = Literal[
+    "into the switch", "in the switch", "in the chain", "out of the switch", "on the wire"
+]
 
 
 class Stage(Value):
@@ -403,6 +434,31 @@ class CpuCost(Value):
     stolen_cores: Amount | None = None  # taken by the hypervisor
 
 
+class CpuQuota(Value):
+    """The limit on the switch's CPU time, and what became of it over the measurement."""
+
+    share: Ratio  # of each of its cores, as asked
+    cores: Amount  # CPU seconds a second that it allows in all
+    used_cores: Amount | None  # what the switch really used
+    quota_us: Count
+    period_us: Count
+    cgroup_version: Literal[1, 2]
+    periods: Count
+    throttled_periods: Count
+    throttled_s: Amount  # summed over the switch's threads
+    in_force: bool  # it read back as set, and no more than it was used
+
+
+class Neighbour(Value):
+    """Background load during the measurement."""
+
+    kind: str
+    command: list[str]
+    cores: list[Count]  # none: not pinned
+    cpu_s: Amount  # what it used
+    wall_s: Amount  # in this time
+
+
 class Timing(Value):
     """The bench's own time around the measurement, seconds."""
 
@@ -437,11 +493,16 @@ class Record(Value):
     limit: Limit | None = None
     verdict: Verdict | None = None
     cpu: CpuCost | None = None
+    cpu_quota: CpuQuota | None = None
+    neighbour: Neighbour | None = None
     trim: Trim | None = None
     steady: SteadyRun | None = None
     timing: Timing | None = None
     reconciliation: Reconciliation | None = None
     engines: list[EngineRun] = Field(default_factory=list)
+    vnfs: list[VnfRun] = Field(default_factory=list)
+    topology: list[str] = Field(default_factory=list)  # a line for each path
+    wire_ends: list[str] = Field(default_factory=list)  # nodes that stand in for physical ports
     loops: dict[str, LoopCost] = Field(default_factory=dict)  # by role
     switch_details: dict[str, str] = Field(default_factory=dict)
     switch_counters_before: FreeForm = Field(default_factory=dict)

@@ -21,6 +21,7 @@ from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.query import TRIAL_COLUMNS, Table, read_histograms, read_table
 from switchmark.results.statistics import Difference, Estimate, compare_with_best, estimate
+from switchmark.scenario.registry import without_vnfs
 
 BASELINE = "direct"  # the switch that is no switch: the bare wire
 CONTENDER_FIELDS = (*("connect_mode", "io", "port_kind", "idle", "switch_cores", "switch_options"),)
@@ -30,9 +31,9 @@ _NOT_OF_THE_POINT = {
 }  # fmt: skip
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _LOAD_FIELDS = {
-    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario",
-    "environment", "touch", "schedule", "probe_rate_pps", "packet_mix", "flows", "ip_version",
-    "vlan",
+    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "environment",
+    "touch", "bidirectional", "schedule", "probe_rate_pps",
+    "packet_mix", "flows", "ip_version", "vlan",
 }  # fmt: skip
 _GROUPS_A_QUERY = 200
 
@@ -157,7 +158,7 @@ def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
                 best=best,
                 others=tuple(zip(others, differences, strict=True)),
                 left_out=tuple(row for row in switches if not row.valid),
-                baseline=baseline_of(best, members),
+                baseline=baseline_of(best, rows),
             )
         )
     return comparisons
@@ -184,7 +185,8 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
 
 def _load(row: SummaryRow) -> dict[str, Any]:
     """The workload without its duration: a ceiling holds however long it was measured."""
-    return row.trial.model_dump(include=_LOAD_FIELDS)
+    load = row.trial.model_dump(include=_LOAD_FIELDS)
+    return load | {"scenario": without_vnfs(row.trial.scenario)}
 
 
 def _rank(row: SummaryRow) -> float:
@@ -268,7 +270,9 @@ def _row(group: _Group) -> SummaryRow:
 
 
 def _trial(record: dict[str, Any]) -> Trial:
+    """As asked; a record from before there was a key has none of it, which is its default."""
     values = {name: record.get(f"asked_{name}", record.get(name)) for name in TRIAL_COLUMNS}
+    values = {name: value for name, value in values.items() if value is not None}
     return Trial.model_validate(values | {"repetition": 0})
 
 

@@ -41,6 +41,8 @@ class Demand:
     in_kernel_switch: bool  # forwards in the sender's softirq (also a bare wire)
     switch_cores: int = 1
     idle: Idle = Idle.AUTO
+    switch_cpus: tuple[int, ...] = ()  # as the campaign says; none: chosen here
+    application_cpus: tuple[int, ...] = ()  # the same; dealt out in turn, ends before VNFs
 
     @classmethod
     def of(
@@ -84,9 +86,49 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
             f"switch_cores: {wanted} wanted, but this process may use {len(ordered)} CPUs;"
             " ask for fewer"
         )
-    cores = _hand_out(ordered, wanted, len(demand.nodes))
+    cores = _as_asked(_hand_out(ordered, wanted, len(demand.nodes)), candidates, demand)
     applications = _assign(cores.applications, demand)
     return _describe(demand, cores, applications, ordered)
+
+
+def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Cores:
+    """The cores that the campaign names in place of those chosen here. What is chosen here
+    keeps off those that are named, where there are others."""
+    here = {cpu.id for cpu in candidates}
+    for what, asked in (
+        ("switch_cpus", demand.switch_cpus),
+        ("application_cpus", demand.application_cpus),
+    ):
+        if missing := sorted(set(asked) - here):
+            raise UnavailableError(
+                f"{what}: this process may not use CPU {', '.join(map(str, missing))}; "
+                f"it may use {', '.join(map(str, sorted(here)))}"
+            )
+    switch, applications = list(demand.switch_cpus), list(demand.application_cpus)
+    if not switch:
+        free = [cpu.id for cpu in candidates if cpu.id not in applications]
+        keep = applications and set(cores.switch) & set(applications)
+        wanted = len(cores.switch)
+        switch = free[-wanted:] if keep and len(free) >= wanted else cores.switch
+    if not applications:
+        free = [core for core in cores.applications if core not in switch]
+        others = [cpu.id for cpu in candidates if cpu.id not in switch]
+        applications = free or others or cores.applications
+    return _Cores(switch, applications, cores.housekeeping)
+
+
+def core_map(placement: Placement) -> dict[int, list[str]]:
+    """Who runs where: by core, the switch, the bench, the neighbour and the nodes."""
+    found: dict[int, list[str]] = {}
+    for what, cores in (
+        ("switch", placement.switch_cores),
+        *placement.application_cores.items(),
+        ("neighbour", placement.neighbour_cores),
+        ("bench", placement.bench_cores),
+    ):
+        for core in cores:
+            found.setdefault(core, []).append(what)
+    return dict(sorted(found.items()))
 
 
 def _candidates(cpus: Sequence[Cpu], usable: Collection[int]) -> list[Cpu]:

@@ -22,9 +22,10 @@ import pytest
 
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
+from switchmark.method.arguments import engine_args
 from switchmark.method.cpu import MachineTime, process_cpu_s
 from switchmark.method.deployed import DeployedMeasurer
-from switchmark.method.deployment import Deployment, engine_args
+from switchmark.method.deployment import Deployment
 from switchmark.method.judge import DISTURBED_CORES
 from switchmark.method.plan import plan_steps
 from switchmark.method.trial import TrialPlan
@@ -65,9 +66,7 @@ def deployed(switch: Switch, *, catch_up_us: int = 1000, **settings: str) -> Ite
         open_session(measuring=False) as session,
     ):
         monkeypatch.setattr("switchmark.method.deployment.engine_args", patient_args)
-        made = Deployment(
-            session, plan.trial, plan.pairs(), plan.environment, switch, plan.mode, plan.placement
-        )
+        made = Deployment(session, replace(plan, switch=switch))
         with made:
             raise_priority(session.id)
             wait_reachable(made.ends, plan.verify.timeout_s)

@@ -13,9 +13,9 @@ from switchmark.campaign.load import load_settings
 from switchmark.campaign.model import Dimension, Trial
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.campaign.source import CampaignError
-from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.environment.base import NodePort
 from switchmark.errors import UsageError
-from switchmark.method.deployment import engine_args
+from switchmark.method.arguments import engine_args
 from switchmark.switch.base import PortKind
 from switchmark.switch.registry import SWITCHES
 
@@ -28,9 +28,17 @@ def trials(**settings: str) -> list[Trial]:
 
 
 def args_of(trial: Trial, end: int) -> dict[str, str]:
-    port = NodePort(PortKind.VETH, "02:53:4d:00:03:01", "10.64.3.1/24", 1500, device_inside="eth0")
-    spec = NodeSpec("tx3", port, (0,), "02:53:4d:00:03:02", "10.64.3.2/24")
-    words = engine_args(trial, spec, ("sender", "receiver")[end], 3, end, "yield")
+    macs, ips = ("02:53:4d:00:03:01", "02:53:4d:00:03:02"), ("10.64.3.1/24", "10.64.3.2/24")
+    port = NodePort(
+        PortKind.VETH,
+        macs[end],
+        ips[end],
+        1500,
+        peer_mac=macs[1 - end],
+        peer_ip=ips[1 - end],
+        device_inside="eth0",
+    )
+    words = engine_args(trial, port, ("sender", "receiver")[end], 3, end, "yield")
     return dict(pairwise(words))
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switchmark.campaign.model import GOALS, Dimension, Idle, Io, Method, Trial
+from switchmark.campaign.model import GOALS, NEIGHBOURS, VNFS, Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.switch.base import ConnectMode, PortKind
@@ -12,6 +12,7 @@ from switchmark.switch.options import join
 from tests.unit.campaign_fakes import KNOWN
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True)
+CORES = st.lists(st.integers(0, 9999), min_size=1, max_size=4).map(lambda c: "+".join(map(str, c)))
 TIMES = st.floats(0.001, 604_800.0)
 TRIALS = st.builds(
     Trial,
@@ -47,6 +48,13 @@ TRIALS = st.builds(
     ip_version=st.sampled_from([4, 6]),
     vlan=st.sampled_from(["", "5", "200.100"]),
     repetition=st.integers(0, 9999),
+    bidirectional=st.booleans(),
+    cpu_limit=st.none() | st.integers(1, 1000).map(lambda thousandth: thousandth / 1000),
+    switch_cpus=CORES | st.just("auto"),
+    application_cpus=CORES | st.just("auto"),
+    neighbour=st.sampled_from(NEIGHBOURS),
+    neighbour_cpus=CORES | st.sampled_from(("any", "switch", "applications")),
+    vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
         update={"packet_size_bytes": round(trial.frame_sizes.mean)} if trial.packet_mix else {}
@@ -68,7 +76,8 @@ def test_the_strategy_knows_every_field() -> None:
         "schedule", "probe_rate_pps",
         "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method", "goals",
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
-        "packet_mix", "flows", "ip_version", "vlan", "repetition",
+        "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
+        "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
     }  # fmt: skip
 
 
@@ -154,8 +163,9 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "probe_rate, environment, "
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
-                         "packet_mix, flows, ip_version, vlan, "
-                         "repetition"),
+                         "packet_mix, flows, ip_version, "
+                         "vlan, bidirectional, vnf, cpu_limit, switch_cpus, application_cpus, "
+                         "neighbour, neighbour_cpus, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from switchmark.campaign.model import Io, Trial
-from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.environment.base import NodePort
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.method.deployment import Deployment, engine_args, port_spec, resolve_io
+from switchmark.method.arguments import engine_args, needed_powers, port_spec, resolve_io
+from switchmark.method.deployment import Deployment
 from switchmark.method.trial import TrialPlan
 from switchmark.switch.base import ConnectMode, PortKind
 from tests.unit.trial_fakes import (
@@ -33,9 +34,7 @@ TAKEN_DOWN = ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
 
 
 def deploy(plan: TrialPlan) -> Deployment:
-    return Deployment(
-        SESSION, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
-    )
+    return Deployment(SESSION, plan)
 
 
 def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
@@ -159,9 +158,9 @@ def test_ports_are_numbered_pair_by_pair() -> None:
     assert mode is ConnectMode.LEARNING and cores == [0]
 
 
-def spec(kind: PortKind = PortKind.VETH, **port: Any) -> NodeSpec:
-    where = NodePort(kind, "02:00:00:00:00:01", "10.0.0.1/24", device_inside="eth0", **port)
-    return NodeSpec("tx0", where, (1,), "02:00:00:00:00:02", "10.0.0.2")
+def spec(kind: PortKind = PortKind.VETH, **port: Any) -> NodePort:
+    where = {"peer_mac": "02:00:00:00:00:02", "peer_ip": "10.0.0.2", "device_inside": "eth0"}
+    return NodePort(kind, "02:00:00:00:00:01", "10.0.0.1/24", **(where | port))
 
 
 def value_of(args: list[str], flag: str) -> str:
@@ -206,6 +205,9 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
         (Io.UDP_MMSG, spec(), "udp:dev=eth0,mmsg"),
         (Io.RAW, spec(), "raw:dev=eth0"),
         (Io.RAW_MMSG, spec(), "raw:dev=eth0,mmsg"),
+        (Io.PACKET_MMAP, spec(), "packet_mmap:dev=eth0"),
+        (Io.AF_XDP, spec(), "af_xdp:dev=eth0"),
+        (Io.IO_URING, spec(), "io_uring:dev=eth0"),
         (Io.DPDK, spec(), "dpdk:af-packet=eth0"),
         (Io.DPDK, spec(socket_inside="/s/p"), "dpdk:virtio-user=/s/p,server"),
         (
@@ -225,13 +227,25 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
         ),
     ],
 )
-def test_port_specifications(io: Io, port: NodeSpec, expected: str) -> None:
-    assert port_spec(port.port, io) == expected
+def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
+    assert port_spec(port, io) == expected
+
+
+@pytest.mark.parametrize("io", [Io.PACKET_MMAP, Io.AF_XDP, Io.IO_URING])
+def test_a_port_without_a_device_is_refused_by_name(io: Io) -> None:
+    port = NodePort(PortKind.VHOST_USER, "02:53:4d:00:00:01", "10.64.0.1/24", 1500)
+    with pytest.raises(TrialFailed, match=f"no way to use {io.value} on a vhost-user port"):
+        port_spec(port, io)
+
+
+def test_only_af_xdp_needs_more_powers_in_a_container() -> None:
+    assert needed_powers(Io.AF_XDP) == ("net_admin", "bpf")
+    assert all(needed_powers(io) == () for io in Io if io is not Io.AF_XDP)
 
 
 def test_auto_is_no_port_and_is_resolved_by_kind() -> None:
     with pytest.raises(TrialFailed, match="no way to use auto on a veth port"):
-        port_spec(spec().port, Io.AUTO)
+        port_spec(spec(), Io.AUTO)
     assert resolve_io(Io.AUTO, PortKind.VETH) is Io.RAW_MMSG
     assert resolve_io(Io.AUTO, PortKind.VHOST_USER) is Io.DPDK
     assert resolve_io(Io.UDP, PortKind.VHOST_USER) is Io.UDP

@@ -14,11 +14,11 @@ from hdrh.histogram import HdrHistogram
 
 from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
 from switchmark.environment.base import NodeSpec
-from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
 from switchmark.method.engine import EngineProcess
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
-from switchmark.scenario.registry import SCENARIOS
+from switchmark.scenario.registry import expand
 from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
@@ -231,6 +231,9 @@ class FakeNode:
         self.world.do(f"spawn {self.spec.name}")
         return self.world.engine(self.spec.name, args[0])
 
+    def spawn_program(self, args: Sequence[str], env: Any) -> FakeEngine:
+        raise UnavailableError(f"no {args[0]} here")
+
     def device_frames(self) -> tuple[int, int] | None:
         return None
 
@@ -265,7 +268,8 @@ class FakeEnvironment:
     def create(self, session: Session, spec: NodeSpec) -> FakeNode:
         self.do(f"create {spec.name}")
         device = {"device_inside": "eth0", "device_switch_side": "smabc123x"}
-        return FakeNode(replace(spec, port=replace(spec.port, **device)), self)
+        ports = tuple(replace(port, **device) for port in spec.ports)
+        return FakeNode(replace(spec, ports=ports), self)
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[FakeNode, FakeNode]:
         return self.create(session, a), self.create(session, b)
@@ -351,7 +355,7 @@ def plan_for(
     environment.log = switch.log
     return TrialPlan(
         trial=wanted,
-        topology=SCENARIOS[wanted.scenario](wanted),
+        topology=expand(wanted),
         environment=environment,
         switch=switch,
         mode=ConnectMode.LEARNING,

@@ -1,0 +1,260 @@
+/* af_xdp: frames between a device and memory of ours, past the kernel's network stack. The port
+ * owns the receiving side of its queues: while it is open, nothing that arrives there reaches
+ * the kernel. What it sends goes to the device as from any other socket, so that a bridge or a
+ * veth peer needs to know nothing.
+ *
+ * With a driver that has zero-copy, the device reads and writes our memory; else (veth) the
+ * kernel copies, into our memory at the driver's earliest point. */
+#include "io/af_xdp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/arguments.h"
+#include "io/packet.h"
+#include "io/socket.h"
+
+#define COLORS 8 /* frames begin in so many different cache lines of their slots */
+
+static const char *const mode_names[] = {"auto", "zerocopy", "copy", NULL};
+
+#define AT(field) offsetof(struct xdp_arguments, field)
+static const struct io_key keys[] = {
+    {.name = "dev", .kind = IO_KEY_DEVICE, .offset = AT(device)},
+    {.name = "queues",
+     .kind = IO_KEY_NUMBER,
+     .offset = AT(queues),
+     .min = 1,
+     .max = XDP_QUEUES_MAX},
+    {.name = "queue", .kind = IO_KEY_NUMBER, .offset = AT(queue), .max = 255},
+    {.name = "mode", .kind = IO_KEY_CHOICE, .offset = AT(mode), .choices = mode_names},
+    {.name = "busy-poll", .kind = IO_KEY_FLAG, .offset = AT(busy_poll)},
+    {.name = "block", .kind = IO_KEY_FLAG, .offset = AT(block)},
+};
+#define QUEUE_NOT_GIVEN 256U
+
+static struct xdp_memory *shared; /* of this process's ports */
+
+static bool parse(const char *text, struct xdp_arguments *arguments, char *error, size_t size)
+{
+    *arguments = (struct xdp_arguments){.queue = QUEUE_NOT_GIVEN};
+    if (!io_parse("af_xdp", keys, sizeof keys / sizeof keys[0], text, arguments, error, size))
+        return false;
+    if (arguments->device[0] == '\0') {
+        snprintf(error, size, "af_xdp needs dev=NAME");
+        return false;
+    }
+    if (arguments->queue != QUEUE_NOT_GIVEN && arguments->queues != 0) {
+        snprintf(error, size, "queue=I is one queue, queues=N are the first N: give one of them");
+        return false;
+    }
+    if (arguments->queues == 0)
+        arguments->queues = 1;
+    if (arguments->queue == QUEUE_NOT_GIVEN)
+        arguments->queue = 0;
+    return true;
+}
+
+static bool check(const char *text, char *error, size_t size)
+{
+    struct xdp_arguments arguments;
+    return parse(text, &arguments, error, size);
+}
+
+/* Queues of all the ports of this process that could share memory. */
+static unsigned count_queues(const struct io_config *config)
+{
+    unsigned queues = 0;
+
+    for (unsigned i = 0; i < config->spec_count; i++) {
+        struct xdp_arguments arguments;
+        char ignored[256];
+        if (strncmp(config->specs[i], "af_xdp:", 7) == 0 &&
+            parse(config->specs[i] + 7, &arguments, ignored, sizeof ignored))
+            queues += arguments.queues;
+    }
+    return queues > 0 ? queues : 1;
+}
+
+static void fill_slots(struct xdp_port *port)
+{
+    const struct xdp_queue *q = &port->queues[0];
+    const struct xdp_memory *memory = q->memory;
+    const uint64_t slot_bytes = (uint64_t)memory->slot_chunks * memory->chunk_bytes;
+    const uint64_t first = q->first + (uint64_t)XDP_RX_FRAMES * memory->chunk_bytes;
+    const bool has_colors =
+        memory->slot_chunks == 1 && slot_bytes >= port->slot_room + 64U * (COLORS - 1);
+
+    for (unsigned i = 0; i < XDP_TX_SLOTS; i++)
+        port->spare[i] = first + i * slot_bytes + (has_colors ? i % COLORS * 64 : 0);
+    port->spare_count = XDP_TX_SLOTS;
+}
+
+static void close_queues(struct xdp_port *port)
+{
+    for (unsigned i = 0; i < port->queue_count; i++)
+        xdp_queue_close(&port->queues[i]);
+    port->queue_count = 0;
+}
+
+static bool open_queues(struct xdp_port *port, struct xdp_memory *memory,
+                        const struct xdp_arguments *arguments, char *error, size_t size)
+{
+    const unsigned used = memory->used;
+
+    port->several = memory->several;
+    for (; port->queue_count < arguments->queues; port->queue_count++) {
+        struct xdp_queue *q = &port->queues[port->queue_count];
+        if (xdp_queue_open(q, port, memory, arguments->queue + port->queue_count, arguments, error,
+                           size))
+            continue;
+        xdp_queue_close(q);
+        close_queues(port);
+        memory->references -= memory->used - used;
+        memory->used = used;
+        if (used == 0)
+            memory->fd = -1;
+        return false;
+    }
+    return true;
+}
+
+/* In the process's memory, or where the kernel does not share it (a device with zero-copy and
+ * one without), in the port's own. */
+static bool open_in_memory(struct xdp_port *port, const struct xdp_arguments *arguments,
+                           const struct io_config *config, char *error, size_t size)
+{
+    const bool shares = shared != NULL && shared->used + arguments->queues <= shared->regions;
+    struct xdp_memory *memory = shares ? shared : NULL;
+
+    port->slot_room = config->frame_length_max;
+    if (shares && open_queues(port, memory, arguments, error, size))
+        return true;
+    memory = xdp_memory_make(shared == NULL ? count_queues(config) : arguments->queues,
+                             config->frame_length_max, error, size);
+    if (memory == NULL)
+        return false;
+    if (!open_queues(port, memory, arguments, error, size)) {
+        xdp_memory_leave(memory);
+        return false;
+    }
+    if (shared == NULL)
+        shared = memory;
+    return true;
+}
+
+static void port_close(struct io_port *base)
+{
+    struct xdp_port *port = (struct xdp_port *)(void *)base;
+    struct xdp_memory *memory = port->queue_count > 0 ? port->queues[0].memory : NULL;
+    const unsigned queues = port->queue_count;
+
+    if (port->link_fd >= 0)
+        close(port->link_fd);
+    if (port->map_fd >= 0)
+        close(port->map_fd);
+    if (port->promiscuous_fd >= 0)
+        close(port->promiscuous_fd);
+    close_queues(port);
+    if (memory != NULL) {
+        memory->references -= queues;
+        if (memory->references == 0 && memory == shared)
+            shared = NULL;
+        xdp_memory_leave(memory);
+    }
+    free(port->gathered);
+    free(port);
+}
+
+static bool open_all(struct xdp_port *port, const struct xdp_arguments *arguments,
+                     const struct io_config *config, char *error, size_t size)
+{
+    if (!open_in_memory(port, arguments, config, error, size) ||
+        !xdp_program_attach(port, arguments->mode == XDP_MODE_ZEROCOPY, error, size))
+        return false;
+    for (unsigned i = 0; i < port->queue_count; i++) {
+        if (!xdp_program_add(port, &port->queues[i], error, size))
+            return false;
+    }
+    port->promiscuous_fd = packet_socket(port->device, PACKET_QDISC_PAST, error, size);
+    if (port->several && port->promiscuous_fd >= 0) {
+        port->gathered = malloc((size_t)IO_BURST_MAX * XDP_LONGEST);
+        if (port->gathered == NULL)
+            snprintf(error, size, "out of memory");
+    }
+    return port->promiscuous_fd >= 0 && port->several == (port->gathered != NULL);
+}
+
+static struct io_port *port_open(const struct io_config *config, char *error, size_t size)
+{
+    struct xdp_arguments arguments;
+    uint8_t mac[6] = {0};
+    uint32_t mtu = 0;
+    int device = 0;
+
+    if (!parse(config->arguments, &arguments, error, size) ||
+        !socket_device(arguments.device, &device, mac, &mtu, error, size))
+        return NULL;
+    struct xdp_port *port = calloc(1, sizeof *port);
+    if (port == NULL) {
+        snprintf(error, size, "out of memory");
+        return NULL;
+    }
+    port->device = device;
+    port->link_fd = port->map_fd = port->promiscuous_fd = -1;
+    port->busy_poll = arguments.busy_poll;
+    port->may_block = arguments.block && config->rx_may_block;
+    port->base.blocking = arguments.block;
+    if (!open_all(port, &arguments, config, error, size)) {
+        port_close(&port->base);
+        return NULL;
+    }
+    fill_slots(port);
+    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, sizeof mac);
+    port->base.mtu_bytes = mtu;
+    snprintf(port->base.driver, sizeof port->base.driver, "af_xdp %s%s%s%s",
+             port->zero_copy ? "zero-copy" : "copy", port->native ? "" : " generic",
+             arguments.busy_poll ? " busy-poll" : "", arguments.block ? " blocking" : "");
+    return &port->base;
+}
+
+static uint64_t rx_drops(struct io_port *base)
+{
+    struct xdp_port *port = (struct xdp_port *)(void *)base;
+    uint64_t drops = 0;
+
+    for (unsigned i = 0; i < port->queue_count; i++) {
+        struct xdp_statistics seen = {0};
+        socklen_t length = sizeof seen;
+        if (getsockopt(port->queues[i].fd, SOL_XDP, XDP_STATISTICS, &seen, &length) == 0)
+            drops += seen.rx_dropped + seen.rx_ring_full;
+        /* Frames are received without a system call: whether the device is still there, only
+         * one tells. */
+        if (recvfrom(port->queues[i].fd, NULL, 0, MSG_DONTWAIT, NULL, NULL) < 0 &&
+            !socket_error_passes(errno))
+            snprintf(base->failure, sizeof base->failure, "receive: %s", strerror(errno));
+    }
+    return drops;
+}
+
+const struct io_ops io_af_xdp = {
+    .name = "af_xdp",
+    .summary = "AF_XDP, takes the device's receive queues: dev=NAME, queues=N or queue=I, "
+               "mode=auto|zerocopy|copy, busy-poll, block",
+    .check = check,
+    .open = port_open,
+    .tx_prepare = xdp_tx_prepare,
+    .tx_acquire = xdp_tx_acquire,
+    .tx_send = xdp_tx_send,
+    .tx_release = xdp_tx_release,
+    .rx_burst = xdp_rx_burst,
+    .rx_release = xdp_rx_release,
+    .forward = xdp_forward,
+    .rx_wait = xdp_rx_wait,
+    .rx_drops = rx_drops,
+    .close = port_close,
+};

@@ -1,0 +1,115 @@
+/* What the files of the `af_xdp` backend share: af_xdp.c opens ports, af_xdp_queue.c makes
+ * memory and sockets, af_xdp_program.c leads the device's frames into them, af_xdp_burst.c moves
+ * frames. Nothing but system calls is used, so that a container needs no library for it. */
+#ifndef SM_IO_AF_XDP_H
+#define SM_IO_AF_XDP_H
+
+#include <linux/if_xdp.h>
+#include <net/if.h>
+
+#include "io/io.h"
+
+#ifndef XDP_USE_SG /* Linux 6.6 */
+#define XDP_USE_SG (1 << 4)
+#define XDP_PKT_CONTD (1 << 0)
+#endif
+
+#define XDP_QUEUES_MAX 16
+#define XDP_RX_FRAMES 8192U /* what waits while the worker has no core; also the rings' size */
+#define XDP_TX_SLOTS 1024U
+#define XDP_TX_ENTRIES 4096U /* our slots, and frames that other ports forward to us */
+#define XDP_HEADROOM 256U    /* the kernel keeps it free in front of received frames */
+#define XDP_CHUNK_MAX 4096U
+#define XDP_LONGEST 16384U
+
+/* A ring that is shared with the kernel. Producers and consumers keep their own index here and
+ * publish it once a burst. */
+struct xdp_ring {
+    uint32_t *producer, *consumer, *flags;
+    void *entries;
+    uint32_t mask;
+    uint32_t own;  /* our index, published or not */
+    uint32_t seen; /* the kernel's index as last read */
+    void *map;
+    size_t map_bytes;
+};
+
+/* Frame memory, one region a queue: chunks for receiving, then slots for sending. Ports of one
+ * process share it where the kernel lets them, so that a frame is forwarded as it lies. */
+struct xdp_memory {
+    uint8_t *area;
+    size_t bytes, region_bytes;
+    uint32_t chunk_bytes;
+    uint32_t slot_chunks; /* chunks of a slot: 1, or more for frames that do not fit one */
+    bool several;         /* a received frame may need several chunks */
+    unsigned regions, used;
+    unsigned references;
+    int fd; /* the socket at which it is registered; -1: not yet */
+    struct xdp_queue *owner[64];
+};
+
+struct xdp_queue {
+    struct xdp_port *port;
+    struct xdp_memory *memory;
+    int fd;
+    unsigned id;
+    uint64_t first; /* address of its region */
+    struct xdp_ring rx, tx, fill, done;
+};
+
+enum xdp_mode { XDP_MODE_AUTO, XDP_MODE_ZEROCOPY, XDP_MODE_COPY };
+
+struct xdp_arguments {
+    char device[IFNAMSIZ];
+    unsigned queues, queue;
+    unsigned mode; /* enum xdp_mode */
+    bool busy_poll;
+    bool block;
+};
+
+struct xdp_port {
+    struct io_port base;
+    struct xdp_queue queues[XDP_QUEUES_MAX];
+    unsigned queue_count;
+    unsigned next_queue; /* that is asked first for received frames */
+    bool may_block, busy_poll;
+    bool zero_copy, native;
+    bool several; /* a frame may lie in several chunks */
+    int device, link_fd, map_fd, promiscuous_fd;
+
+    /* Sending slots by address. Those acquired and not sent are `held`, in order. */
+    unsigned spare_count, held_count;
+    uint64_t spare[XDP_TX_SLOTS], held[IO_BURST_MAX];
+    uint32_t slot_room;               /* bytes of a frame */
+    uint8_t last_chunk[XDP_TX_SLOTS]; /* of what was sent from a slot of several chunks */
+    uint8_t *gathered;                /* frames of several chunks, put together */
+};
+
+/* af_xdp_queue.c. False: one line in `error`. */
+struct xdp_memory *xdp_memory_make(unsigned regions, uint32_t frame_bytes, char *error,
+                                   size_t error_size);
+void xdp_memory_leave(struct xdp_memory *memory);
+/* Open queue `id` of the port's device. `memory` must have a region left. */
+bool xdp_queue_open(struct xdp_queue *queue, struct xdp_port *port, struct xdp_memory *memory,
+                    unsigned id, const struct xdp_arguments *arguments, char *error,
+                    size_t error_size);
+void xdp_queue_close(struct xdp_queue *queue);
+
+/* af_xdp_program.c: put the program on the device; frames of queues that are not added go their
+ * usual way. Its end is that of the two descriptors in the port. */
+bool xdp_program_attach(struct xdp_port *port, bool native_only, char *error, size_t error_size);
+bool xdp_program_add(const struct xdp_port *port, const struct xdp_queue *queue, char *error,
+                     size_t error_size);
+
+/* af_xdp_burst.c */
+bool xdp_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
+unsigned xdp_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
+                        uint32_t length);
+unsigned xdp_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
+void xdp_tx_release(struct io_port *base, struct io_frame *frames, unsigned count);
+unsigned xdp_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
+void xdp_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
+unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
+                     unsigned count);
+void xdp_rx_wait(struct io_port *base, uint64_t timeout_ns);
+#endif

@@ -1,0 +1,383 @@
+/* The hot path of `af_xdp`.
+ *
+ * Sending slots are taken and given back as a stack, so that a sender goes on writing to the few
+ * that its cache holds, and each holds the template since tx_prepare. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "io/af_xdp.h"
+#include "io/socket.h"
+
+#define TRIES_MAX 64 /* system calls that a kernel may need to send one burst */
+#define BLOCK_LONGEST_NS 20000000U
+#define GATHERED UINTPTR_MAX /* cookie of a frame that was put together from several chunks */
+
+static struct xdp_port *port_of(struct io_port *base)
+{
+    return (struct xdp_port *)(void *)base;
+}
+
+static inline uint32_t load(const uint32_t *index)
+{
+    return __atomic_load_n(index, __ATOMIC_ACQUIRE);
+}
+
+static inline void publish(uint32_t *index, uint32_t value)
+{
+    __atomic_store_n(index, value, __ATOMIC_RELEASE);
+}
+
+static bool wants_wakeup(const struct xdp_ring *ring)
+{
+    return (__atomic_load_n(ring->flags, __ATOMIC_RELAXED) & XDP_RING_NEED_WAKEUP) != 0;
+}
+
+static struct xdp_queue *owner_of(struct xdp_queue *q, uint64_t address)
+{
+    if (__builtin_expect(address - q->first < q->memory->region_bytes, 1))
+        return q;
+    return q->memory->owner[address / q->memory->region_bytes];
+}
+
+static uint64_t receive_bytes(const struct xdp_queue *q)
+{
+    return (uint64_t)XDP_RX_FRAMES * q->memory->chunk_bytes;
+}
+
+static inline void put_chunk(struct xdp_queue *q, uint64_t address)
+{
+    ((uint64_t *)q->fill.entries)[q->fill.own++ & q->fill.mask] =
+        address & ~(uint64_t)(q->memory->chunk_bytes - 1);
+}
+
+/* A slot of several chunks is free when the last that was sent of it is. */
+static void put_slot(struct xdp_queue *q, uint64_t address)
+{
+    struct xdp_port *port = q->port;
+
+    if (__builtin_expect(q->memory->slot_chunks > 1, 0)) {
+        const uint64_t slot_bytes = (uint64_t)q->memory->slot_chunks * q->memory->chunk_bytes;
+        const uint64_t offset = address - q->first - receive_bytes(q);
+        const uint64_t slot = offset / slot_bytes;
+        if (offset % slot_bytes / q->memory->chunk_bytes != port->last_chunk[slot])
+            return;
+        address = q->first + receive_bytes(q) + slot * slot_bytes;
+    }
+    port->spare[port->spare_count++] = address;
+}
+
+/* Take back what the kernel has sent. */
+static void reap(struct xdp_queue *q)
+{
+    struct xdp_ring *done = &q->done;
+    const uint64_t *entries = done->entries;
+    const uint32_t until = load(done->producer);
+
+    if (done->own == until)
+        return;
+    for (; done->own != until; done->own++) {
+        const uint64_t address = entries[done->own & done->mask];
+        struct xdp_queue *owner = owner_of(q, address);
+        if (__builtin_expect(address - owner->first >= receive_bytes(owner), 1)) {
+            put_slot(owner, address);
+        } else { /* it was forwarded */
+            put_chunk(owner, address);
+            publish(owner->fill.producer, owner->fill.own);
+        }
+    }
+    publish(done->consumer, done->own);
+}
+
+static void note_failure(struct xdp_port *port, const char *call, int error)
+{
+    if (error == EBUSY)
+        snprintf(port->base.failure, sizeof port->base.failure,
+                 "%s: the device drops what it is given to send (has it, or its peer, no link?)",
+                 call);
+    else if (!socket_error_passes(error))
+        snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
+}
+
+/* Have the kernel send what is in the ring. Without zero-copy it does so within the call, a part
+ * at a time. */
+static void kick(struct xdp_queue *q)
+{
+    uint32_t before = load(q->tx.consumer);
+
+    for (unsigned tries = 0; tries < TRIES_MAX && before != q->tx.own; tries++) {
+        if (!wants_wakeup(&q->tx))
+            return;
+        if (sendto(q->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN) {
+            note_failure(q->port, "send", errno);
+            if (!socket_error_passes(errno))
+                return;
+        }
+        const uint32_t after = load(q->tx.consumer);
+        if (q->port->zero_copy)
+            return;
+        reap(q);
+        if (after == before)
+            return; /* the next call tries again */
+        before = after;
+    }
+}
+
+static uint32_t room_in(struct xdp_ring *tx)
+{
+    if (tx->mask + 1 - (tx->own - tx->seen) < IO_BURST_MAX * 4)
+        tx->seen = load(tx->consumer);
+    return tx->mask + 1 - (tx->own - tx->seen);
+}
+
+bool xdp_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
+{
+    struct xdp_port *port = port_of(base);
+    struct xdp_queue *q = &port->queues[0];
+
+    if (length > port->slot_room)
+        return false;
+    for (unsigned tries = 0; tries < TRIES_MAX && port->spare_count < XDP_TX_SLOTS; tries++) {
+        kick(q);
+        reap(q);
+    }
+    for (unsigned i = 0; i < port->spare_count; i++)
+        memcpy(q->memory->area + port->spare[i], bytes, length);
+    return port->spare_count == XDP_TX_SLOTS; /* the others may still hold another frame */
+}
+
+unsigned xdp_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
+                        uint32_t length)
+{
+    struct xdp_port *port = port_of(base);
+    struct xdp_queue *q = &port->queues[0];
+
+    if (length > port->slot_room)
+        return 0;
+    if (port->held_count < count) {
+        if (__builtin_expect(load(q->tx.consumer) != q->tx.own, 0))
+            kick(q);
+        reap(q);
+        while (port->held_count < count && port->spare_count > 0)
+            port->held[port->held_count++] = port->spare[--port->spare_count];
+        if (port->held_count < count)
+            count = port->held_count;
+    }
+    for (unsigned i = 0; i < count; i++)
+        frames[i] = (struct io_frame){.data = q->memory->area + port->held[i], .length = length};
+    return count;
+}
+
+/* Descriptors of a frame of several chunks. */
+static void describe_pieces(struct xdp_queue *q, uint64_t address, uint32_t length)
+{
+    const uint64_t slot_bytes = (uint64_t)q->memory->slot_chunks * q->memory->chunk_bytes;
+    struct xdp_desc *entries = q->tx.entries;
+    uint8_t chunk = 0;
+
+    for (uint32_t at = 0; at < length; at += q->memory->chunk_bytes, chunk++) {
+        const uint32_t rest = length - at;
+        const bool last = rest <= q->memory->chunk_bytes;
+        entries[q->tx.own++ & q->tx.mask] = (struct xdp_desc){
+            address + at, last ? rest : q->memory->chunk_bytes, last ? 0 : XDP_PKT_CONTD};
+    }
+    q->port->last_chunk[(address - q->first - receive_bytes(q)) / slot_bytes] =
+        (uint8_t)(chunk - 1);
+}
+
+unsigned xdp_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct xdp_port *port = port_of(base);
+    struct xdp_queue *q = &port->queues[0];
+    struct xdp_desc *entries = q->tx.entries;
+    const uint32_t room = room_in(&q->tx) / q->memory->slot_chunks;
+
+    if (count > room)
+        count = room;
+    for (unsigned i = 0; i < count; i++) { /* the acquired frames are the held ones, in order */
+        if (__builtin_expect(q->memory->slot_chunks > 1, 0))
+            describe_pieces(q, port->held[i], frames[i].length);
+        else
+            entries[q->tx.own++ & q->tx.mask] =
+                (struct xdp_desc){port->held[i], frames[i].length, 0};
+    }
+    publish(q->tx.producer, q->tx.own);
+    port->held_count -= count;
+    if (__builtin_expect(port->held_count > 0, 0))
+        memmove(port->held, port->held + count, port->held_count * sizeof port->held[0]);
+    kick(q);
+    return count;
+}
+
+void xdp_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct xdp_port *port = port_of(base);
+
+    (void)frames;
+    while (count-- > 0 && port->held_count > 0)
+        port->spare[port->spare_count++] = port->held[--port->held_count];
+}
+
+/* Put the pieces of a frame together; returns how many descriptors it was, 0: not all are here. */
+static uint32_t gather(struct xdp_queue *q, uint32_t ready, uint8_t *room, struct io_frame *frame)
+{
+    const struct xdp_desc *entries = q->rx.entries;
+    uint32_t pieces = 0, length = 0;
+
+    while (pieces < ready && entries[(q->rx.own + pieces) & q->rx.mask].options & XDP_PKT_CONTD)
+        pieces++;
+    if (pieces == ready)
+        return 0;
+    pieces++;
+    for (uint32_t i = 0; i < pieces; i++) {
+        const struct xdp_desc *piece = &entries[(q->rx.own + i) & q->rx.mask];
+        const uint32_t rest = XDP_LONGEST - length;
+        const uint32_t part = piece->len < rest ? piece->len : rest;
+        memcpy(room + length, q->memory->area + piece->addr, part);
+        length += part;
+        put_chunk(q, piece->addr);
+    }
+    publish(q->fill.producer, q->fill.own);
+    *frame = (struct io_frame){.data = room, .length = length, .cookie = (void *)GATHERED};
+    return pieces;
+}
+
+static unsigned take(struct xdp_queue *q, struct io_frame *frames, unsigned first, unsigned count)
+{
+    const struct xdp_desc *entries = q->rx.entries;
+    struct xdp_port *port = q->port;
+    uint32_t ready = load(q->rx.producer) - q->rx.own;
+    unsigned taken = first;
+
+    if (ready == 0)
+        return first;
+    while (taken < count && ready > 0) {
+        const struct xdp_desc *d = &entries[q->rx.own & q->rx.mask];
+        if (__builtin_expect((d->options & XDP_PKT_CONTD) != 0, 0)) {
+            uint8_t *room = port->gathered + (size_t)taken * XDP_LONGEST;
+            const uint32_t pieces = gather(q, ready, room, &frames[taken]);
+            if (pieces == 0)
+                break;
+            q->rx.own += pieces;
+            ready -= pieces;
+            taken++;
+            continue;
+        }
+        frames[taken++] = (struct io_frame){.data = q->memory->area + d->addr,
+                                            .length = d->len,
+                                            .cookie = (void *)(uintptr_t)d->addr};
+        __builtin_prefetch(q->memory->area + d->addr);
+        q->rx.own++;
+        ready--;
+    }
+    publish(q->rx.consumer, q->rx.own);
+    return taken;
+}
+
+static void look_again(struct xdp_port *port)
+{
+    for (unsigned i = 0; i < port->queue_count; i++) {
+        struct xdp_queue *q = &port->queues[i];
+        if (!port->busy_poll && !wants_wakeup(&q->fill))
+            continue;
+        if (recvfrom(q->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL) < 0)
+            note_failure(port, "receive", errno);
+    }
+}
+
+static unsigned take_all(struct xdp_port *port, struct io_frame *frames, unsigned count)
+{
+    unsigned taken = 0;
+
+    for (unsigned i = 0; i < port->queue_count && taken < count; i++) {
+        taken = take(&port->queues[port->next_queue], frames, taken, count);
+        if (taken < count && ++port->next_queue == port->queue_count)
+            port->next_queue = 0;
+    }
+    return taken;
+}
+
+unsigned xdp_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct xdp_port *port = port_of(base);
+    unsigned taken = take_all(port, frames, count);
+
+    if (taken > 0)
+        return taken;
+    look_again(port);
+    if (port->may_block) {
+        xdp_rx_wait(base, BLOCK_LONGEST_NS);
+        taken = take_all(port, frames, count);
+    }
+    return taken;
+}
+
+void xdp_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct xdp_queue *q = &port_of(base)->queues[0];
+
+    for (unsigned i = 0; i < count; i++) {
+        const uintptr_t address = (uintptr_t)frames[i].cookie;
+        if (__builtin_expect(address == GATHERED, 0))
+            continue;
+        struct xdp_queue *owner = owner_of(q, address);
+        put_chunk(owner, address);
+        if (owner != q)
+            publish(owner->fill.producer, owner->fill.own);
+    }
+    publish(q->fill.producer, q->fill.own);
+}
+
+static unsigned forward_copies(struct io_port *from, struct io_port *to, struct io_frame *frames,
+                               unsigned count)
+{
+    struct io_frame out[IO_BURST_MAX];
+    uint32_t longest = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        longest = frames[i].length > longest ? frames[i].length : longest;
+    const unsigned got = xdp_tx_acquire(to, out, count, longest);
+    for (unsigned i = 0; i < got; i++) {
+        memcpy(out[i].data, frames[i].data, frames[i].length);
+        out[i].length = frames[i].length;
+    }
+    const unsigned sent = got > 0 ? xdp_tx_send(to, out, got) : 0;
+    xdp_tx_release(to, out + sent, got - sent);
+    xdp_rx_release(from, frames, sent);
+    return sent;
+}
+
+unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
+                     unsigned count)
+{
+    struct xdp_queue *in = &port_of(from)->queues[0], *out = &port_of(to)->queues[0];
+    struct xdp_desc *entries = out->tx.entries;
+
+    if (in->memory != out->memory || port_of(from)->several)
+        return forward_copies(from, to, frames, count);
+    reap(out);
+    const uint32_t room = room_in(&out->tx);
+    if (count > room)
+        count = room;
+    for (unsigned i = 0; i < count; i++)
+        entries[out->tx.own++ & out->tx.mask] =
+            (struct xdp_desc){(uintptr_t)frames[i].cookie, frames[i].length, 0};
+    publish(out->tx.producer, out->tx.own);
+    kick(out);
+    return count;
+}
+
+void xdp_rx_wait(struct io_port *base, uint64_t timeout_ns)
+{
+    struct xdp_port *port = port_of(base);
+    struct pollfd fds[XDP_QUEUES_MAX];
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000U),
+                                     (long)(timeout_ns % 1000000000U)};
+
+    for (unsigned i = 0; i < port->queue_count; i++)
+        fds[i] = (struct pollfd){.fd = port->queues[i].fd, .events = POLLIN};
+    if (ppoll(fds, port->queue_count, &timeout, NULL) > 0 && fds[0].revents & POLLERR)
+        note_failure(port, "wait for frames", ENETDOWN);
+}

@@ -1,0 +1,28 @@
+/* The arguments of a port specification ("dev=eth0,mmsg,qdisc=queue") as a table: one row a key,
+ * from which both the parser and its messages are made. */
+#ifndef SM_IO_ARGUMENTS_H
+#define SM_IO_ARGUMENTS_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum io_key_kind {
+    IO_KEY_DEVICE, /* char[IFNAMSIZ]: a network device's name */
+    IO_KEY_FLAG,   /* bool: set by the key alone */
+    IO_KEY_NUMBER, /* unsigned, `min` to `max` */
+    IO_KEY_CHOICE, /* unsigned: the index in `choices` */
+};
+
+struct io_key {
+    const char *name;
+    enum io_key_kind kind;
+    size_t offset; /* of the field in the struct that is filled */
+    unsigned min, max;
+    const char *const *choices; /* ended by NULL */
+};
+
+/* Fill `into` from `arguments`; what is not named keeps its value. False: one line in `error`. */
+bool io_parse(const char *backend, const struct io_key *keys, unsigned count, const char *arguments,
+              void *into, char *error, size_t error_size);
+#endif

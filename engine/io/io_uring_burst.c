@@ -1,0 +1,243 @@
+/* The hot path of `io_uring`: completions, sending, receiving. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/io_uring.h"
+
+#define BLOCK_LONGEST_NS 20000000U
+#define CLEAR_LONGEST_MS 100
+
+static uint64_t tag(enum uring_request request, uint32_t number)
+{
+    return (uint64_t)number << 32 | request;
+}
+
+static void receive_on(struct uring_port *port, int file)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&port->ring);
+
+    if (sqe == NULL)
+        return;
+    io_uring_prep_recv_multishot(sqe, file, NULL, 0, 0);
+    sqe->flags |= IOSQE_FIXED_FILE | IOSQE_BUFFER_SELECT;
+    sqe->buf_group = URING_GROUP;
+    io_uring_sqe_set_data64(
+        sqe,
+        tag(file == FILE_MAIN ? REQUEST_RECEIVE : REQUEST_RECEIVE_BROADCAST, port->generation));
+    port->receiving[file] = true;
+}
+
+void uring_receive(struct uring_port *port)
+{
+    if (!port->receiving[FILE_MAIN])
+        receive_on(port, FILE_MAIN);
+    if (!port->receiving[FILE_BROADCAST] && port->socket->broadcast_fd >= 0)
+        receive_on(port, FILE_BROADCAST);
+    io_uring_submit(&port->ring);
+}
+
+static void note_failure(struct uring_port *port, const char *what, int result)
+{
+    if (!socket_error_passes(-result) && result != -ECANCELED)
+        uring_fail(what, result, port->base.failure, sizeof port->base.failure);
+}
+
+static void take_arrival(struct uring_port *port, const struct io_uring_cqe *cqe, int file)
+{
+    const bool counts = cqe->user_data >> 32 == port->generation;
+
+    if (cqe->flags & IORING_CQE_F_BUFFER) {
+        const unsigned last = (port->arrived_first + port->arrived_count++) % URING_BUFFERS;
+        port->arrived[last] = (struct uring_arrival){
+            (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT),
+            cqe->res > 0 ? (uint16_t)cqe->res : 0,
+        };
+    } else if (cqe->res < 0) {
+        note_failure(port, "receive", cqe->res);
+    }
+    if (!(cqe->flags & IORING_CQE_F_MORE) && counts)
+        port->receiving[file] = false;
+}
+
+static void take_completions(struct uring_port *port)
+{
+    struct io_uring_cqe *cqe;
+    unsigned head, count = 0;
+
+    io_uring_for_each_cqe(&port->ring, head, cqe)
+    {
+        switch (cqe->user_data & UINT32_MAX) {
+        case REQUEST_SEND:
+            port->results[cqe->user_data >> 32] = cqe->res;
+            port->sending--;
+            break;
+        case REQUEST_RECEIVE:
+            take_arrival(port, cqe, FILE_MAIN);
+            break;
+        default:
+            take_arrival(port, cqe, FILE_BROADCAST);
+        }
+        count++;
+    }
+    io_uring_cq_advance(&port->ring, count);
+}
+
+/* Completions, and before that what the kernel has for this thread to complete. */
+static void look(struct uring_port *port)
+{
+    if (*port->ring.sq.kflags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
+        io_uring_get_events(&port->ring);
+    take_completions(port);
+    if (__builtin_expect(!port->receiving[FILE_MAIN], 0) ||
+        (port->socket->broadcast_fd >= 0 && !port->receiving[FILE_BROADCAST]))
+        uring_receive(port);
+}
+
+/* The requests of the thread that opened the port would complete only there. */
+void uring_thread_enter(struct io_port *base)
+{
+    struct uring_port *port = (struct uring_port *)(void *)base;
+    struct io_uring_sync_cancel_reg all = {
+        .flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL,
+        .timeout = {-1, -1},
+    };
+
+    port->generation++;
+    port->receiving[FILE_MAIN] = port->receiving[FILE_BROADCAST] = false;
+    io_uring_register_sync_cancel(&port->ring, &all);
+    look(port);
+}
+
+/* --- sending --- */
+
+bool uring_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
+{
+    return socket_tx_prepare(&((struct uring_port *)(void *)base)->socket->base, bytes, length);
+}
+
+unsigned uring_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
+                          uint32_t length)
+{
+    struct uring_port *port = (struct uring_port *)(void *)base;
+    return socket_tx_acquire(&port->socket->base, frames, count, length);
+}
+
+/* A frame was refused, but one after it taken: it can only be sent now, behind that one. */
+static void send_late(struct uring_port *port, const struct io_frame *frame)
+{
+    struct pollfd fd = {.fd = port->socket->fd, .events = POLLOUT};
+
+    poll(&fd, 1, CLEAR_LONGEST_MS);
+    if (send(port->socket->fd, frame->data, frame->length, MSG_DONTWAIT) < 0)
+        snprintf(port->base.failure, sizeof port->base.failure, "send: %s, out of order",
+                 strerror(errno));
+}
+
+static unsigned count_taken(struct uring_port *port, const struct io_frame *frames, unsigned count)
+{
+    unsigned taken = count;
+
+    while (taken > 0 && port->results[taken - 1] < 0)
+        note_failure(port, "send", port->results[--taken]);
+    for (unsigned i = 0; i < taken; i++) {
+        if (__builtin_expect(port->results[i] < 0, 0))
+            send_late(port, &frames[i]);
+    }
+    return taken;
+}
+
+unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct uring_port *port = (struct uring_port *)(void *)base;
+    struct socket_port *socket = port->socket;
+
+    if (count == 0)
+        return 0;
+    if (socket->broadcast_fd >= 0 && frames[0].flags & IO_FRAME_BROADCAST)
+        return socket_tx_send(&socket->base, frames, count);
+    for (unsigned i = 0; i < count; i++) {
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&port->ring);
+        io_uring_prep_write_fixed(sqe, FILE_MAIN, frames[i].data, frames[i].length, 0, 0);
+        sqe->flags |= IOSQE_FIXED_FILE;
+        io_uring_sqe_set_data64(sqe, tag(REQUEST_SEND, i));
+    }
+    port->sending = count;
+    io_uring_submit(&port->ring);
+    take_completions(port);
+    while (port->sending > 0) {
+        struct io_uring_cqe *cqe;
+        io_uring_submit(&port->ring);
+        io_uring_wait_cqe(&port->ring, &cqe);
+        take_completions(port);
+    }
+    const unsigned taken = count_taken(port, frames, count);
+    socket->tx_first = (socket->tx_first + taken) % IO_BURST_MAX;
+    return taken;
+}
+
+void uring_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    (void)base;
+    (void)frames;
+    (void)count;
+}
+
+/* --- receiving --- */
+
+static void give_back(struct uring_port *port)
+{
+    for (unsigned i = 0; i < port->handed_count; i++)
+        uring_provide(port, port->handed_out[i], i);
+    io_uring_buf_ring_advance(port->provided, (int)port->handed_count);
+    port->handed_count = 0;
+}
+
+void uring_rx_wait(struct io_port *base, uint64_t timeout_ns)
+{
+    struct uring_port *port = (struct uring_port *)(void *)base;
+    struct __kernel_timespec timeout = {(long long)(timeout_ns / 1000000000U),
+                                        (long long)(timeout_ns % 1000000000U)};
+    struct io_uring_cqe *cqe;
+
+    if (port->arrived_count == 0)
+        io_uring_wait_cqe_timeout(&port->ring, &cqe, &timeout);
+}
+
+unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct uring_port *port = (struct uring_port *)(void *)base;
+    unsigned taken = 0;
+
+    give_back(port);
+    if (port->arrived_count < count)
+        look(port);
+    if (port->arrived_count == 0 && port->may_block) {
+        uring_rx_wait(base, BLOCK_LONGEST_NS);
+        look(port);
+    }
+    for (; taken < count && port->arrived_count > 0; taken++) {
+        const struct uring_arrival a = port->arrived[port->arrived_first];
+        frames[taken] = (struct io_frame){.data = port->buffers + (size_t)a.buffer * port->stride,
+                                          .length = a.length};
+        port->handed_out[taken] = a.buffer;
+        port->arrived_first = (port->arrived_first + 1) % URING_BUFFERS;
+        port->arrived_count--;
+    }
+    port->handed_count = taken;
+    return taken;
+}
+
+void uring_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    (void)base; /* the next rx_burst gives the buffers back */
+    (void)frames;
+    (void)count;
+}
+
+uint64_t uring_rx_drops(struct io_port *base)
+{
+    struct uring_port *port = (struct uring_port *)(void *)base;
+    return port->kind->rx_drops(&port->socket->base);
+}

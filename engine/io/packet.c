@@ -1,0 +1,60 @@
+/* Packet sockets. They hear every protocol (so that flooding is seen) but not what this host
+ * itself sends, or each frame would be counted twice where sender and receiver share a device. */
+#include "io/packet.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+const char *const packet_qdisc_names[] = {"bypass", "queue", NULL};
+
+int packet_socket(int index, unsigned qdisc, char *error, size_t size)
+{
+    const struct packet_mreq all = {.mr_ifindex = index, .mr_type = PACKET_MR_PROMISC};
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    const int on = 1;
+
+    if (fd < 0) {
+        snprintf(error, size, "packet socket: %s%s", strerror(errno),
+                 errno == EPERM ? " (run as root or with CAP_NET_RAW)" : "");
+        return -1;
+    }
+    if (qdisc == PACKET_QDISC_PAST) /* without it everything works, only slower */
+        setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
+    setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all);
+    if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) == 0)
+        return fd;
+    snprintf(error, size, "PACKET_IGNORE_OUTGOING: %s (Linux 4.20 or later is needed)",
+             strerror(errno));
+    close(fd);
+    return -1;
+}
+
+bool packet_bind(int fd, int index, bool hears, char *error, size_t size)
+{
+    const struct sockaddr_ll address = {.sll_family = AF_PACKET,
+                                        .sll_protocol = hears ? htons(ETH_P_ALL) : 0,
+                                        .sll_ifindex = index};
+
+    if (bind(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+        return true;
+    snprintf(error, size, "bind: %s", strerror(errno));
+    close(fd);
+    return false;
+}
+
+uint64_t packet_drops(int fd)
+{
+    struct tpacket_stats_v3 stats = {0}; /* begins like that of the older rings */
+    socklen_t length = sizeof stats;
+
+    /* Reading resets the kernel's counter. */
+    if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &length) != 0)
+        return 0;
+    return stats.tp_drops;
+}

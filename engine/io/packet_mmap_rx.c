@@ -1,0 +1,233 @@
+/* The receive ring of `packet_mmap`: frames are read where the kernel has put them, and go back
+ * to it at the next receive call. No system call is made for a frame. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/packet.h"
+#include "io/packet_mmap.h"
+
+#define BLOCK_BYTES (64U << 10) /* some 450 frames of 64 bytes, or 42 of 1518 */
+#define RETIRE_MS 1             /* a block that is not full is handed over so late */
+#define BLOCK_LONGEST_NS 20000000U
+#define V2_DATA_OFFSET 66 /* of the frame in its slot: header, address, room for alignment */
+
+static bool set_up(struct receive_ring *rx, uint32_t room, char *error, size_t size)
+{
+    const int version = rx->v3 ? TPACKET_V3 : TPACKET_V2;
+    /* An odd number of cache lines, so that slots do not all fall into the same cache sets. */
+    const uint32_t lines = (V2_DATA_OFFSET + room + 63) / 64 | 1;
+    struct tpacket_req3 request = {
+        .tp_block_size = (unsigned)rx->block_bytes,
+        .tp_block_nr = rx->block_count,
+        .tp_frame_size = rx->v3 ? 2048 : lines * 64,
+        .tp_retire_blk_tov = RETIRE_MS,
+    };
+
+    rx->slot_bytes = request.tp_frame_size;
+    rx->slots = request.tp_block_size / request.tp_frame_size;
+    request.tp_frame_nr = rx->slots * request.tp_block_nr;
+    if (setsockopt(rx->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) == 0 &&
+        setsockopt(rx->fd, SOL_PACKET, PACKET_RX_RING, &request,
+                   rx->v3 ? sizeof request : sizeof(struct tpacket_req)) == 0)
+        return true;
+    snprintf(error, size, "receive ring of %zu MiB: %s; lower ring-mb",
+             (rx->block_bytes * rx->block_count) >> 20, strerror(errno));
+    return false;
+}
+
+bool receive_ring_open(struct receive_ring *rx, int device, unsigned megabytes, uint32_t room,
+                       char *error, size_t size)
+{
+    rx->block_bytes = BLOCK_BYTES;
+    rx->block_count = (unsigned)(((size_t)megabytes << 20) / BLOCK_BYTES);
+    rx->fd = packet_socket(device, PACKET_QDISC_PAST, error, size);
+    if (rx->fd < 0)
+        return false;
+    if (!set_up(rx, room, error, size)) {
+        receive_ring_close(rx);
+        return false;
+    }
+    void *memory = mmap(NULL, rx->block_bytes * rx->block_count, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_POPULATE, rx->fd, 0);
+    if (memory == MAP_FAILED) {
+        snprintf(error, size, "map the receive ring: %s", strerror(errno));
+        receive_ring_close(rx);
+        return false;
+    }
+    rx->memory = memory;
+    if (!packet_bind(rx->fd, device, true, error, size)) {
+        rx->fd = -1;
+        receive_ring_close(rx);
+        return false;
+    }
+    return true;
+}
+
+void receive_ring_close(struct receive_ring *rx)
+{
+    if (rx->memory != NULL)
+        munmap(rx->memory, rx->block_bytes * rx->block_count);
+    if (rx->fd >= 0)
+        close(rx->fd);
+    rx->memory = NULL;
+    rx->fd = -1;
+}
+
+/* The kernel has taken the VLAN tag off the frame and put it aside: the frame gets it back. */
+static struct io_frame with_tag(struct io_frame frame, uint16_t tci, uint16_t tpid)
+{
+    const uint16_t tag[2] = {htons(tpid), htons(tci)};
+
+    memmove(frame.data - sizeof tag, frame.data, 12);
+    frame.data -= sizeof tag;
+    frame.length += sizeof tag;
+    memcpy(frame.data + 12, tag, sizeof tag);
+    return frame;
+}
+
+static struct tpacket_block_desc *block_at(const struct receive_ring *rx, unsigned block)
+{
+    return (struct tpacket_block_desc *)(void *)(rx->memory + block * rx->block_bytes);
+}
+
+static void give_back_blocks(struct receive_ring *rx)
+{
+    for (; rx->held > 0; rx->held--) {
+        __atomic_store_n(&block_at(rx, rx->held_block)->hdr.bh1.block_status, TP_STATUS_KERNEL,
+                         __ATOMIC_RELEASE);
+        rx->held_block = rx->held_block + 1 == rx->block_count ? 0 : rx->held_block + 1;
+    }
+}
+
+static bool open_block(struct receive_ring *rx)
+{
+    struct tpacket_block_desc *block = block_at(rx, rx->block);
+
+    if (!(__atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER))
+        return false;
+    rx->left = block->hdr.bh1.num_pkts;
+    rx->next = (uint8_t *)block + block->hdr.bh1.offset_to_first_pkt;
+    return true;
+}
+
+static unsigned take_packed(struct receive_ring *rx, struct io_frame *frames, unsigned count)
+{
+    unsigned taken = 0;
+
+    give_back_blocks(rx);
+    while (taken < count && (rx->left > 0 || open_block(rx))) {
+        for (; taken < count && rx->left > 0; taken++, rx->left--) {
+            const struct tpacket3_hdr *h = (const struct tpacket3_hdr *)(void *)rx->next;
+            frames[taken] =
+                (struct io_frame){.data = rx->next + h->tp_mac, .length = h->tp_snaplen};
+            if (__builtin_expect((h->tp_status & TP_STATUS_VLAN_VALID) != 0, 0))
+                frames[taken] = with_tag(frames[taken], (uint16_t)h->hv1.tp_vlan_tci,
+                                         (uint16_t)h->hv1.tp_vlan_tpid);
+            rx->next += h->tp_next_offset;
+            __builtin_prefetch(rx->next + h->tp_mac);
+        }
+        if (rx->left == 0) {
+            rx->block = rx->block + 1 == rx->block_count ? 0 : rx->block + 1;
+            rx->held++;
+            if (rx->held == rx->block_count)
+                break;
+        }
+    }
+    return taken;
+}
+
+static struct tpacket2_hdr *slot_at(const struct receive_ring *rx, unsigned block, unsigned slot)
+{
+    return (struct tpacket2_hdr *)(void *)(rx->memory + block * rx->block_bytes +
+                                           (size_t)slot * rx->slot_bytes);
+}
+
+static void step(const struct receive_ring *rx, unsigned *block, unsigned *slot)
+{
+    if (++*slot == rx->slots) {
+        *slot = 0;
+        *block = *block + 1 == rx->block_count ? 0 : *block + 1;
+    }
+}
+
+static unsigned take_slots(struct receive_ring *rx, struct io_frame *frames, unsigned count)
+{
+    unsigned taken = 0;
+
+    for (; rx->held > 0; rx->held--) {
+        __atomic_store_n(&slot_at(rx, rx->held_block, rx->held_slot)->tp_status, TP_STATUS_KERNEL,
+                         __ATOMIC_RELEASE);
+        step(rx, &rx->held_block, &rx->held_slot);
+    }
+    for (; taken < count; taken++) {
+        struct tpacket2_hdr *h = slot_at(rx, rx->block, rx->slot);
+        const uint32_t status = __atomic_load_n(&h->tp_status, __ATOMIC_ACQUIRE);
+        if (!(status & TP_STATUS_USER))
+            break;
+        frames[taken] =
+            (struct io_frame){.data = (uint8_t *)h + h->tp_mac, .length = h->tp_snaplen};
+        if (__builtin_expect((status & TP_STATUS_VLAN_VALID) != 0, 0))
+            frames[taken] = with_tag(frames[taken], h->tp_vlan_tci, h->tp_vlan_tpid);
+        step(rx, &rx->block, &rx->slot);
+    }
+    rx->held = taken;
+    return taken;
+}
+
+/* Is the device still there? Only a system call tells; frames are received without one. */
+static void look_for_failure(struct packet_mmap_port *port)
+{
+    int error = 0;
+    socklen_t length = sizeof error;
+
+    if (getsockopt(port->rx.fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error != 0)
+        snprintf(port->base.failure, sizeof port->base.failure, "receive ring: %s",
+                 strerror(error));
+}
+
+void packet_mmap_rx_wait(struct io_port *base, uint64_t timeout_ns)
+{
+    struct packet_mmap_port *port = (struct packet_mmap_port *)base;
+    struct pollfd fd = {.fd = port->rx.fd, .events = POLLIN};
+    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000U),
+                                     (long)(timeout_ns % 1000000000U)};
+
+    if (ppoll(&fd, 1, &timeout, NULL) > 0 && fd.revents & POLLERR)
+        look_for_failure(port);
+}
+
+unsigned packet_mmap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    struct packet_mmap_port *port = (struct packet_mmap_port *)base;
+    struct receive_ring *rx = &port->rx;
+    unsigned taken = rx->v3 ? take_packed(rx, frames, count) : take_slots(rx, frames, count);
+
+    if (taken == 0 && rx->may_block) {
+        packet_mmap_rx_wait(base, BLOCK_LONGEST_NS);
+        taken = rx->v3 ? take_packed(rx, frames, count) : take_slots(rx, frames, count);
+    }
+    return taken;
+}
+
+void packet_mmap_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
+{
+    (void)base; /* the next rx_burst gives them back */
+    (void)frames;
+    (void)count;
+}
+
+uint64_t packet_mmap_rx_drops(struct io_port *base)
+{
+    struct packet_mmap_port *port = (struct packet_mmap_port *)base;
+
+    look_for_failure(port);
+    port->rx.drops += packet_drops(port->rx.fd);
+    return port->rx.drops;
+}

@@ -1,0 +1,149 @@
+/* Arguments of port specifications: the table-driven parser, and what each kernel backend takes
+ * and refuses. */
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "io/arguments.h"
+#include "io/io.h"
+
+struct target {
+    char device[IFNAMSIZ];
+    bool flag;
+    unsigned number, choice;
+};
+
+static const char *const choices[] = {"one", "two", NULL};
+static const struct io_key keys[] = {
+    {.name = "dev", .kind = IO_KEY_DEVICE, .offset = offsetof(struct target, device)},
+    {.name = "flag", .kind = IO_KEY_FLAG, .offset = offsetof(struct target, flag)},
+    {.name = "n", .kind = IO_KEY_NUMBER, .offset = offsetof(struct target, number), .max = 9},
+    {.name = "c",
+     .kind = IO_KEY_CHOICE,
+     .offset = offsetof(struct target, choice),
+     .choices = choices},
+};
+
+static bool parse(const char *text, struct target *target, char *error, size_t size)
+{
+    return io_parse("test", keys, sizeof keys / sizeof keys[0], text, target, error, size);
+}
+
+static void values_reach_their_fields(void **state)
+{
+    (void)state;
+    struct target t = {.number = 7};
+    char error[256] = "";
+
+    assert_true(parse("", &t, error, sizeof error));
+    assert_int_equal(t.number, 7); /* what is not named keeps its value */
+    assert_true(parse("c=two,dev=eth0,flag,n=0", &t, error, sizeof error));
+    assert_string_equal(t.device, "eth0");
+    assert_true(t.flag);
+    assert_int_equal(t.number, 0);
+    assert_int_equal(t.choice, 1);
+}
+
+static void bad_values_name_what_is_taken(void **state)
+{
+    (void)state;
+    const char *const bad[] = {"dev=",  "dev",   "flag=1", "n=10", "n=-1", "n=1x",
+                               "n=",    "c=tow", "c",      "nix",  ",",    "dev=abcdefghijklmnop",
+                               "dev=a,"};
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0] - 1; i++) {
+        struct target t = {0};
+        char error[256] = "";
+        assert_false(parse(bad[i], &t, error, sizeof error));
+        assert_non_null(strstr(error, "test takes dev=NAME, flag, n=N (0 to 9), c=one|two"));
+    }
+}
+
+static void check_backend(const char *name, const char *const *good, const char *const *bad)
+{
+    const struct io_ops *ops = io_find(name, strlen(name));
+    char error[256];
+
+    if (ops == NULL) { /* then it says why */
+        assert_non_null(io_missing_reason(name));
+        return;
+    }
+    for (; *good != NULL; good++)
+        assert_true(ops->check(*good, error, sizeof error));
+    for (; *bad != NULL; bad++) {
+        error[0] = '\0';
+        assert_false(ops->check(*bad, error, sizeof error));
+        assert_non_null(strstr(error, name));
+    }
+}
+
+static void backends_check_their_arguments(void **state)
+{
+    (void)state;
+    check_backend("raw", (const char *const[]){"dev=eth0", "dev=eth0,qdisc=queue,mmsg,block", NULL},
+                  (const char *const[]){"dev=eth0,qdisc=", "dev=eth0,ring=v3", NULL});
+    check_backend("udp", (const char *const[]){"", "dev=eth0,mmsg", NULL},
+                  (const char *const[]){"qdisc=queue", NULL});
+    check_backend(
+        "packet_mmap",
+        (const char *const[]){"dev=eth0", "dev=eth0,ring=v2,ring-mb=1,qdisc=bypass,block", NULL},
+        (const char *const[]){"", "ring=v3", "dev=eth0,ring=v1", "dev=eth0,ring-mb=0",
+                              "dev=eth0,ring-mb=1025", "dev=eth0,mmsg", NULL});
+    check_backend("af_xdp",
+                  (const char *const[]){"dev=eth0", "dev=eth0,queues=16", "dev=eth0,queue=0",
+                                        "dev=eth0,mode=zerocopy,busy-poll,block", NULL},
+                  (const char *const[]){"", "dev=eth0,queues=0", "dev=eth0,queues=17",
+                                        "dev=eth0,mode=fast", "dev=eth0,queue", NULL});
+    check_backend(
+        "io_uring",
+        (const char *const[]){"dev=eth0", "socket=udp", "dev=eth0,socket=raw,qdisc=queue", NULL},
+        (const char *const[]){"", "dev=eth0,socket=tcp", "dev=eth0,mmsg", NULL});
+}
+
+static void one_queue_or_several(void **state)
+{
+    (void)state;
+    const struct io_ops *ops = io_find("af_xdp", 6);
+    char error[256] = "";
+
+    if (ops == NULL)
+        skip();
+    assert_false(ops->check("dev=eth0,queue=1,queues=2", error, sizeof error));
+    assert_non_null(strstr(error, "give one of them"));
+}
+
+static void missing_backends_have_reasons(void **state)
+{
+    (void)state;
+    for (const struct io_missing *row = io_missing; row->name != NULL; row++) {
+        assert_null(io_find(row->name, strlen(row->name)));
+        assert_non_null(strstr(row->reason, "rebuild"));
+        assert_ptr_equal(io_missing_reason(row->name), row->reason);
+    }
+    assert_null(io_missing_reason("raw"));
+    assert_null(io_missing_reason("nonsense"));
+}
+
+static void datagram_ports_are_known(void **state)
+{
+    (void)state;
+    assert_true(io_is_datagram("udp:dev=eth0"));
+    assert_true(io_is_datagram("io_uring:dev=eth0,socket=udp"));
+    assert_true(io_is_datagram("io_uring:socket=udp,block"));
+    assert_false(io_is_datagram("io_uring:dev=eth0"));
+    assert_false(io_is_datagram("io_uring:dev=eth0,socket=raw"));
+    assert_false(io_is_datagram("raw:dev=eth0"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_reach_their_fields),
+        cmocka_unit_test(bad_values_name_what_is_taken),
+        cmocka_unit_test(backends_check_their_arguments),
+        cmocka_unit_test(one_queue_or_several),
+        cmocka_unit_test(missing_backends_have_reasons),
+        cmocka_unit_test(datagram_ports_are_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

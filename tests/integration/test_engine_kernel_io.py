@@ -1,0 +1,371 @@
+"""The kernel I/O backends beyond plain sockets, on veth pairs: rings of AF_PACKET, AF_XDP and
+io_uring, in every role that they support, against witnesses that share no code with them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from switchmark.testbed import netlink
+from tests.integration.engine_tools import (
+    Engine,
+    Node,
+    PacketCounter,
+    engine,
+    engine_path,
+    ip,
+    port,
+    run_pair,
+    veth_pair,
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
+]
+
+SLEEP = ["--idle", "sleep"]
+UNHURRIED = ["--catch-up-us", "1M"]  # a slow machine may be late, but gives nothing up
+
+
+def missing(backend: str) -> str | None:
+    """Why the engine under test was built without a backend."""
+    path = engine_path()
+    if path is None:
+        return None  # skipped already
+    asked = subprocess.run(
+        [path, "receiver", "--port", f"{backend}:nonsense"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=10,
+    )
+    return asked.stderr.strip() if "this build has no" in asked.stderr else None
+
+
+def all_ios(*names: str) -> list[object]:
+    """Test parameters; those of backends that are not built in are skipped by name."""
+    return [
+        pytest.param(name, marks=pytest.mark.skipif(why is not None, reason=str(why)))
+        for name in names
+        for why in [missing(name.partition("-")[0])]
+    ]
+
+
+WHOLE_FRAMES = all_ios("packet_mmap", "packet_mmap-ring=v2", "af_xdp", "io_uring")
+ALL = [*WHOLE_FRAMES, *all_ios("io_uring-socket=udp", "raw-qdisc=queue", "raw-mmsg-qdisc=queue")]
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[tuple[Node, Node]]:
+    with veth_pair("k") as nodes:
+        yield nodes
+
+
+@pytest.fixture(scope="module")
+def jumbo_wire() -> Iterator[tuple[Node, Node]]:
+    with veth_pair("j") as nodes:
+        for node in nodes:
+            ip("-n", node.namespace, "link", "set", node.device, "mtu", "9000")
+        yield nodes
+
+
+@pytest.mark.parametrize("io", ALL)
+@pytest.mark.parametrize("size", [65, 1518])
+def test_what_is_sent_is_seen_by_an_independent_counter(
+    wire: tuple[Node, Node], io: str, size: int
+) -> None:
+    args = ["--rate", "10k", "--burst", "5", "--frame-size", str(size), "--stream", "78"]
+    with (
+        PacketCounter(wire[1], stream=78) as counter,
+        engine("sender", "--port", port(io, wire[0]), *args, *SLEEP, *UNHURRIED, "--touch",
+               node=wire[0]) as sender,
+    ):  # fmt: skip
+        sender.tell("start duration=0.3")
+        sent, code = sender.finish("wait")
+        seen = counter.done()
+    assert code == 0
+    assert sent["totals"]["tx_offered"] == 3000 == sent["totals"]["tx_intended"]
+    assert seen.frames == 3000
+    assert seen.sizes == {size: 3000}
+    assert seen.sequences == dict.fromkeys(range(3000), 1)
+
+
+def check_pair(sent: dict, received: dict, size: int, frames: int) -> None:
+    """Everything that was offered arrived, once, in order and intact."""
+    totals, loss = received["totals"], received["loss"]
+    assert sent["totals"]["tx_offered"] == frames
+    assert totals["rx_frames"] == frames
+    assert totals["rx_bytes"] == frames * size
+    assert totals["rx_corrupt"] == totals["rx_socket_drops"] == 0
+    assert (loss["lost"], loss["duplicates"], loss["reordered"]) == (0, 0, 0)
+    assert (loss["first_sequence"], loss["last_sequence"]) == (0, frames - 1)
+
+
+@pytest.mark.parametrize("io", ALL)
+@pytest.mark.parametrize("size", [64, 1518])
+def test_both_ends_agree_at_a_low_rate(wire: tuple[Node, Node], io: str, size: int) -> None:
+    args = ["--rate", "10k", "--burst", "4", "--frame-size", str(size), "--touch", *UNHURRIED]
+    sent, received = run_pair(wire, io, args, duration="0.3")
+    check_pair(sent, received, size, 3000)
+
+
+@pytest.mark.parametrize("io", WHOLE_FRAMES)
+def test_frames_of_another_backend_are_received_whole(wire: tuple[Node, Node], io: str) -> None:
+    a, b = wire
+    args = ["--frame-size", "300", "--touch", *SLEEP]
+    with (
+        engine("receiver", "--port", port(io, b), *args, node=b) as receiver,
+        engine("sender", "--port", port("raw-mmsg", a), *args, "--rate", "20k", *UNHURRIED,
+               node=a) as sender,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start duration=0.2")
+        sent, _ = sender.finish("wait")
+        received, _ = receiver.finish("stop")
+    check_pair(sent, received, 300, 4000)
+
+
+@pytest.mark.parametrize("io", [*WHOLE_FRAMES, *all_ios("io_uring-socket=udp")])
+def test_jumbo_frames_pass_whole(jumbo_wire: tuple[Node, Node], io: str) -> None:
+    args = ["--rate", "5k", "--burst", "3", "--frame-size", "9018", "--touch", *UNHURRIED]
+    sent, received = run_pair(jumbo_wire, io, args, duration="0.3")
+    check_pair(sent, received, 9018, 1500)
+
+
+@pytest.mark.parametrize("io", ALL)
+def test_round_trips_are_plausible(wire: tuple[Node, Node], io: str) -> None:
+    a, b = wire
+    args = ["--touch", "--frame-size", "128", *SLEEP]
+    with (
+        engine("server", "--port", port(io, b), *args, node=b) as server,
+        engine("client", "--port", port(io, a), *args, "--rate", "2k", "--burst", "1",
+               "--duration", "0.4", *UNHURRIED, node=a) as client,
+    ):  # fmt: skip
+        server.tell("start")
+        server.wait("started")
+        client.tell("start")
+        result, code = client.finish("wait")
+        echoed, _ = server.finish("stop")
+    assert code == 0
+    latency = result["latency"]
+    assert result["totals"]["tx_offered"] == 800
+    assert result["loss"]["lost"] == 0
+    assert result["loss"]["received_unique"] == 800 == latency["count"]
+    assert echoed["totals"]["rx_frames"] == echoed["totals"]["tx_offered"] == 800
+    assert result["totals"]["rx_corrupt"] == echoed["totals"]["rx_corrupt"] == 0
+    assert 1_000 < latency["min_ns"] <= latency["percentiles"]["50"] < 20_000_000
+
+
+@contextlib.contextmanager
+def in_one_namespace(tag: str) -> Iterator[tuple[Node, Node]]:
+    """A wire whose second end lies in the first end's namespace."""
+    with veth_pair(tag) as (a, b):
+        moved = f"{b.device}x"[:15]
+        ip("-n", b.namespace, "link", "set", b.device, "down")
+        ip("-n", b.namespace, "link", "set", b.device, "name", moved, "netns", a.namespace)
+        ip("-n", a.namespace, "link", "set", moved, "up")
+        b.device = moved
+        yield a, b
+
+
+@pytest.mark.parametrize("io", WHOLE_FRAMES)
+@pytest.mark.parametrize("cores", [[], ["--core", "0,1"]])
+def test_a_tester_owns_both_ends(io: str, cores: list[str]) -> None:
+    if len(os.sched_getaffinity(0)) < 2 and cores:
+        pytest.skip("this machine has one core")
+    traffic = ["--rate", "5k", "--burst", "2", "--duration", "0.3", "--frame-size", "100"]
+    with in_one_namespace("t") as (a, b):
+        ports = ["--port", port(io, a), "--port", port(io, b)]
+        with engine("tester", *ports, *traffic, "--idle", "yield", "--touch", "--bidirectional",
+                    "--session", *UNHURRIED, *cores, node=a) as tester:  # fmt: skip
+            for trial in (1, 2):  # the second shows what the threads of the first left behind
+                tester.tell("start")
+                result = tester.wait("result", trial)
+            code = tester.finish("stop")[1]
+    assert code == 0
+    for one in result["directions"]:
+        assert one["totals"]["tx_offered"] == one["totals"]["rx_frames"] == 1500
+        assert one["loss"]["received_unique"] == one["latency"]["count"] == 1500
+        assert 100 < one["latency"]["percentiles"]["50"] < 100_000_000
+
+
+@pytest.mark.parametrize("io", WHOLE_FRAMES)
+@pytest.mark.parametrize("size", [64, 9018])
+def test_a_forwarder_joins_two_wires(io: str, size: int) -> None:
+    with veth_pair("f") as (a, fa), veth_pair("g") as (b, fb):
+        ip("-n", fb.namespace, "link", "set", fb.device, "down")
+        ip("-n", fb.namespace, "link", "set", fb.device, "netns", fa.namespace)
+        ip("-n", fa.namespace, "link", "set", fb.device, "up")
+        for namespace, device in (
+            (a.namespace, a.device),
+            (b.namespace, b.device),
+            (fa.namespace, fa.device),
+            (fa.namespace, fb.device),
+        ):
+            ip("-n", namespace, "link", "set", device, "mtu", "9000")
+        a.peer, b.peer, b.address = b, a, "198.18.0.9"
+        ports = ["--port", port(io, fa), "--port", port(io, fb), "--frame-size", str(size)]
+        forwarder = Engine("forwarder", [*ports, *SLEEP], fa.namespace)
+        try:
+            forwarder.wait("ready")
+            forwarder.tell("start")
+            forwarder.wait("started")
+            args = [
+                "--rate",
+                "5k",
+                "--burst",
+                "4",
+                "--touch",
+                "--frame-size",
+                str(size),
+                *UNHURRIED,
+            ]
+            sent, received = run_pair((a, b), "raw-mmsg", args, duration="0.3")
+            result, code = forwarder.finish("stop")
+        finally:
+            forwarder.close()
+    assert code == 0
+    check_pair(sent, received, size, 1500)
+    assert result["ports"][0]["rx_frames"] >= 1500
+    assert result["ports"][1]["tx_offered"] >= 1500
+    assert result["ports"][1]["tx_dropped"] == 0
+
+
+@pytest.mark.parametrize(
+    "io", all_ios("packet_mmap-ring-mb=1", "packet_mmap-ring=v2", "af_xdp", "io_uring")
+)
+def test_drops_on_our_side_are_not_hidden(wire: tuple[Node, Node], io: str) -> None:
+    a, b = wire
+    spec = port(io, b) if "ring-mb" not in io else f"packet_mmap:dev={b.device},ring-mb=1"
+    with (
+        engine("receiver", "--port", spec, "--interval", "0.2", *SLEEP, node=b) as receiver,
+        engine("sender", "--port", port("raw-mmsg", a), "--idle", "yield", node=a) as sender,
+    ):
+        receiver.tell("start")
+        receiver.wait("started")
+        receiver.process.send_signal(signal.SIGSTOP)
+        sender.tell("start duration=0.5")
+        sent = sender.finish("wait")[0]["totals"]["tx_offered"]
+        receiver.process.send_signal(signal.SIGCONT)
+        silent = 0
+        while silent < 2:  # it works off what its rings hold
+            count = len(receiver.all("interval")) + 1
+            silent = silent + 1 if receiver.wait("interval", count)["rx_frames"] == 0 else 0
+        received, _ = receiver.finish("stop")
+    totals = received["totals"]
+    assert totals["rx_frames"] > 0 and totals["rx_corrupt"] == 0
+    assert totals["rx_socket_drops"] > 0
+    assert totals["rx_frames"] + totals["rx_socket_drops"] == sent
+
+
+@pytest.mark.parametrize("io", WHOLE_FRAMES)
+@pytest.mark.parametrize("role", ["sender", "receiver"])
+def test_a_device_that_goes_down_ends_the_trial_with_what_there_is(io: str, role: str) -> None:
+    with veth_pair("d") as (a, b):
+        options = ["--rate", "2k", "--burst", "1"] if role == "sender" else []
+        with engine(role, "--port", port(io, a), *options, "--interval", "0.1", *SLEEP,
+                    node=a) as running:  # fmt: skip
+            running.tell("start")
+            running.wait("started")
+            running.wait("interval", 2)
+            ip("-n", a.namespace, "link", "set", a.device, "down")
+            error = running.wait("error")
+            result, code = running.finish("wait")
+        assert b.namespace
+    assert code == 1
+    assert "Network is down" in error["message"] and a.device in error["message"]
+    assert result["reason"] == "failure"
+    if role == "sender":
+        assert result["totals"]["tx_offered"] > 100
+
+
+def refused(node: Node, spec: str, role: str = "receiver", *more: str) -> tuple[str, int]:
+    """What an engine says that cannot open its port, and its exit code."""
+    path = engine_path()
+    assert path is not None
+    done = subprocess.run(
+        ["ip", "netns", "exec", node.namespace, path, role, "--port", spec, *more],
+        stdin=subprocess.DEVNULL,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    return lines[0], done.returncode
+
+
+@pytest.mark.skipif(missing("af_xdp") is not None, reason=str(missing("af_xdp")))
+def test_af_xdp_says_what_it_cannot_have(wire: tuple[Node, Node]) -> None:
+    a = wire[0]
+    line, code = refused(a, f"af_xdp:dev={a.device},mode=zerocopy")
+    assert code == 1 and "no zero-copy; use mode=copy" in line
+    line, code = refused(a, f"af_xdp:dev={a.device},queue=200")
+    assert code == 1 and "queue 200" in line and "so many queues" in line
+    line, code = refused(a, f"af_xdp:dev={a.device},queue=1,queues=2")
+    assert code == 2 and "give one of them" in line
+    with engine("receiver", "--port", port("af_xdp", a), *SLEEP, node=a) as first:
+        assert first.wait("ready")["ports"][0]["driver"] == "af_xdp copy"
+        line, code = refused(a, f"af_xdp:dev={a.device}")
+        assert code == 1
+        assert "another process uses that queue" in line or "another XDP program" in line
+    link = ip("-n", a.namespace, "link", "show", a.device)
+    assert "xdp" not in link, "the program has gone with the process"
+
+
+@pytest.mark.parametrize("options", ["queues=1,busy-poll", "mode=copy", "block"])
+@pytest.mark.skipif(missing("af_xdp") is not None, reason=str(missing("af_xdp")))
+def test_af_xdp_options(wire: tuple[Node, Node], options: str) -> None:
+    a, b = wire
+    with (
+        engine("receiver", "--port", f"af_xdp:dev={b.device},{options}", *SLEEP,
+               node=b) as receiver,
+        engine("sender", "--port", f"af_xdp:dev={a.device},{options}", "--rate", "5k",
+               "--burst", "4", *SLEEP, *UNHURRIED, node=a) as sender,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start duration=0.2")
+        sent, _ = sender.finish("wait")
+        received, _ = receiver.finish("stop")
+    check_pair(sent, received, 64, 1000)
+
+
+def test_a_kernel_end_answers_frames_of_af_xdp_and_rings(wire: tuple[Node, Node]) -> None:
+    """One end in rings, the other a plain UDP socket of the kernel: frames are right enough for
+    the kernel's own IP and UDP."""
+    a, b = wire
+    # A veth hands over checksums half done unless it is told not to.
+    netlink.inside(b.namespace, lambda: netlink.disable_offloads(b.device))
+    for io in ("packet_mmap", "af_xdp", "io_uring"):
+        if missing(io):
+            continue
+        with (
+            engine("server", "--port", port("udp", b), *SLEEP, "--touch", node=b) as server,
+            engine("client", "--port", port(io, a), *SLEEP, "--touch", "--rate", "1k",
+                   "--burst", "1", "--duration", "0.2", *UNHURRIED, node=a) as client,
+        ):  # fmt: skip
+            server.tell("start")
+            server.wait("started")
+            client.tell("start")
+            result, code = client.finish("wait")
+            server.finish("stop")
+        assert code == 0, io
+        assert result["loss"]["received_unique"] == result["totals"]["tx_offered"] == 200, io
+
+
+def test_missing_backends_are_named(wire: tuple[Node, Node]) -> None:
+    line, code = refused(wire[0], "af_xpd:dev=lo")
+    assert code == 2 and "unknown backend 'af_xpd'" in line
+    for backend in ("af_xdp", "io_uring"):
+        if why := missing(backend):
+            assert "rebuild" in why
