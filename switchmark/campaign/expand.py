@@ -276,7 +276,7 @@ def _refusals(
                 f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)}); "
                 f"choose one of these, or leave {switch} out"
             )
-    yield from _method_refusals(sweep, switch)
+    yield from _method_refusals(sweep, switch, can)
     for text in sweep.switch_options:
         message = options.refusal(switch, can, options.parse(text))
         if message is not None:
@@ -323,7 +323,7 @@ def _frame_refusals(sweep: Sweep) -> Iterator[str]:
             )
 
 
-def _method_refusals(sweep: Sweep, switch: str) -> Iterator[str]:
+def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     for method in sweep.method:
         if method is Method.PLAIN:
             continue
@@ -333,6 +333,13 @@ def _method_refusals(sweep: Sweep, switch: str) -> Iterator[str]:
             yield "method soak tests one load; give its rate"
         if method is Method.CALIBRATE and switch != WIRE:
             yield f"method calibrate is of the bare wire; use switch: {WIRE}, not {switch}"
+        if method in (Method.RECOVERY, Method.RECONFIGURATION) and switch == WIRE:
+            yield f"method {method} needs a switch; leave {WIRE} out"
+        elif method is Method.RECONFIGURATION and not can.reconfigures:
+            yield (
+                f"{switch}: no way is known to change its ports or rules while it runs; leave it "
+                "out of method reconfiguration"
+            )
 
 
 def _port_refusals(

@@ -352,7 +352,8 @@ KEYS: tuple[Key, ...] = (
         "method",
         "method",
         "how a throughput is found: `plain` (one run at the set rate), `ndr-pdr`, `r-plus`, "
-        "`plateau`, `loss-vs-load`, `back-to-back`, `soak` or `calibrate` "
+        "`plateau`, `loss-vs-load`, `back-to-back`, `soak`, `recovery`, `reconfiguration` or "
+        "`calibrate` "
         "(docs/methods.md); `rate` then bounds the load, and `duration` is one trial's",
         lambda text, _known: Method(values.choice(text, tuple(Method), "method")),
         str,

@@ -52,6 +52,8 @@ class Method(StrEnum):
     BACK_TO_BACK = "back-to-back"
     SOAK = "soak"
     CALIBRATE = "calibrate"
+    RECOVERY = "recovery"
+    RECONFIGURATION = "reconfiguration"
 
 
 # Presets of what a search looks for; switchmark/method/goal.py holds them.
@@ -192,6 +194,8 @@ _USUAL_TRIALS = {
     Method.PLATEAU: 12,
     Method.LOSS_VS_LOAD: 10,
     Method.CALIBRATE: 10,
+    Method.RECOVERY: 3,
+    Method.RECONFIGURATION: 5,
 }
 _SEARCH_TIME_S = {"csit": 60.0, "rfc2544": 160.0, "tst009": 300.0, "quick": 25.0}
 _BURSTS_TIME_S = 120.0

@@ -8,6 +8,7 @@ from switchmark.campaign.traffic import mirrored_flows
 from switchmark.environment.base import NodePort
 from switchmark.errors import TrialFailed
 from switchmark.switch.base import PortKind
+from switchmark.testbed.placement import CATCH_UP_US
 
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
@@ -29,7 +30,13 @@ def needed_powers(io: Io) -> tuple[str, ...]:
 
 
 def engine_args(
-    trial: Trial, port: NodePort, role: str, pair: int, end: int, idle: str
+    trial: Trial,
+    port: NodePort,
+    role: str,
+    pair: int,
+    end: int,
+    idle: str,
+    catch_up_us: int = CATCH_UP_US,
 ) -> list[str]:
     """The engine's command line for one end of a pair."""
     own_ip, peer_ip = (ip.partition("/")[0] for ip in (port.ip, port.peer_ip))
@@ -53,6 +60,8 @@ def engine_args(
         "--session",
     ]  # fmt: skip
     plain = trial.method is Method.PLAIN  # the others say so trial by trial
+    if role in ("sender", "duplex"):
+        args += ["--catch-up-us", str(catch_up_us)]
     if role in SENDING:
         if not has_own_rate(trial.schedule):
             args += ["--rate", str(trial.rate_pps or "max")]

@@ -33,6 +33,7 @@ from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
 DEFAULT_MIN_PPS = 9001.0  # as FD.io CSIT; below, a 1 s trial has too few frames to judge
 DEFAULT_BUDGET_S = 1200.0
 DEFAULT_WARM_UP_S = 1.0
+REPEATS = 2  # of a trial whose sender paused
 
 
 def search(
@@ -57,7 +58,7 @@ def search(
             f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
             "a finite maximum"
         )
-    ledger = Ledger(measurer, budget_s)
+    ledger = Ledger(measurer, budget_s, repeats=REPEATS)
     engine = _library_search(goals, min_pps, max_pps)
     stopped: Stopped = "done"
     warm_up_trials = 0
@@ -81,6 +82,7 @@ def search(
         warm_up_trials=warm_up_trials,
         spent_s=ledger.spent_s,
         stopped=stopped,
+        paused=len(ledger.paused),
     )
 
 

@@ -67,14 +67,17 @@ def run_traffic(
             "the machine is too busy"
         )
     waiting = list(sources)
+    # In time, and in looks that found nothing: an engine with short samples answers sooner.
+    deadline = time.monotonic() + duration_s + RESULT_GRACE_S
     polls_left = math.ceil((duration_s + RESULT_GRACE_S) / _PUMP_S)
-    while waiting and polls_left > 0:
-        waiting[0].pump(_PUMP_S)
+    while waiting and polls_left > 0 and time.monotonic() < deadline:
+        polls_left -= not waiting[0].pump(_PUMP_S)
         for engine in [*waiting[1:], *sinks]:
             engine.pump(0)
         waiting = [source for source in waiting if source.result is None]
-        polls_left -= 1
+        begun = time.monotonic()
         tick()
+        deadline += time.monotonic() - begun  # it may do more than look: restart a switch
     for source in waiting:
         source.wait_result(0)
     for sink in sinks:
@@ -119,6 +122,8 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         else totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
+        stretch=stretch(senders, trial.duration_s),
+        passed_frames=sum(unique_frames(receiver) for receiver in receivers),
     )
 
 
@@ -164,6 +169,17 @@ def common_time(sources: Sequence[EngineProcess]) -> tuple[int, int]:
 
 def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Interval]:
     return [s for engine in engines for s in kept_intervals(engine.intervals, window)]
+
+
+def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
+    """By how much of its duration the slowest source ran too long."""
+    longest_ns = max((source.result or {})["duration_ns"] for source in sources)
+    return max(0.0, float(longest_ns) / (duration_s * 1e9) - 1)
+
+
+def unique_frames(receiver: EngineProcess) -> int:
+    """Different frames that arrived in the whole trial."""
+    return int(((receiver.result or {}).get("loss") or {}).get("received_unique", 0))
 
 
 def _kept_schedule(sender: EngineProcess) -> bool:
