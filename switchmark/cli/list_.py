@@ -15,7 +15,7 @@ import typer
 
 from switchmark.campaign import find, load
 from switchmark.campaign.installed import Installed, installed
-from switchmark.campaign.model import Dimension, Io
+from switchmark.campaign.model import Dimension, Io, Method
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.base import Capabilities, Probe
@@ -32,9 +32,20 @@ Examples:
 What to do where a switch cannot run here is answered by: switchmark doctor
 """
 
-METHODS: dict[Dimension, str] = {
+METHODS: dict[Dimension | Method, str] = {
     Dimension.THROUGHPUT: "sender to receiver: intended, offered and forwarded frames/s, loss",
     Dimension.LATENCY: "client to server and back: round-trip times, every sample kept",
+}
+SEARCHES: dict[Method, str] = {
+    Method.NDR_PDR: "highest load without loss, and with 0.5 % loss, by MLRsearch",
+    Method.R_PLUS: "mean of saturated runs, and one-way times at fractions of it",
+    Method.PLATEAU: "sweep of rates to where the forwarded load stops growing",
+    Method.LOSS_VS_LOAD: "frame loss at falling loads (RFC 2544, 26.3)",
+    Method.BACK_TO_BACK: "longest burst without loss (RFC 2544, 26.4)",
+    Method.SOAK: "one load for long: how much is lost, and how often",
+    Method.RECOVERY: "time back to no loss after overload, outage of a restart (26.5, 26.6)",
+    Method.RECONFIGURATION: "outage while ports or rules are added and removed",
+    Method.CALIBRATE: "the engine's own ceiling and floor, over the bare wire",
 }
 IOS: dict[Io, str] = {
     Io.AUTO: "the fastest for the port: dpdk on vhost-user and memif, raw-mmsg on a kernel device",
@@ -101,7 +112,8 @@ def _listing(what: What, there: Installed) -> Listing:
                 "cores",
                 "options",
             )
-            return Listing(columns, [_switch(name, there) for name in there.switches])
+            contenders = [name for name, can in there.switches.items() if not can.known_truth]
+            return Listing(columns, [_switch(name, there) for name in contenders])
         case What.ENVIRONMENTS:
             rows = [
                 {
@@ -118,7 +130,7 @@ def _listing(what: What, there: Installed) -> Listing:
         case What.SCENARIOS:
             return _described(dict(there.scenarios))
         case What.METHODS:
-            return _described({str(name): text for name, text in METHODS.items()})
+            return _described({str(name): text for name, text in (METHODS | SEARCHES).items()})
         case What.IOS:
             return _described({str(name): text for name, text in IOS.items()})
 

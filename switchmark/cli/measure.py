@@ -15,6 +15,7 @@ from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import UsageError
+from switchmark.method.calibration import Calibrations
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
 from switchmark.method.repeat import endings, more_blocks
@@ -35,6 +36,7 @@ class Wish:
     results: Path = DEFAULT_ROOT
     resume: bool = False
     baseline: bool = True
+    recalibrate: bool = False
     report: bool = False
     json: bool = False
     quiet: bool = False
@@ -50,7 +52,11 @@ def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
             note(f"{campaign.name}: left out: {reason}")
     check_available(steps)
     with _open_run(campaign, wish) as run:
-        steps = _run_steps(run, campaign, steps, quiet=wish.quiet)
+        kept = Calibrations.of_this_machine()
+        if wish.recalibrate:
+            for step in steps:
+                kept.forget(step.plan)
+        steps = _run_steps(run, campaign, steps, kept, quiet=wish.quiet)
         if campaign.until_ci is not None and not wish.quiet:
             _say_endings(run, campaign, steps)
         wanted = {step.plan.trial.id for step in steps}
@@ -87,7 +93,9 @@ def _open_run(campaign: Campaign, wish: Wish) -> Run:
     return Run.resume(latest, **common)
 
 
-def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bool) -> list[Step]:
+def _run_steps(
+    run: Run, campaign: Campaign, steps: Sequence[Step], kept: Calibrations, *, quiet: bool
+) -> list[Step]:
     """Run the steps and what `until_ci` adds; returns all of them."""
     for cleaned in clean_stale():
         note(f"cleaned up after a bench that was killed: session {cleaned.session}")
@@ -102,10 +110,10 @@ def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bo
         )
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
         facts = _provenance(_tune(session, campaign))
-        run_campaign(session, run, campaign.name, steps, facts, progress)
+        run_campaign(session, run, campaign.name, steps, facts, progress, kept)
         made = list(steps)
         for block in more_blocks(run, campaign, steps):
-            run_campaign(session, run, campaign.name, block, facts, progress)
+            run_campaign(session, run, campaign.name, block, facts, progress, kept)
             made += block
     return made
 

@@ -45,6 +45,7 @@ class Deployment:
         self._nodes: dict[str, Node] = {}  # in the order of their ports
         self._spawned: list[EngineProcess] = []
         self._switch_runs = False
+        self.switch_restarted = False  # on purpose, in mid-trial
         self._undo = ExitStack()
 
     def __enter__(self) -> Deployment:
@@ -69,6 +70,11 @@ class Deployment:
         return [engine for pair in self.ends for engine in (pair.a, pair.b)]
 
     @property
+    def nodes(self) -> dict[str, Node]:
+        """All nodes by name, in the order of their ports."""
+        return dict(self._nodes)
+
+    @property
     def streams(self) -> list[PairEnds]:
         """What sends to what: a stream a pair, or one each way of bidirectional traffic."""
         forward = list(self.ends)
@@ -87,6 +93,18 @@ class Deployment:
             },
             switch=self.switch.counters(),
             vnfs={vnf.node: vnf.counters() for vnf in self.vnfs},
+        )
+
+    def restart_switch(self) -> None:
+        """Kill the switch as a crash would, and start it anew with the same ports; what is in
+        the kernel is taken down and set up again. Its counters begin at 0 once more."""
+        pids = [str(pid) for pid in self.switch.process_ids()]
+        if pids:
+            self.session.host.run(["kill", "-KILL", *pids], check=False)
+        self.switch.stop()
+        self.switch_restarted = True
+        self.switch.start(
+            self.session, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
         )
 
     def vnf_work(self) -> list[dict[str, Any]]:
@@ -196,7 +214,13 @@ class Deployment:
     def _spawn(self, name: str, end: int) -> EngineProcess:
         plan, node, place = self.plan, self._nodes[name], self.plan.topology.node(name)
         args = engine_args(
-            plan.trial, node.spec.port, place.role, place.pair, end, plan.placement.idle
+            plan.trial,
+            node.spec.port,
+            place.role,
+            place.pair,
+            end,
+            plan.placement.idle,
+            plan.placement.catch_up_us,
         )
         engine = EngineProcess(
             spawned=node.spawn_engine(args), node=name, role=place.role, pair=place.pair, args=args

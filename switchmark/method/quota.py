@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from switchmark.campaign.model import Trial
-from switchmark.results.record import CpuCost, CpuQuota, Neighbour
+from switchmark.results.cost import CpuCost
+from switchmark.results.record import CpuQuota, Neighbour
 from switchmark.testbed.cpu_limit import PERIOD_US, CpuLimit, Throttling
 
 # Beyond the quota: a period that began before the clocks were read may end after it, and the

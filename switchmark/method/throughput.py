@@ -67,14 +67,17 @@ def run_traffic(
             "the machine is too busy"
         )
     waiting = list(sources)
+    # In time, and in looks that found nothing: an engine with short samples answers sooner.
+    deadline = time.monotonic() + duration_s + RESULT_GRACE_S
     polls_left = math.ceil((duration_s + RESULT_GRACE_S) / _PUMP_S)
-    while waiting and polls_left > 0:
-        waiting[0].pump(_PUMP_S)
+    while waiting and polls_left > 0 and time.monotonic() < deadline:
+        polls_left -= not waiting[0].pump(_PUMP_S)
         for engine in [*waiting[1:], *sinks]:
             engine.pump(0)
         waiting = [source for source in waiting if source.result is None]
-        polls_left -= 1
+        begun = time.monotonic()
         tick()
+        deadline += time.monotonic() - begun  # it may do more than look: restart a switch
     for source in waiting:
         source.wait_result(0)
     for sink in sinks:
@@ -119,6 +122,8 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         else totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
+        stretch=stretch(senders, trial.duration_s),
+        passed_frames=sum(unique_frames(receiver) for receiver in receivers),
     )
 
 
@@ -164,6 +169,17 @@ def common_time(sources: Sequence[EngineProcess]) -> tuple[int, int]:
 
 def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Interval]:
     return [s for engine in engines for s in kept_intervals(engine.intervals, window)]
+
+
+def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
+    """By how much of its duration the slowest source ran too long."""
+    longest_ns = max((source.result or {})["duration_ns"] for source in sources)
+    return max(0.0, float(longest_ns) / (duration_s * 1e9) - 1)
+
+
+def unique_frames(receiver: EngineProcess) -> int:
+    """Different frames that arrived in the whole trial."""
+    return int(((receiver.result or {}).get("loss") or {}).get("received_unique", 0))
 
 
 def _kept_schedule(sender: EngineProcess) -> bool:
@@ -216,13 +232,17 @@ def _sum(
     offered_frames = sum((pair.a.result or {})["totals"]["tx_offered"] for pair in pairs)
     lost = sum(load.lost_frames or 0 for load in loads)
     forwarded = sum(load.forwarded_pps for load in loads)
-    bits = trial.packet_size_bytes * 8
+    l2_bps = forwarded * trial.packet_size_bytes * 8
+    if trial.packet_mix:  # a switch may lose some sizes more than others: what arrived counts
+        l2_bps = 8 * sum(
+            rate_per_s(kept_intervals(pair.b.intervals, window), "rx_bytes") for pair in pairs
+        )
     return Throughput(
         intended_pps=_total_intended_pps(trial, loads),
         offered_pps=sum(load.offered_pps for load in loads),
         forwarded_pps=forwarded,
-        forwarded_l2_bps=forwarded * bits,
-        forwarded_l1_bps=forwarded * (bits + 8 * L1_OVERHEAD_BYTES),
+        forwarded_l2_bps=l2_bps,
+        forwarded_l1_bps=l2_bps + forwarded * 8 * L1_OVERHEAD_BYTES,
         forwarded_stdev_pps=_stdev_pps(pairs, window),
         loss_ratio=lost / offered_frames if offered_frames else 0.0,
         pairs=list(loads),

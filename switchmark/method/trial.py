@@ -20,10 +20,11 @@ from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method import latency, many, throughput
 from switchmark.method.arguments import needed_powers, resolve_io
-from switchmark.method.cpu import CpuReading, cost
+from switchmark.method.connect_mode import wrong_mode
 from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.method.meter import Meter
 from switchmark.method.neighbour import NoisyNeighbour
 from switchmark.method.quality import loop_costs
 from switchmark.method.quota import QuotaReading, without_neighbour
@@ -31,7 +32,14 @@ from switchmark.method.reconcile import Reading, reconcile
 from switchmark.method.seen import Seen
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
-from switchmark.results.record import Neighbour, Placement, Reconciliation, Record, Timing
+from switchmark.results.record import (
+    Neighbour,
+    Placement,
+    Reconciliation,
+    Record,
+    Timing,
+    Verification,
+)
 from switchmark.scenario.draw import Labels, draw_lines
 from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
@@ -175,7 +183,7 @@ def _measure(
         deployment.check_alive()  # which says more than silence
         raise
     switch.settle()
-    checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
+    checked = _verified(deployment, plan)
     pids = switch.process_ids()
     watch.lap("verify")
 
@@ -191,14 +199,18 @@ def _measure(
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
-    clocks = CpuReading.take(pids)
-    seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
-    results = seen.results or [engine.result for engine in deployment.engines if engine.result]
-    ended = CpuReading.take(pids)
-    used = without_neighbour(cost(clocks, ended, [*results, *deployment.vnf_work()]), noise)
+    with Meter.begin(switch, plan.placement) as meter:
+        seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
+        results = seen.results or [one.result for one in deployment.engines if one.result]
+        used = meter.end(
+            [*results, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame
+        )
+    used = without_neighbour(used, noise)
     limited = quota.until_now(trial, deployment.limit, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
+    if deployment.switch_restarted:
+        before = deployment.read()  # its counters began anew: they tell of nothing before
     after, reconciled = _reconciled(deployment, before)
 
     evidence = Evidence(
@@ -213,6 +225,7 @@ def _measure(
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,
+        stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
@@ -239,13 +252,30 @@ def _measure(
     }  # fmt: skip
 
 
+def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
+    """That frames go where they should, and by the rule that was asked for."""
+
+    def witness() -> int | None:
+        return plan.switch.counters().witness_rx_frames
+
+    checked = verify(deployment.ends, plan.verify, witness)
+    chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
+    if not checked.passed or plan.topology.direct or chained:
+        return checked
+    wrong = wrong_mode(deployment.ends, plan.mode, witness)
+    if not wrong:
+        return checked
+    message = f"connect mode {plan.mode.value} was asked for, but {wrong}"
+    return checked.model_copy(update={"wrong_mode": wrong, "passed": False, "message": message})
+
+
 def _traffic(
     deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
 ) -> Seen:
     """The measured part: one run, or the many of a method."""
     trial, streams = plan.trial, deployment.streams
     if trial.method is not Method.PLAIN:
-        return many.measure(trial, streams, baseline.forwarded_pps, watched)
+        return many.measure(trial, deployment, baseline.forwarded_pps, watched)
     if trial.dimension is Dimension.THROUGHPUT:
         return throughput.measure(trial, streams, plan.policy, watched)
     return latency.measure(trial, deployment.ends, plan.policy, watched)

@@ -92,6 +92,7 @@ class FakeEngine:
 
     answers: dict[str, Callable[[FakeEngine], list[str]]] = field(default_factory=dict)
     on_probe: Callable[[int], None] = lambda _: None
+    on_broadcast: Callable[[int], None] = lambda _: None
     stderr: str = ""
     pid: int = 1
     exit_code: int | None = None
@@ -112,6 +113,11 @@ class FakeEngine:
         elif word == "probe":
             sent = int(line.split()[1])
             self.on_probe(sent)
+            self.lines.append(event("probe", sent=sent))
+        elif word == "probe-broadcast":
+            sent = int(line.split()[1])
+            self.on_probe(sent)
+            self.on_broadcast(sent)
             self.lines.append(event("probe", sent=sent))
         elif word == "counters":
             self.lines.append(event("counters", **self.counts))
@@ -176,6 +182,7 @@ class FakeSwitch:
     dies_after: int | None = None  # asks of `alive`
     pids: tuple[int, ...] = ()
     witness: list[int] = field(default_factory=list)  # answers in turn; the last stays
+    broadcasts: int = 0  # come out of the witness, too
     running: bool = False
     capabilities: Capabilities = CAN
 
@@ -200,7 +207,11 @@ class FakeSwitch:
     def counters(self) -> SwitchCounters:
         self._do("counters")
         seen = self.witness.pop(0) if len(self.witness) > 1 else (self.witness or [None])[0]
+        seen = None if seen is None else seen + self.broadcasts
         return SwitchCounters({0: PortCounters(5, 0), 1: PortCounters(0, 5)}, seen)
+
+    def broadcast(self, frames: int) -> None:
+        self.broadcasts += frames
 
     def alive(self) -> str | None:
         if not self.running:
@@ -252,6 +263,7 @@ class FakeEnvironment:
     fail_at: str = ""
     engines: dict[str, FakeEngine] = field(default_factory=dict)
     change: Callable[[str, FakeEngine], None] = lambda name, engine: None
+    on_broadcast: Callable[[int], None] = lambda _: None
     name: str = "netns"
 
     def do(self, what: str) -> None:
@@ -278,6 +290,7 @@ class FakeEnvironment:
         engine = FakeEngine(SCRIPTS[role], log=self.log, name=name)
         engine.lines.append(event("ready", role=role, pid=1))
         peer = PEERS[name[:2]] + name[2:]
+        engine.on_broadcast = self.on_broadcast
         engine.on_probe = lambda sent: self._deliver(peer, sent)
         self.engines[name] = engine
         self.change(name, engine)
@@ -353,6 +366,7 @@ def plan_for(
     switch = switch or FakeSwitch(wanted.switch)
     environment = environment or FakeEnvironment()
     environment.log = switch.log
+    environment.on_broadcast = switch.broadcast
     return TrialPlan(
         trial=wanted,
         topology=expand(wanted),
