@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "trial.h"
 
@@ -12,11 +11,8 @@ bool lanes_make(struct end *end, unsigned count)
     end->lane_count = count;
     if (count < 2)
         return true;
-    end->lanes = aligned_alloc(64, (count - 1) * sizeof *end->lanes);
-    if (end->lanes == NULL)
-        return false;
-    memset(end->lanes, 0, (count - 1) * sizeof *end->lanes);
-    return true;
+    end->lanes = calloc(count - 1, sizeof *end->lanes);
+    return end->lanes != NULL;
 }
 
 void lanes_free(struct end *end)

@@ -4,6 +4,6 @@
 #include <stddef.h>
 
 const struct role *const roles[] = {
-    &role_sender,    &role_receiver,  &role_client, &role_server,
-    &role_forwarder, &role_reference, &role_tester, NULL,
+    &role_sender,    &role_receiver, &role_client, &role_server, &role_forwarder,
+    &role_reference, &role_tester,   &role_duplex, NULL,
 };

@@ -19,12 +19,13 @@ struct role {
     bool sends;          /* follows a schedule (needs its peer to be there) */
     bool tracks;         /* reports loss from sequence numbers */
     bool drains;         /* waits for frames in flight after the end */
+    bool listens_first;  /* runs before its schedule begins */
     enum latency_kind latency;
     void (*run)(struct trial *trial, unsigned worker);
 };
 
 extern const struct role role_sender, role_receiver, role_client, role_server, role_forwarder,
-    role_reference, role_tester;
+    role_reference, role_tester, role_duplex;
 
 /* All of them, ended by NULL. */
 extern const struct role *const roles[];

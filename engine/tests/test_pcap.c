@@ -87,11 +87,15 @@ static void a_stated_fcs_is_taken_off(void **state)
     put_header(0xa1b2c3d4, 0x24000001);
     put_frame(0, 0, bytes, 64, 64);
     put_frame(0, 0, bytes, 30, 64);
+    put_frame(0, 0, bytes, 63, 64);
     assert_true(begin(&reader));
     pcap_next(&reader, &frame, error, sizeof error);
     assert_int_equal(frame.length, 60);
     pcap_next(&reader, &frame, error, sizeof error);
     assert_int_equal(frame.length, 30); /* the FCS is in what was cut off */
+    assert_int_equal(frame.wire_length, 60);
+    pcap_next(&reader, &frame, error, sizeof error);
+    assert_int_equal(frame.length, 60); /* the frame is whole, only its FCS was cut */
     assert_int_equal(frame.wire_length, 60);
 }
 

@@ -36,6 +36,7 @@ static void make_trial(const struct role *role, bool can_forward)
         end->address = i == 0 ? options.address : frame_address_swapped(&options.address);
         end->rx.counters = &end->counters;
         end->rx.stream = __builtin_bswap16(7);
+        receive_expect(&end->rx, &end->address, false, false, false, false);
     }
 }
 
@@ -185,6 +186,55 @@ static void forwarder_writes_macs_and_counts_drops(void **state)
     end_trial();
 }
 
+static void forwarder_in_a_chain_gives_each_port_its_own_macs(void **state)
+{
+    (void)state;
+    make_trial(&role_forwarder, false);
+    options.mac_update = true;
+    memcpy(trial->ends[1].address.src_mac, "\2\0\0\0\0\10", 6);
+    memcpy(trial->ends[1].address.dst_mac, "\2\0\0\0\0\11", 6);
+    queue(0, 7, FRAME_DATA, 0);
+    queue(1, 7, FRAME_DATA, 0);
+    run();
+    assert_memory_equal(ports[1]->sent[0], "\2\0\0\0\0\11\2\0\0\0\0\10", 12);
+    assert_memory_equal(ports[0]->sent[0], options.address.dst_mac, 6);
+    end_trial();
+}
+
+/* What came before the schedule begins is received, and nothing is sent until then. */
+static void duplex_listens_before_it_sends(void **state)
+{
+    (void)state;
+    make_trial(&role_duplex, false);
+    struct end *end = &trial->ends[0];
+    end->tx.port = end->port;
+    end->tx.counters = &end->counters;
+    end->rx.port = end->port;
+    end->rx.tracker = &end->tracker;
+    end->rx.from_actual = &end->from_actual;
+    end->rx.from_intended = &end->from_intended;
+    end->rx.variation = &end->variation;
+    frame_template_build(&end->tx.template, &end->address, 64, 7, FRAME_DATA, 1, false);
+    end->tx.lateness = &end->lateness;
+    uint64_t now = clock_ticks();
+    trial->start_tick = now + clock_ns_to_ticks(10000000000);
+    receive_begin(&end->rx, 0, 0);
+    for (uint32_t i = 0; i < 40; i++)
+        queue(0, 7, FRAME_DATA, i);
+    trial->next_interval = UINT64_MAX;
+    trial->end_tick = trial->next_event = now + clock_ns_to_ticks(300000000);
+    trial->options->role->run(trial, 0);
+    assert_int_equal(end->counters.rx_frames, 40);
+    assert_int_equal(end->counters.tx_polls, 0);
+    now = trial->start_tick = clock_ticks();
+    const uint64_t last = now + clock_ns_to_ticks(300000000);
+    pacing_begin(&end->tx.pacing, 100, 1, engine_clock.hz, now, last, last);
+    trial->end_tick = trial->next_event = last;
+    trial->options->role->run(trial, 0);
+    assert_in_range(end->counters.tx_offered, 1, 31);
+    end_trial();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +243,8 @@ int main(void)
         cmocka_unit_test(server_tries_again_after_a_part),
         cmocka_unit_test(forwarder_passes_everything_once),
         cmocka_unit_test(forwarder_writes_macs_and_counts_drops),
+        cmocka_unit_test(forwarder_in_a_chain_gives_each_port_its_own_macs),
+        cmocka_unit_test(duplex_listens_before_it_sends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

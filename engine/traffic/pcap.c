@@ -82,8 +82,8 @@ enum pcap_state pcap_next(struct pcap_reader *r, struct pcap_frame *frame, char 
         read32(r, r->at) * 1000000000ULL + (uint64_t)read32(r, r->at + 4) * r->fraction_ns;
     frame->data = r->bytes + r->at + PCAP_RECORD_BYTES;
     frame->wire_length = wire - r->fcs_bytes;
-    /* Of a frame that was cut, the FCS is in what is missing. */
-    frame->length = captured == wire ? captured - r->fcs_bytes : captured;
+    /* Of a frame that was cut, the FCS, or its end, is in what is missing. */
+    frame->length = captured < frame->wire_length ? captured : frame->wire_length;
     r->at += PCAP_RECORD_BYTES + captured;
     r->frames++;
     return PCAP_FRAME;

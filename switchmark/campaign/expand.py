@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from switchmark.campaign import rates
+from switchmark.campaign import rates, traffic
 from switchmark.campaign.model import (
     SWEPT_FIELDS,
     Campaign,
@@ -23,7 +23,9 @@ from switchmark.campaign.model import (
     Trial,
     usual_time_s,
 )
+from switchmark.campaign.possible import cpu_refusals, environment_refusals, scenario_refusals
 from switchmark.errors import UsageError
+from switchmark.scenario.registry import settle
 from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
@@ -104,8 +106,12 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
     axes = (getattr(sweep, field) for field in SWEPT_FIELDS)
     for values in product(*axes):
         fields = dict(zip(SWEPT_FIELDS, values, strict=True))
+        if mix := fields["packet_mix"]:
+            fields["packet_size_bytes"] = round(traffic.mix(mix).mean)
         if isinstance(fields["rate_pps"], rates.BitRate):
-            fields["rate_pps"] = fields["rate_pps"].pps(fields["packet_size_bytes"])
+            fields["rate_pps"] = fields["rate_pps"].pps(
+                traffic.mix(mix).mean if mix else fields["packet_size_bytes"]
+            )
         if rates.has_own_rate(fields["schedule"]):
             fields["rate_pps"] = None
         yield Trial(dimension=sweep.dimension, **fields)
@@ -176,7 +182,7 @@ class _Settler:
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
             update["port_kind"] = self.forced[where]
-        return trial.model_copy(update=update) if update else trial
+        return settle(trial.model_copy(update=update) if update else trial)
 
     def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:
         can = self.capabilities[switch]
@@ -270,7 +276,7 @@ def _refusals(
                 f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)}); "
                 f"choose one of these, or leave {switch} out"
             )
-    yield from _method_refusals(sweep, switch)
+    yield from _method_refusals(sweep, switch, can)
     for text in sweep.switch_options:
         message = options.refusal(switch, can, options.parse(text))
         if message is not None:
@@ -278,16 +284,46 @@ def _refusals(
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
-    pairs = max(sweep.pairs)
-    if can.max_ports is not None and 2 * pairs > can.max_ports:
-        yield (
-            f"{switch} takes at most {can.max_ports} ports, and {pairs} pairs need {2 * pairs}; "
-            f"use pairs up to {can.max_ports // 2}"
-        )
+    yield from _frame_refusals(sweep)
+    yield from scenario_refusals(sweep, switch, can)
+    yield from cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
 
 
-def _method_refusals(sweep: Sweep, switch: str) -> Iterator[str]:
+def _frame_refusals(sweep: Sweep) -> Iterator[str]:
+    """What frames cannot be, whatever the switch."""
+    for version, vlan in product(sweep.ip_version, sweep.vlan):
+        least = traffic.smallest_frame(version, vlan)
+        kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
+        for mix in sweep.packet_mix:
+            smallest = traffic.mix(mix).smallest if mix else min(sweep.packet_size_bytes)
+            if smallest < least:
+                yield (
+                    f"packet_{'mix' if mix else 'size'}: {smallest} is below {least}, the smallest "
+                    f"{kind} that holds the engine's stamp; use {least} or more"
+                )
+    special = [flows for flows in sweep.flows if flows != "1"]
+    special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
+    special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]
+    for io in sweep.io:
+        if special and io in (Io.UDP, Io.UDP_MMSG):
+            yield (
+                f"io {io} cannot send {special[0]}: the kernel writes the headers of its frames; "
+                "use raw or dpdk"
+            )
+    for flows in sweep.flows:
+        fields = traffic.flow_fields(flows)
+        if "vlan" in fields and "" in sweep.vlan:
+            yield f"flows {flows}: the frames have no tag to differ in; give vlan"
+        macs = sorted(field for field in fields if field.endswith("-mac"))
+        if macs and set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
+            yield (
+                f"flows {flows}: a switch that goes by MAC addresses is taught those of the "
+                f"applications only, not every {macs[0]}; use connect_mode: cross-connect"
+            )
+
+
+def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     for method in sweep.method:
         if method is Method.PLAIN:
             continue
@@ -297,6 +333,13 @@ def _method_refusals(sweep: Sweep, switch: str) -> Iterator[str]:
             yield "method soak tests one load; give its rate"
         if method is Method.CALIBRATE and switch != WIRE:
             yield f"method calibrate is of the bare wire; use switch: {WIRE}, not {switch}"
+        if method in (Method.RECOVERY, Method.RECONFIGURATION) and switch == WIRE:
+            yield f"method {method} needs a switch; leave {WIRE} out"
+        elif method is Method.RECONFIGURATION and not can.reconfigures:
+            yield (
+                f"{switch}: no way is known to change its ports or rules while it runs; leave it "
+                "out of method reconfiguration"
+            )
 
 
 def _port_refusals(
@@ -329,3 +372,6 @@ def _port_refusals(
                     f"io {io} needs a kernel port, and {switch} in {environment} has {has} only; "
                     "use io: dpdk or auto"
                 )
+            else:
+                best = usable_ports(can, offered, io, kind)[0]
+                yield from environment_refusals(sweep, switch, environment, best, io)

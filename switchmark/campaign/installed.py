@@ -6,7 +6,6 @@ whether the machine can run them is the business of `switchmark doctor`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,17 +30,11 @@ class Installed:
 def installed() -> Installed:
     """Read the registries. Fast, and without effect on the machine."""
     from switchmark.environment.registry import ENVIRONMENTS
-    from switchmark.scenario.registry import SCENARIOS
+    from switchmark.scenario.registry import WRITTEN
     from switchmark.switch.registry import SWITCHES
 
     return Installed(
         {name: make().capabilities for name, make in SWITCHES.items()},
         {name: tuple(make().port_kinds()) for name, make in ENVIRONMENTS.items()},
-        {name: _what_it_is(expand.__module__) for name, expand in SCENARIOS.items()},
+        WRITTEN,
     )
-
-
-def _what_it_is(module: str) -> str:
-    """The first line of a module's docstring, without the name in front."""
-    first = (sys.modules[module].__doc__ or "").strip().splitlines()[0]
-    return first.partition(": ")[2] or first

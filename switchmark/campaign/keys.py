@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.campaign import model, rates, values
+from switchmark.campaign import model, rates, traffic, values
 from switchmark.campaign.model import Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.values import BadValueError, Limits
+from switchmark.scenario.registry import WRITTEN
 from switchmark.switch import options
 from switchmark.switch.base import ConnectMode, PortKind
 
@@ -24,7 +25,7 @@ class Known:
 
     switches: tuple[str, ...] | None = None
     environments: tuple[str, ...] | None = None
-    scenarios: tuple[str, ...] | None = ("pairs",)
+    scenarios: tuple[str, ...] | None = tuple(WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,57 @@ def _pairs(text: str, _known: Known) -> int:
     return values.whole(match[1] if match else text, _PAIRS)
 
 
+def _scenario(text: str, known: Known) -> str:
+    """Names with numbers in them (`loopback-3`) are known by the pattern (`loopback-N`)."""
+    if known.scenarios is None:
+        return values.choice(text, None, "scenario")
+    patterns = {
+        re.sub(r"[MN]", r"[1-9]\\d{0,3}", written, flags=re.ASCII) for written in known.scenarios
+    }
+    if any(re.fullmatch(pattern, text, re.ASCII) for pattern in patterns):
+        return text
+    return values.choice(text, known.scenarios, "scenario")
+
+
+def _vnf(text: str, _known: Known) -> str:
+    if text.startswith("/"):
+        if not re.fullmatch(model.VNF_PATTERN, text, re.ASCII):
+            raise BadValueError(
+                f"'{values.shorten(text)}' is not a path that can be written here; use letters, "
+                "digits, '.', '_', '+', '-' and '/'"
+            )
+        return text
+    return values.choice(text, model.VNFS, "kind of VNF (or absolute path)")
+
+
+def _cpu_limit(text: str, _known: Known) -> float | None:
+    if text == "none":
+        return None
+    limit = values.share(text)
+    if limit <= 0:
+        raise BadValueError(f"{text} leaves the switch no CPU time; use e.g. 50%")
+    return limit
+
+
+def _cores(words: tuple[str, ...]) -> Callable[[str, Known], str]:
+    """One of some words, or cores joined by `+`."""
+
+    def read(text: str, _known: Known) -> str:
+        if text in words or re.fullmatch(model.CORES_PATTERN, text, re.ASCII):
+            return text
+        raise BadValueError(
+            f"'{values.shorten(text)}' are no cores; write e.g. 2+3, or {' or '.join(words)}"
+        )
+
+    return read
+
+
+def _neighbour(text: str, _known: Known) -> str:
+    if text.startswith("/"):
+        return _vnf(text, _known)
+    return values.choice(text, model.NEIGHBOURS, "kind of neighbour (or absolute path)")
+
+
 def _connect_mode(text: str, _known: Known) -> ConnectMode | None:
     word = values.choice(text, ("auto", *ConnectMode), "connect mode")
     return None if word == "auto" else ConnectMode(word)
@@ -111,6 +163,22 @@ def _switch_options(text: str, _known: Known) -> str:
         return options.join(options.parse(text))
     except ValueError as error:
         raise BadValueError(str(error)) from None
+
+
+def _words(read: Callable[[str], str]) -> Callable[[str, Known], str]:
+    def checked(text: str, _known: Known) -> str:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise BadValueError(str(error)) from None
+
+    return checked
+
+
+def _packet_size(text: str, _known: Known) -> int:
+    if re.match(r"imix$|genome:|random:|\d+[+*]", text):
+        raise BadValueError(f"'{text}' is a mix of sizes in one trial; write packet_mix: {text}")
+    return values.whole(text, _FRAME)
 
 
 def _time(text: str, _known: Known) -> float:
@@ -163,8 +231,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "packet_size",
         "packet_size_bytes",
-        "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame)",
-        _whole(_FRAME),
+        "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame); several make a "
+        "sweep, a mix of sizes is `packet_mix`",
+        _packet_size,
         str,
         "64..512 step 64, 1024, 1500",
         unit="bytes",
@@ -227,10 +296,11 @@ KEYS: tuple[Key, ...] = (
     Key(
         "scenario",
         "scenario",
-        "how the nodes are joined: `pairs` is N independent pairs through one switch",
-        lambda text, known: values.choice(text, known.scenarios, "scenario"),
+        "how the nodes are joined: `pairs`, `p2p`, `p2v`, `v2p`, `v2v`, `loopback-N` (a chain of N "
+        "VNFs), `pairs-N`, `chains-MxN` (M chains of N); docs/scenarios.md",
+        _scenario,
         str,
-        "pairs",
+        "loopback-1, loopback-2",
     ),
     Key(
         "connect_mode",
@@ -282,7 +352,8 @@ KEYS: tuple[Key, ...] = (
         "method",
         "method",
         "how a throughput is found: `plain` (one run at the set rate), `ndr-pdr`, `r-plus`, "
-        "`plateau`, `loss-vs-load`, `back-to-back`, `soak` or `calibrate` "
+        "`plateau`, `loss-vs-load`, `back-to-back`, `soak`, `recovery`, `reconfiguration` or "
+        "`calibrate` "
         "(docs/methods.md); `rate` then bounds the load, and `duration` is one trial's",
         lambda text, _known: Method(values.choice(text, tuple(Method), "method")),
         str,
@@ -352,6 +423,104 @@ KEYS: tuple[Key, ...] = (
         "1",
         unit="cores",
         ranges=True,
+    ),
+    Key(
+        "packet_mix",
+        "packet_mix",
+        "frames of several sizes in one trial: `imix` (64, 570, 1518 as 7:4:1), a genome of "
+        "RFC 6985, sizes in turn, or `random:64-1518`; takes the place of `packet_size`",
+        _words(traffic.read_mix),
+        lambda value: value or traffic.NO_WORD,
+        "imix, genome:aaafag, 64*7+570*4+1518",
+    ),
+    Key(
+        "flows",
+        "flows",
+        "how many flows a pair sends, 1 to 1M, and the fields in which they differ (default "
+        "`src-ip`), joined by `+`; `:zipf=1.0` makes some popular",
+        _words(traffic.read_flows),
+        str,
+        "1, 1000, 1M:src-ip+src-port:zipf=1.0",
+    ),
+    Key(
+        "ip_version",
+        "ip_version",
+        "IP version of the frames; IPv6 takes 20 bytes more, so 84 is the smallest size",
+        lambda text, _known: int(values.choice(text, ("4", "6"), "IP version")),
+        str,
+        "4, 6",
+    ),
+    Key(
+        "vlan",
+        "vlan",
+        "VLAN ID with which frames are tagged (802.1Q), or two (`200.100`: 802.1ad outside); "
+        "each tag takes 4 bytes of the frame",
+        _words(traffic.read_vlan),
+        lambda value: value or traffic.NO_WORD,
+        "none, 100, 200.100",
+    ),
+    Key(
+        "bidirectional",
+        "bidirectional",
+        "both ends of a path send, each at `rate`; the result keeps both directions and their sum",
+        lambda text, _known: values.boolean(text),
+        lambda value: "true" if value else "false",
+        "false, true",
+    ),
+    Key(
+        "vnf",
+        "vnf",
+        "what stands in a chain: `forwarder` (the engine's, by DPDK or packet sockets), `bridge` "
+        "(a Linux bridge in the VNF), `pcap` (one system call a frame), or the absolute path of a "
+        "program, run as `PROGRAM PORT-A PORT-B`",
+        _vnf,
+        str,
+        "forwarder, bridge",
+    ),
+    Key(
+        "cpu_limit",
+        "cpu_limit",
+        "CPU time that a switch with a process of its own may use, as a share of each of its cores "
+        "(a quota of its control group); `none`: all",
+        _cpu_limit,
+        lambda value: "none" if value is None else f"{value * 100:.6g}%",
+        "100%, 75%, 50%, 25%, 12.5%",
+        unit="share",
+    ),
+    Key(
+        "switch_cpus",
+        "switch_cpus",
+        "which cores the switch gets, as many as `switch_cores` says: `2+3`; `auto`: by placement",
+        _cores(("auto",)),
+        str,
+        "2",
+    ),
+    Key(
+        "application_cpus",
+        "application_cpus",
+        "which cores the traffic applications and VNFs get, one after the other, from the first "
+        "again where there are more of them; `auto`: by placement",
+        _cores(("auto",)),
+        str,
+        "4+5+6",
+    ),
+    Key(
+        "neighbour",
+        "neighbour",
+        "background load while a trial measures: `cpu`, `cache`, `memory`, `stream`, `switch`, "
+        "`socket` (stress-ng), or the absolute path of a program; `none`",
+        _neighbour,
+        str,
+        "none, cache",
+    ),
+    Key(
+        "neighbour_cpus",
+        "neighbour_cpus",
+        "where that load is pinned: `switch` or `applications` (their cores), cores as `0+1`, or "
+        "`any` (not pinned); it has a worker a core, unpinned one",
+        _cores(("any", "switch", "applications")),
+        str,
+        "any, switch",
     ),
 )
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.campaign import rates
+from switchmark.campaign import rates, traffic
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
@@ -27,6 +27,9 @@ MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
+CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
+NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket")  # or a path
+VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
 
 
@@ -49,6 +52,8 @@ class Method(StrEnum):
     BACK_TO_BACK = "back-to-back"
     SOAK = "soak"
     CALIBRATE = "calibrate"
+    RECOVERY = "recovery"
+    RECONFIGURATION = "reconfiguration"
 
 
 # Presets of what a search looks for; switchmark/method/goal.py holds them.
@@ -77,6 +82,17 @@ class Idle(StrEnum):
     POLL = "poll"
     YIELD = "yield"
     SLEEP = "sleep"
+
+
+# What stands in a chain: the engine's forwarder by its fastest I/O, a Linux bridge inside the
+# VNF, the engine's forwarder as a program over libpcap would be (packet sockets, one system
+# call a frame), or a program of the user's by its absolute path.
+VNFS = ("forwarder", "bridge", "pcap")
+
+
+def rewrites(vnf: str) -> bool:
+    """Whether the VNF addresses each frame to the next station, as a learning switch needs."""
+    return vnf in ("forwarder", "pcap")
 
 
 class _Frozen(BaseModel):
@@ -113,7 +129,18 @@ class Trial(_Frozen):
     switch_cores: int = Field(default=1, ge=1, le=MAX_CORES)
     # Left idle on purpose, as a switch would use them.
     spare_cores: int = Field(default=0, ge=0, le=MAX_CORES)
+    packet_mix: str = ""  # sizes in turn or random; packet_size_bytes is then their mean, rounded
+    flows: str = "1"  # how many, and in which fields they differ
+    ip_version: int = Field(default=4, ge=4, le=6)
+    vlan: str = ""  # ID, or outer.inner
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
+    bidirectional: bool = False  # throughput: both ends send, each at the rate
+    vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
+    cpu_limit: float | None = Field(default=None, gt=0, le=1)  # share of each of the switch's cores
+    switch_cpus: str = "auto"  # which cores: `2+3`
+    application_cpus: str = "auto"  # dealt out in the order of the nodes
+    neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
+    neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
 
     @property
     def id(self) -> str:
@@ -130,6 +157,19 @@ class Trial(_Frozen):
         text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @property
+    def frame_sizes(self) -> traffic.Mix:
+        """The frames' sizes in bytes, with FCS."""
+        if self.packet_mix:
+            return traffic.mix(self.packet_mix)
+        size = self.packet_size_bytes
+        return traffic.Mix(size, size, float(size))
+
+    @property
+    def streams(self) -> int:
+        """How many streams of traffic there are: a pair has two where it is bidirectional."""
+        return self.pairs * (2 if self.bidirectional else 1)
+
 
 _FIRST_FIELDS = frozenset({
     "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
@@ -139,12 +179,23 @@ _FIRST_FIELDS = frozenset({
 })  # fmt: skip
 
 
+_FIRST_FIELDS = frozenset({
+    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
+    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
+    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
+    "spare_cores", "repetition",
+})  # fmt: skip
+LATER_FIELDS = tuple(name for name in Trial.model_fields if name not in _FIRST_FIELDS)
+
+
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
 _USUAL_TRIALS = {
     Method.R_PLUS: 9,
     Method.PLATEAU: 12,
     Method.LOSS_VS_LOAD: 10,
     Method.CALIBRATE: 10,
+    Method.RECOVERY: 3,
+    Method.RECONFIGURATION: 5,
 }
 _SEARCH_TIME_S = {"csit": 60.0, "rfc2544": 160.0, "tst009": 300.0, "quick": 25.0}
 _BURSTS_TIME_S = 120.0
@@ -199,6 +250,17 @@ class Sweep(_Frozen):
     switch_options: tuple[str, ...]
     switch_cores: tuple[int, ...]
     spare_cores: tuple[int, ...]
+    packet_mix: tuple[str, ...]
+    flows: tuple[str, ...]
+    ip_version: tuple[int, ...]
+    vlan: tuple[str, ...]
+    bidirectional: tuple[bool, ...]
+    vnf: tuple[str, ...]
+    cpu_limit: tuple[float | None, ...]
+    switch_cpus: tuple[str, ...]
+    application_cpus: tuple[str, ...]
+    neighbour: tuple[str, ...]
+    neighbour_cpus: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -253,6 +315,7 @@ class Campaign(_Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
+    tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
     skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()

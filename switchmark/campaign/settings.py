@@ -12,6 +12,7 @@ from typing import Any
 from switchmark.campaign import model, values
 from switchmark.campaign.model import Campaign, TrimPolicy, VerifyPolicy
 from switchmark.campaign.values import Limits
+from switchmark.testbed import tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,14 @@ def _time(text: str) -> float:
 def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
     limits = Limits(low, high, f"not {what}", f"too large for {what}")
     return lambda text: values.whole(text, limits)
+
+
+def _tuning(text: str) -> str:
+    try:
+        tuning.parse(text)
+    except ValueError as error:
+        raise values.BadValueError(str(error)) from None
+    return text
 
 
 _TRIM, _VERIFY = TrimPolicy(), VerifyPolicy()
@@ -161,6 +170,15 @@ SETTINGS: tuple[Setting, ...] = (
         values.boolean,
         "true",
         "false",
+    ),
+    Setting(
+        "tuning",
+        "tuning",
+        "settings of the machine for the time of the campaign, restored after it: `as-is`, "
+        "`papers`, or your own, e.g. `governor:performance+turbo:off` (docs/environments.md)",
+        _tuning,
+        "governor:performance+thp:never",
+        str(Campaign.model_fields["tuning"].default),
     ),
     Setting(
         "time_budget",

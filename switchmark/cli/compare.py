@@ -262,7 +262,9 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _interval(one: Judged) -> str:

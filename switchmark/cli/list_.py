@@ -6,6 +6,7 @@ it cannot is for `doctor` to say.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -14,8 +15,9 @@ import typer
 
 from switchmark.campaign import find, load
 from switchmark.campaign.installed import Installed, installed
-from switchmark.campaign.model import Dimension, Io
+from switchmark.campaign.model import Dimension, Io, Method
 from switchmark.cli.output import print_json, print_line, print_table
+from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.base import Capabilities, Probe
 from switchmark.switch.taxonomy import TAXONOMY
 
@@ -23,15 +25,27 @@ EPILOG = """
 Examples:
   switchmark list                 everything
   switchmark list switches        the switches under test, with their ports and modes
+  switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns
   switchmark list --json          for programs
 
 What to do where a switch cannot run here is answered by: switchmark doctor
 """
 
-METHODS: dict[Dimension, str] = {
+METHODS: dict[Dimension | Method, str] = {
     Dimension.THROUGHPUT: "sender to receiver: intended, offered and forwarded frames/s, loss",
     Dimension.LATENCY: "client to server and back: round-trip times, every sample kept",
+}
+SEARCHES: dict[Method, str] = {
+    Method.NDR_PDR: "highest load without loss, and with 0.5 % loss, by MLRsearch",
+    Method.R_PLUS: "mean of saturated runs, and one-way times at fractions of it",
+    Method.PLATEAU: "sweep of rates to where the forwarded load stops growing",
+    Method.LOSS_VS_LOAD: "frame loss at falling loads (RFC 2544, 26.3)",
+    Method.BACK_TO_BACK: "longest burst without loss (RFC 2544, 26.4)",
+    Method.SOAK: "one load for long: how much is lost, and how often",
+    Method.RECOVERY: "time back to no loss after overload, outage of a restart (26.5, 26.6)",
+    Method.RECONFIGURATION: "outage while ports or rules are added and removed",
+    Method.CALIBRATE: "the engine's own ceiling and floor, over the bare wire",
 }
 IOS: dict[Io, str] = {
     Io.AUTO: "the fastest for the port: dpdk on vhost-user and memif, raw-mmsg on a kernel device",
@@ -67,7 +81,7 @@ class Listing:
 
 
 def command(
-    what: Annotated[What | None, typer.Argument(help="One kind only.")] = None,
+    what: Annotated[list[What] | None, typer.Argument(help="These kinds only.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Name the switches, environments, campaigns, scenarios, methods and I/O kinds there are.
@@ -75,7 +89,7 @@ def command(
     These are the names that campaign files, flags and notations use.
     """
     there = installed()
-    listings = {kind: _listing(kind, there) for kind in ([what] if what else list(What))}
+    listings = {kind: _listing(kind, there) for kind in (what or list(What))}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
         return
@@ -98,22 +112,36 @@ def _listing(what: What, there: Installed) -> Listing:
                 "cores",
                 "options",
             )
-            return Listing(columns, [_switch(name, there) for name in there.switches])
+            contenders = [name for name, can in there.switches.items() if not can.known_truth]
+            return Listing(columns, [_switch(name, there) for name in contenders])
         case What.ENVIRONMENTS:
             rows = [
-                {"name": name, "ports": [str(kind) for kind in ports]}
+                {
+                    "name": name,
+                    "ports": [str(kind) for kind in ports],
+                    "description": _what_it_is(name),
+                }
                 for name, ports in there.environments.items()
             ]
-            return Listing(("name", "ports"), rows)
+            return Listing(("name", "ports", "description"), rows)
         case What.CAMPAIGNS:
             rows = [_campaign(name, there) for name in find.builtin_names()]
             return Listing(("name", "trials", "description"), rows)
         case What.SCENARIOS:
             return _described(dict(there.scenarios))
         case What.METHODS:
-            return _described({str(name): text for name, text in METHODS.items()})
+            return _described({str(name): text for name, text in (METHODS | SEARCHES).items()})
         case What.IOS:
             return _described({str(name): text for name, text in IOS.items()})
+
+
+def _what_it_is(environment: str) -> str:
+    """What an environment is, as the first sentence of its module says it."""
+    make = ENVIRONMENTS.get(environment)
+    if make is None:
+        return ""
+    text = " ".join((sys.modules[make.__module__].__doc__ or "").split())
+    return text.partition(". ")[0].rstrip(".").partition(": ")[2]
 
 
 def _switch(name: str, there: Installed) -> dict[str, Any]:

@@ -15,12 +15,15 @@ from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import UsageError
+from switchmark.method.calibration import Calibrations
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
 from switchmark.method.repeat import endings, more_blocks
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
+from switchmark.testbed import tuning
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.facts import gather, tool_versions
+from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 
 
@@ -33,6 +36,7 @@ class Wish:
     results: Path = DEFAULT_ROOT
     resume: bool = False
     baseline: bool = True
+    recalibrate: bool = False
     report: bool = False
     json: bool = False
     quiet: bool = False
@@ -48,7 +52,11 @@ def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
             note(f"{campaign.name}: left out: {reason}")
     check_available(steps)
     with _open_run(campaign, wish) as run:
-        steps = _run_steps(run, campaign, steps, quiet=wish.quiet)
+        kept = Calibrations.of_this_machine()
+        if wish.recalibrate:
+            for step in steps:
+                kept.forget(step.plan)
+        steps = _run_steps(run, campaign, steps, kept, quiet=wish.quiet)
         if campaign.until_ci is not None and not wish.quiet:
             _say_endings(run, campaign, steps)
         wanted = {step.plan.trial.id for step in steps}
@@ -85,7 +93,9 @@ def _open_run(campaign: Campaign, wish: Wish) -> Run:
     return Run.resume(latest, **common)
 
 
-def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bool) -> list[Step]:
+def _run_steps(
+    run: Run, campaign: Campaign, steps: Sequence[Step], kept: Calibrations, *, quiet: bool
+) -> list[Step]:
     """Run the steps and what `until_ci` adds; returns all of them."""
     for cleaned in clean_stale():
         note(f"cleaned up after a bench that was killed: session {cleaned.session}")
@@ -99,11 +109,11 @@ def _run_steps(run: Run, campaign: Campaign, steps: Sequence[Step], *, quiet: bo
             f"results in {run.directory}"
         )
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
-        facts = _provenance()
-        run_campaign(session, run, campaign.name, steps, facts, progress)
+        facts = _provenance(_tune(session, campaign))
+        run_campaign(session, run, campaign.name, steps, facts, progress, kept)
         made = list(steps)
         for block in more_blocks(run, campaign, steps):
-            run_campaign(session, run, campaign.name, block, facts, progress)
+            run_campaign(session, run, campaign.name, block, facts, progress, kept)
             made += block
     return made
 
@@ -120,10 +130,18 @@ def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> None:
             note(f"{name}: {strange}; kept in the mean")
 
 
-def _provenance() -> Callable[[], dict[str, Any]]:
+def _tune(session: Session, campaign: Campaign) -> dict[str, Any]:
+    """Set the machine as the campaign asks, for the time of the session; what became of it."""
+    tuned = tuning.apply(session, campaign.tuning)
+    for knob, reason in tuned.not_possible.items():
+        note(f"tuning {campaign.tuning}: {knob} is left as it is: {reason}")
+    return asdict(tuned)
+
+
+def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """Facts of the machine, fresh for every trial; versions of tools do not change meanwhile."""
-    versions = tool_versions()
-    return lambda: asdict(gather()) | {"tools": versions, "bench_pid": os.getpid()}
+    fixed = {"tools": tool_versions(), "bench_pid": os.getpid(), "tuning": tuned}
+    return lambda: asdict(gather()) | fixed
 
 
 def _show(directory: Path) -> None:

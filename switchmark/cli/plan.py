@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,9 +15,10 @@ import typer
 from switchmark.campaign.expand import Estimate, estimate, expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
-from switchmark.campaign.model import Campaign, Dimension, Trial
+from switchmark.campaign.model import Campaign, Trial
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, print_json, print_line, print_table
+from switchmark.errors import UsageError
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan
@@ -26,6 +28,7 @@ Examples:
   switchmark plan quick
   switchmark plan my-campaign.yaml --set repetitions=1 --set duration=2s
   switchmark plan "(D=latency, V={linux-bridge, ovs-dpdk}, R=1k)" --diagram
+  switchmark plan "(V=ovs-dpdk, scenario=loopback-3)" --diagram --svg chain.svg
   switchmark plan my-campaign.yaml --json > plan.json
 """
 SHOWN = 40  # trials, unless all are asked for
@@ -33,7 +36,8 @@ SHOWN = 40  # trials, unless all are asked for
 # What decides where a trial runs; trials that agree in these are placed alike.
 _PLACED_BY = (
     "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
-    "connect_mode", "switch_cores", "spare_cores",
+    "connect_mode", "switch_cores", "spare_cores", "bidirectional", "vnf", "switch_cpus",
+    "application_cpus", "neighbour", "neighbour_cpus",
 )  # fmt: skip
 
 
@@ -92,6 +96,9 @@ def command(
     diagram: Annotated[
         bool, typer.Option("--diagram", help="Draw how nodes and switch are joined.")
     ] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the same into an SVG file.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all trials.")] = False,
 ) -> None:
     """Show what a campaign would run: every trial in its order, its cores, and how long it takes.
@@ -99,6 +106,8 @@ def command(
     Checks the campaign as `run` does, and touches nothing.
     """
     made = make_plan(campaign, overrides or [])
+    if svg is not None:
+        write_svg(made, svg)
     if json:
         print_json(_document(made))
         return
@@ -118,16 +127,25 @@ def make_plan(what: str, overrides: list[str]) -> Plan:
 
 
 def diagram_of(placed: TrialPlan) -> str:
-    """The topology of a trial as text: a line for each pair, the one switch in the middle."""
-    trial, kind = placed.trial, placed.port_kind
-    one_way = trial.dimension is Dimension.THROUGHPUT
-    left, right = ("sender", "receiver") if one_way else ("client", "server")
-    wire = f"--{kind}-->" if one_way else f"<--{kind}-->"
-    switch, inside = f"{trial.switch}, {placed.mode}", trial.environment
-    return "\n".join(
-        f"[{inside}: {left} {n}] {wire} [{switch}] {wire} [{inside}: {right} {n}]"
-        for n in range(trial.pairs)
-    )
+    """The topology of a trial as text: a line for each path, the switch where it is crossed."""
+    from switchmark.scenario.draw import draw_lines
+
+    return "\n".join(draw_lines(placed.topology, placed.labels()))
+
+
+def write_svg(made: Plan, path: Path) -> int:
+    """Draw each topology of the plan into a file of its own, numbered from the second on;
+    returns how many there are. Raises UsageError."""
+    from switchmark.scenario.draw import draw_svg
+
+    drawings = [draw_svg(placed.topology, placed.labels()) for placed in made.placed.values()]
+    for number, drawing in enumerate(dict.fromkeys(drawings)):
+        name = path if number == 0 else path.with_stem(f"{path.stem}-{number + 1}")
+        try:
+            name.write_text(drawing)
+        except OSError as error:
+            raise UsageError(f"--svg {name}: cannot be written ({error.strerror})") from None
+    return len(dict.fromkeys(drawings))
 
 
 def place_key(trial: Trial) -> tuple[Any, ...]:
@@ -192,10 +210,15 @@ def _print_trials(made: Plan, limit: int | None) -> None:
 
 
 def _print_placements(made: Plan) -> None:
+    from switchmark.testbed.placement import core_map
+
     rows: dict[tuple[Any, ...], None] = {}
+    maps: dict[tuple[Any, ...], None] = {}
     for placed in made.placed.values():
         trial, placement = placed.trial, placed.placement
         rows[trial.switch, trial.pairs, placed.port_kind, placement.idle, placement.reason] = None
+        for core, who in core_map(placement).items():
+            maps[trial.switch, trial.scenario, trial.pairs, core, _few(who)] = None
     print_line()
     print_table(
         ["switch", "pairs", "ports", "idle", "cores"],
@@ -203,3 +226,12 @@ def _print_placements(made: Plan) -> None:
         title="placement on this machine",
         right=["pairs"],
     )
+    print_line()
+    columns = ["switch", "scenario", "pairs", "core", "who runs there"]
+    print_table(columns, list(maps), title="map of the cores", right=["pairs", "core"])
+
+
+def _few(names: list[str]) -> str:
+    """The names, or the first few and how many more."""
+    shown = names if len(names) <= 8 else [*names[:6], f"{len(names) - 6} more"]
+    return " ".join(shown)

@@ -54,6 +54,12 @@ def command(
     report: Annotated[
         bool, typer.Option("--report", help="Write the HTML report at the end.")
     ] = False,
+    recalibrate: Annotated[
+        bool,
+        typer.Option(
+            "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
@@ -67,7 +73,8 @@ def command(
         overrides=given,
         results=results,
         resume=resume,
-        baseline=not no_baseline,
+        baseline=recalibrate or not no_baseline,
+        recalibrate=recalibrate,
         report=report,
         json=json,
         quiet=quiet,

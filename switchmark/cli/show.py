@@ -26,6 +26,7 @@ from switchmark.results.query import Table, read_table
 from switchmark.results.statistics import METHOD
 from switchmark.results.store import DEFAULT_ROOT, Run, find_run, open_run
 from switchmark.results.summary import SummaryRow, compare, summarise
+from switchmark.results.tables import cpu_table, tails_table
 
 EPILOG = """
 Examples:
@@ -142,6 +143,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
         elif members:
             _print_latency(members, everything)
     print_methods(words.of_methods(rows))
+    _print_cost([row for row in rows if row.finished and row.cpu is not None])
     _print_quality(rows)
     _print_published(found, rows)
     _print_differences(rows)
@@ -203,6 +205,41 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
     columns = ["switch", "frame B", *varying, "mode", *numbers, *_TRUST]
     title = "Round-trip time in µs (percentiles over all repetitions; intended: from the send "
     print_table(columns, lines, title=title + "time that was due)", right=["frame B", *numbers])
+    print_line()
+    _print_tails(rows, varying)
+
+
+def _print_tails(rows: list[SummaryRow], varying: list[str]) -> None:
+    table = tails_table(rows)
+    unsaid = [""] * (3 + len(varying))
+    who = [cells for row in rows for cells in (_who(row, varying), unsaid)]
+    lines = [[*cells, *line] for cells, line in zip(who, table.lines, strict=True)]
+    print_table(
+        ["switch", "frame B", *varying, "mode", *table.columns],
+        lines,
+        title="Percentiles in µs with 95 % intervals from order statistics (?: too few samples), "
+        "from the real send time and from the time due",
+        right=["frame B", *table.columns[1:]],
+    )
+    print_line()
+
+
+def _print_cost(rows: list[SummaryRow]) -> None:
+    if not rows:
+        return
+    varying = words.varying_fields(rows)
+    table = cpu_table(rows)
+    lines = [
+        [*_who(row, varying), row.trial.dimension.value if row.method is None
+         else row.trial.method.value, *line]
+        for row, line in zip(rows, table.lines, strict=True)
+    ]  # fmt: skip
+    print_table(
+        ["switch", "frame B", *varying, "mode", "trial", *table.columns],
+        lines,
+        title="Cores used, and what each frame costs (docs/methods.md, CPU cost)",
+        right=["frame B", *table.columns],
+    )
     print_line()
 
 

@@ -64,6 +64,12 @@ def command(
     no_baseline: Annotated[
         bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
     ] = False,
+    recalibrate: Annotated[
+        bool,
+        typer.Option(
+            "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
@@ -87,7 +93,8 @@ def command(
         campaign_text="".join(f"{key}: {value}\n" for key, value in given.items()),
         overrides=overrides or [],
         results=results,
-        baseline=not no_baseline,
+        baseline=recalibrate or not no_baseline,
+        recalibrate=recalibrate,
         json=json,
         quiet=quiet,
     )

@@ -6,7 +6,7 @@ runs the engine with its standard streams handed to the bench.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from switchmark.testbed.host import Session, Spawned
 @dataclass(frozen=True, slots=True)
 class NodePort:
     """A node's port. The caller fills in the upper part; the environment fills in the lower
-    part and hands the whole back as `node.spec.port`.
+    part and hands the whole back in `node.spec.ports`.
 
     For veth that is the name of the device inside the node (`eth0`) and of the switch's end
     (None on a wire); for vhost-user and memif the socket path as the *host* and as the node
@@ -26,13 +26,15 @@ class NodePort:
 
     kind: PortKind
     mac: str
-    ip: str  # with prefix length, e.g. 10.77.0.1/24
+    ip: str  # with prefix length, e.g. 10.77.0.1/24; empty: none (a VNF's)
     mtu_bytes: int = 1500  # of veth devices: at least the frame size (with FCS) less 18
 
     # Of the veth device itself, where the application brings its own address (raw sockets):
     # a frame that is addressed to the device would be worked on by the kernel's IP stack, too,
     # which costs the receiver more than the frame itself and answers with ICMP.
     device_mac: str | None = None
+    peer_mac: str = ""  # where frames that are sent here go next
+    peer_ip: str = ""
 
     device_inside: str | None = None
     device_switch_side: str | None = None
@@ -44,32 +46,40 @@ class NodePort:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """What to make: a short name unique in the session, its port, its cores."""
+    """What to make: a short name unique in the session, its ports, its cores."""
 
-    name: str  # at most 7 characters: it ends the names of devices, `sm1a2b3c` + name
-    port: NodePort
+    name: str  # at most 7 characters (6 with several ports): it ends the names of devices
+    ports: tuple[NodePort, ...]
     cores: tuple[int, ...]
-    peer_mac: str
-    peer_ip: str
     powers: tuple[str, ...] = ()  # capabilities that its application needs beyond the usual
+
+    @property
+    def port(self) -> NodePort:
+        """Its port; of several, the first."""
+        return self.ports[0]
 
 
 class Node(Protocol):
     """A place where one traffic application runs (one at a time in a container)."""
 
-    spec: NodeSpec  # as asked, with the port completed
-    netns: str  # the network namespace, for `ip netns exec` (a container lies in it, too)
+    spec: NodeSpec  # as asked, with the ports completed
+    netns: str | None  # for `ip netns exec` (a container lies in it, too); None: the host's own
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """Run `switchmark-traffic ARGS` inside the node, pinned to the node's cores."""
         ...
 
+    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+        """Run a program of the host inside the node, pinned to the node's cores. Raises
+        UnavailableError where the node does not see the host's programs."""
+        ...
+
     def device_frames(self) -> tuple[int, int] | None:
-        """(rx, tx) frames the kernel counted on the node's device; None without a device."""
+        """(rx, tx) frames the kernel counted on the first port; None without a device."""
         ...
 
     def device_drops(self) -> tuple[int, int] | None:
-        """(rx, tx) frames the kernel dropped at the node's device; None without a device."""
+        """(rx, tx) frames the kernel dropped at the node's devices; None without a device."""
         ...
 
     def close(self) -> None:
@@ -91,7 +101,7 @@ class Environment(Protocol):
         ...
 
     def create(self, session: Session, spec: NodeSpec) -> Node:
-        """Make the node with its port plugged (veth made, one end inside, both ends up, IPv6
+        """Make the node with its ports plugged (veth made, one end inside, both ends up, IPv6
         off, static neighbour entry for the peer; vhost-user socket folder mounted)."""
         ...
 

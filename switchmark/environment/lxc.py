@@ -12,13 +12,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from switchmark.environment.base import NodeSpec
 from switchmark.environment.engine_binary import find_engine
 from switchmark.environment.netns import NetnsNode
-from switchmark.environment.plug import Plugged, plug, plug_wire
+from switchmark.environment.plug import Plugged, namespace, plug, plug_wire
 from switchmark.environment.rootfs import (
     BUSYBOX_INSIDE,
     ENGINE_INSIDE,
@@ -66,7 +66,7 @@ class LxcNode(NetnsNode):
     def __init__(self, session: Session, plugged: Plugged, engine: Path, root: Path) -> None:
         super().__init__(session, plugged, engine)
         self._lxcpath = session.run_dir / "lxc"
-        self._name = plugged.netns  # one name for both, each in its own kind
+        self._name = str(plugged.netns)  # one name for both, each in its own kind
         plugged.entries.append(session.ledger.record(Container(self._name, str(self._lxcpath))))
         folder = self._lxcpath / self._name
         folder.mkdir(parents=True)
@@ -87,11 +87,18 @@ class LxcNode(NetnsNode):
         self._spawned.append(process)
         return process
 
+    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+        """Its root holds the engine only: raises UnavailableError."""
+        del env
+        raise UnavailableError(
+            f"container {self._name}: {args[0]} is not in it; use environment: netns or bare"
+        )
+
     def _config(self, root: Path, log: Path) -> str:
         text = CONFIG.format(
             name=self._name,
             root=root,
-            netns=NETNS_DIR / self.netns,
+            netns=NETNS_DIR / self._name,
             capabilities=" ".join((*CAPABILITIES, *self.spec.powers)),
             log=log,
         )
@@ -140,13 +147,17 @@ class LxcEnvironment:
         """A container (to be) with one port for a switch."""
         engine = find_engine()
         root = build_root(engine)
-        return LxcNode(session, plug(session, spec, SOCKET_FOLDER_INSIDE), engine, root)
+        return LxcNode(
+            session, plug(session, namespace(session, spec), SOCKET_FOLDER_INSIDE), engine, root
+        )
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[LxcNode, LxcNode]:
         """Two containers joined without a switch."""
         engine = find_engine()
         root = build_root(engine)
-        ends = plug_wire(session, a, b, SOCKET_FOLDER_INSIDE)
+        ends = plug_wire(
+            session, namespace(session, a), namespace(session, b), SOCKET_FOLDER_INSIDE
+        )
         return LxcNode(session, ends[0], engine, root), LxcNode(session, ends[1], engine, root)
 
 

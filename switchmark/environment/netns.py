@@ -1,23 +1,23 @@
 """Network namespaces: the lightest environment. The engine runs right on the host, in a
-namespace of its own with one port; nothing but the network is apart."""
+namespace of its own with its ports; nothing but the network is apart."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from switchmark.environment.base import NodeSpec
 from switchmark.environment.engine_binary import find_engine
-from switchmark.environment.plug import Plugged, plug, plug_wire
+from switchmark.environment.plug import Plugged, namespace, plug, plug_wire
 from switchmark.switch.base import PortKind, Probe
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session, Spawned
 
 
 class NetnsNode:
-    """A network namespace with one port, in which the engine can be run."""
+    """A network namespace with its ports, in which the engine can be run."""
 
     def __init__(self, session: Session, plugged: Plugged, engine: Path) -> None:
         self.spec: NodeSpec = plugged.spec
@@ -29,23 +29,30 @@ class NetnsNode:
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """Run `switchmark-traffic ARGS` in the namespace, pinned to the node's cores."""
+        return self.spawn_program([str(self._engine), *args], {})
+
+    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+        """Run a program of the host in the namespace, pinned to the node's cores."""
         process = self._session.host.spawn(
-            [str(self._engine), *args], cores=self.spec.cores, netns=self.netns
+            args, cores=self.spec.cores or None, env=env, netns=self.netns
         )
         self._spawned.append(process)
         return process
 
     def device_frames(self) -> tuple[int, int] | None:
-        """(rx, tx) frames the kernel counted on the node's device; None without a device."""
+        """(rx, tx) frames the kernel counted on the first port; None without a device."""
         if self.spec.port.device_inside is None:
             return None
         return netlink.device_frames(self.netns, self.spec.port.device_inside)
 
     def device_drops(self) -> tuple[int, int] | None:
-        """(rx, tx) frames the kernel dropped at the node's device; None without a device."""
-        if self.spec.port.device_inside is None:
-            return None
-        return netlink.device_drops(self.netns, self.spec.port.device_inside)
+        """(rx, tx) frames the kernel dropped at the node's devices; None without a device."""
+        drops = [
+            netlink.device_drops(self.netns, port.device_inside)
+            for port in self.spec.ports
+            if port.device_inside is not None
+        ]
+        return (sum(rx for rx, _ in drops), sum(tx for _, tx in drops)) if drops else None
 
     def close(self) -> None:
         """End what still runs in the node and remove it. Idempotent."""
@@ -53,16 +60,16 @@ class NetnsNode:
         self._plugged.unplug(self._session)
 
     def begin_close(self) -> None:
-        """End what still runs, and let the kernel begin to remove the port in its own time.
+        """End what still runs, and let the kernel begin to remove the ports in its own time.
 
         It removes many namespaces in one go, while one device at a time takes it some 15 ms."""
         self._end_engines()
         self._plugged.release_namespace(self._session)
 
     def port_gone(self) -> bool:
-        """Whether the switch's end of the port is off the machine."""
-        device = self.spec.port.device_switch_side
-        return device is None or not Path("/sys/class/net", device).exists()
+        """Whether the switch's ends of the ports are off the machine."""
+        devices = (port.device_switch_side for port in self.spec.ports)
+        return not any(device and Path("/sys/class/net", device).exists() for device in devices)
 
     def _end_engines(self) -> None:
         for process in self._spawned:
@@ -96,14 +103,14 @@ class NetnsEnvironment:
         )
 
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
-        """A namespace with one port for a switch."""
+        """A namespace with its ports for a switch."""
         engine = find_engine()
-        return NetnsNode(session, plug(session, spec), engine)
+        return NetnsNode(session, plug(session, namespace(session, spec)), engine)
 
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
     ) -> tuple[NetnsNode, NetnsNode]:
         """Two namespaces joined without a switch."""
         engine = find_engine()
-        ends = plug_wire(session, a, b)
+        ends = plug_wire(session, namespace(session, a), namespace(session, b))
         return NetnsNode(session, ends[0], engine), NetnsNode(session, ends[1], engine)

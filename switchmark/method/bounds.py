@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from switchmark.method.goal import Goal
-from switchmark.method.measurer import LoadPoint
+from switchmark.method.measurer import RING_FULL_SHARE, LoadPoint
 
 MIN_COUNT = 2
 MIN_SHARE = 0.2
 REPEATED = 5
 WIDTH_SLACK = 0.9  # the search rounds widths down; bounds a nominal width apart still count
 FAR_BELOW = 0.05  # gap between two goals' loads, beyond their loss ratios, worth a note
-RING_FULL_SHARE = 0.05  # as in judge: from here the port is said to push back
 
 DecidedBy = Literal["switch", "noise", "sender", "range", "budget"]
 Stopped = Literal["done", "budget", "noise"]
@@ -65,6 +64,7 @@ class SearchResult:
     warm_up_trials: int  # the first so many of `trials` served for nothing else
     spent_s: float
     stopped: Stopped
+    paused: int = 0  # trials that were repeated because the sender had paused; not in `trials`
 
     def __getitem__(self, name: str) -> GoalBounds:
         for bounds in self.bounds:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from switchmark.campaign.expand import WIRE
 from switchmark.campaign.model import Dimension, Trial, usual_time_s
-from switchmark.method.judge import Baseline
+from switchmark.method.calibration import Calibrations
+from switchmark.method.judge import LOAD_MET_SHARE, Baseline
 from switchmark.method.trial import TrialPlan, run_trial
 from switchmark.results.record import Record
 from switchmark.results.store import Run
@@ -80,12 +82,13 @@ def run_campaign(
     steps: Sequence[Step],
     provenance: Callable[[], Mapping[str, Any]],
     observer: Observer,
+    kept: Calibrations | None = None,
 ) -> list[Record]:
     """Run what is not finished yet; returns the records made now.
 
     `provenance` is asked before each trial, outside the measured window: load and clock
-    speeds change during a campaign.
-    """
+    speeds change during a campaign. `kept` are the machine's calibrations: they stand in for
+    baselines that the campaign does not measure, and are added to."""
     finished = run.finished_ids()
     todo = [step for step in steps if step.plan.trial.id not in finished]
     left = TimeLeft()
@@ -100,21 +103,27 @@ def run_campaign(
             step.plan,
             campaign=campaign,
             run_id=run.info.run_id,
-            baseline=_baseline(run, step.baseline),
+            baseline=_baseline(run, step, kept),
             provenance=dict(provenance()),
             observe=observer.live,
         )
         run.write(record)
+        if kept is not None and record.trial.switch == WIRE:
+            kept.keep(step.plan, record)
         left.learn(record)
         made.append(record)
         observer.trial_ended(record)
     return made
 
 
-def _baseline(run: Run, trial: Trial | None) -> Baseline:
-    """What the bare wire gave for this trial, as stored; empty when it was not measured, or
-    when its figure must not be used."""
-    if trial is None or not run.path_of(trial.id).exists():
+def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
+    """What the bare wire gave for this trial: as stored in this run, else as kept of this
+    machine; empty when it is not known, or when its figure must not be used."""
+    trial = step.baseline
+    if trial is None:
+        wired = step.plan.trial.switch == WIRE
+        return Baseline() if kept is None or wired else kept.find(step.plan)
+    if not run.path_of(trial.id).exists():
         return Baseline()
     record = run.read(trial.id)
     if record.verdict is None or not record.verdict.valid:
@@ -122,4 +131,16 @@ def _baseline(run: Run, trial: Trial | None) -> Baseline:
     return Baseline(
         forwarded_pps=record.throughput.forwarded_pps if record.throughput else None,
         rtt_median_ns=record.latency.percentiles_ns["50"] if record.latency else None,
+        ns_per_frame=record.cpu.ns_per_frame if record.cpu else None,
+        met_its_load=_met(record),
+    )
+
+
+def _met(record: Record) -> bool:
+    """Whether the wire was paced and carried everything: more it was not asked."""
+    loads = record.throughput
+    return (
+        loads is not None
+        and loads.intended_pps is not None
+        and loads.forwarded_pps >= LOAD_MET_SHARE * loads.intended_pps
     )

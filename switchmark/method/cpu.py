@@ -2,18 +2,25 @@
 
 Units are cores used: CPU seconds per second of wall time. The kernel's softirq time is
 machine-wide (on veth paths it is where an in-kernel switch works), in ticks of 10 ms.
+
+A switch that polls uses its cores whole, whatever the load; one in the kernel works in its
+callers' system calls and in softirqs. What can be compared between the two is the whole: the
+CPU time of everything the trial needs, for each frame that passed.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from switchmark.results.record import CpuCost
+from switchmark.results.cost import CpuCost
+from switchmark.switch.work import SwitchWork
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED in the low bits of a clock id, the pid inverted above them
@@ -21,22 +28,32 @@ _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED in the low bits of a clock id, the pid inve
 
 @dataclass(frozen=True, slots=True)
 class MachineTime:
-    """Seconds of all cores together since boot, from the `cpu` line of /proc/stat (proc(5))."""
+    """Seconds of all cores together since boot, from /proc/stat (proc(5))."""
 
     busy_s: float  # user, nice, system and irq time: all that is done, but softirqs
     softirq_s: float
     stolen_s: float  # the hypervisor gave our core to somebody else
+    softirq_by_core_s: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
     def read(cls) -> MachineTime:
         """As the kernel counts it, in ticks."""
-        line = Path("/proc/stat").read_text().split("\n", 1)[0]
-        user, nice, system, _idle, _iowait, irq, softirq, stolen = map(int, line.split()[1:9])
+        lines = Path("/proc/stat").read_text().splitlines()
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = _ticks(lines[0])
+        cores = (line for line in lines[1:] if line.startswith("cpu"))
         return cls(
             busy_s=(user + nice + system + irq) / _TICKS_PER_S,
             softirq_s=softirq / _TICKS_PER_S,
             stolen_s=stolen / _TICKS_PER_S,
+            softirq_by_core_s={
+                int(line.split()[0].removeprefix("cpu")): _ticks(line)[6] / _TICKS_PER_S
+                for line in cores
+            },
         )
+
+
+def _ticks(line: str) -> list[int]:
+    return [int(word) for word in line.split()[1:9]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +61,20 @@ class CpuReading:
     """One look at the clocks."""
 
     wall_s: float
-    switch_s: float | None  # None: the switch has no process of its own
+    switch_s: Mapping[int, float] | None  # by process; None: the switch has none of its own
     bench_s: float
     machine: MachineTime
+    ksoftirqd_s: float = 0.0  # part of the softirq time: what the kernel put off to a thread
 
     @classmethod
     def take(cls, switch_pids: Sequence[int]) -> CpuReading:
         """Read the CPU time of the switch's processes and of softirqs, since boot."""
         return cls(
             wall_s=time.monotonic(),
-            switch_s=sum(process_cpu_s(pid) for pid in switch_pids) if switch_pids else None,
+            switch_s={pid: process_cpu_s(pid) for pid in switch_pids} if switch_pids else None,
             bench_s=time.process_time(),
             machine=MachineTime.read(),
+            ksoftirqd_s=sum(map(_kernel_thread_s, _ksoftirqd())),
         )
 
 
@@ -71,36 +90,116 @@ def process_cpu_s(pid: int) -> float:
         return 0.0
 
 
-def cost(before: CpuReading, after: CpuReading, results: Iterable[dict[str, Any]]) -> CpuCost:
-    """Cores used between two readings; `results` are the engines' own `result` events.
+@cache
+def _ksoftirqd() -> tuple[int, ...]:
+    """The kernel's softirq threads; they live as long as the machine runs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if path.read_text().startswith("ksoftirqd/"):
+                found.append(int(path.parent.name))
+    return tuple(found)
+
+
+def _kernel_thread_s(pid: int) -> float:
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    return 0.0
+
+
+def cost(
+    before: CpuReading,
+    after: CpuReading,
+    results: Iterable[dict[str, Any]],
+    *,
+    frames: int = 0,
+    wire_ns_per_frame: float | None = None,
+    work: SwitchWork | None = None,
+) -> CpuCost:
+    """Cores used between two readings; `results` are the engines' own `result` events, `frames`
+    what passed the switch meanwhile.
 
     What the machine did beyond switch, applications and bench is other programs' doing, and
     disturbs. Softirqs may be counted in the process they interrupted or apart from it, as the
     kernel was built; they are left out of that sum, which can then only be too small."""
     wall_s = after.wall_s - before.wall_s
-    applications_s = run_delay = 0.0
+    applications_s = system_s = run_delay = 0.0
     for result in results:
         cpu = result["cpu"]
         applications_s += cpu["cpu_ns"] / 1e9
+        system_s += cpu.get("system_ns", 0) / 1e9
         run_delay = max(run_delay, cpu.get("run_delay_ns", 0) / (cpu["wall_ns"] or 1))
-    switch_s = (
-        max(0.0, after.switch_s - before.switch_s)  # less than 0: it has died meanwhile
-        if before.switch_s is not None and after.switch_s is not None
-        else None
-    )
+    switch_s = _switch_s(before, after)
     busy_s = after.machine.busy_s - before.machine.busy_s
     softirq_s = after.machine.softirq_s - before.machine.softirq_s
     bench_s = after.bench_s - before.bench_s
     trial_s = applications_s + (switch_s or 0.0)
+    # A process that is interrupted by a softirq may be charged with it, too; the machine's own
+    # sum has it once.
+    total_s = max(trial_s, min(trial_s + softirq_s, busy_s + softirq_s - bench_s))
     return CpuCost(
         switch_cores_used=None if switch_s is None else switch_s / wall_s,
         applications_cores_used=applications_s / wall_s,
+        applications_system_cores=system_s / wall_s,
         softirq_cores_used=softirq_s / wall_s,
+        softirq_by_core=_softirq_by_core(before.machine, after.machine, wall_s),
+        ksoftirqd_cores_used=max(0.0, after.ksoftirqd_s - before.ksoftirqd_s) / wall_s,
         run_delay_share=min(1.0, run_delay),  # of several threads that wait at once, too
-        # A process that is interrupted by a softirq may be charged with it, too; the machine's
-        # own sum has it once.
-        total_cores_used=max(trial_s, min(trial_s + softirq_s, busy_s + softirq_s - bench_s))
-        / wall_s,
+        total_cores_used=total_s / wall_s,
         others_cores_used=max(0.0, busy_s - trial_s - bench_s) / wall_s,
         stolen_cores=(after.machine.stolen_s - before.machine.stolen_s) / wall_s,
+        **_per_frame(frames, total_s, switch_s, wire_ns_per_frame),
+        **_useful(frames, switch_s, work),
     )
+
+
+def _switch_s(before: CpuReading, after: CpuReading) -> float | None:
+    """Of processes that have died meanwhile nothing is known any more: they count nothing."""
+    if before.switch_s is None or after.switch_s is None:
+        return None
+    begun = before.switch_s
+    return sum(max(0.0, now - begun.get(pid, 0.0)) for pid, now in after.switch_s.items())
+
+
+def _softirq_by_core(before: MachineTime, after: MachineTime, wall_s: float) -> dict[str, float]:
+    return {
+        str(core): max(0.0, now - before.softirq_by_core_s.get(core, now)) / wall_s
+        for core, now in after.softirq_by_core_s.items()
+    }
+
+
+def _per_frame(
+    frames: int, total_s: float, switch_s: float | None, wire_ns: float | None
+) -> dict[str, Any]:
+    """CPU time for each frame that passed, and its inverse."""
+    if frames <= 0 or total_s <= 0:
+        return {}
+    each_ns = total_s * 1e9 / frames
+    figures: dict[str, Any] = {
+        "frames": frames,
+        "ns_per_frame": each_ns,
+        "mpps_per_core": frames / total_s / 1e6,
+    }
+    if wire_ns is not None:
+        figures["beyond_wire_ns_per_frame"] = each_ns - wire_ns
+    if switch_s:
+        figures["switch_ns_per_frame"] = switch_s * 1e9 / frames
+    return figures
+
+
+def _useful(frames: int, switch_s: float | None, work: SwitchWork | None) -> dict[str, Any]:
+    """What the switch itself tells of its cycles."""
+    if work is None or not work.busy_cycles + work.idle_cycles:
+        return {}
+    share = work.busy_cycles / (work.busy_cycles + work.idle_cycles)
+    figures: dict[str, Any] = {
+        "switch_busy_cycles": work.busy_cycles,
+        "switch_idle_cycles": work.idle_cycles,
+        "switch_busy_share": share,
+        "switch_work_source": work.source,
+    }
+    if frames > 0:
+        figures["switch_busy_cycles_per_frame"] = work.busy_cycles / frames
+        if switch_s:
+            figures["switch_useful_ns_per_frame"] = share * switch_s * 1e9 / frames
+    return figures

@@ -18,15 +18,23 @@ from switchmark.campaign.model import Trial
 from switchmark.campaign.rates import CONSTANT
 from switchmark.errors import TrialFailed
 from switchmark.method.beside import probe_results, probes_lost
+from switchmark.method.engine import EngineProcess
 from switchmark.method.latency import merge_latency
 from switchmark.method.measurer import LoadPoint
-from switchmark.method.throughput import Tick, common_time, run_traffic
+from switchmark.method.throughput import (
+    Tick,
+    common_time,
+    run_traffic,
+    sending_half,
+    stretch,
+)
 from switchmark.method.trim import kept_intervals, rate_per_s, totals
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import Latency, MethodTrial
 
 INTERVALS_A_TRIAL = 10
 SHORTEST_INTERVAL_S = 0.001
+SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody's fault
 MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
 
 
@@ -55,6 +63,7 @@ class DeployedMeasurer:
         self.asides: list[Aside] = []
         self.source_counters: dict[str, int] = {}
         self.sink_counters: dict[str, int] = {}
+        self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
         self.cpu_results: list[dict[str, Any]] = []  # what `cpu.cost` needs of every result
         self._trial = trial
         self._ends = list(ends)
@@ -89,33 +98,46 @@ class DeployedMeasurer:
         load_pps: float,
         source_options: Mapping[str, str | float],
         sink_options: Mapping[str, str | float],
+        *,
+        tick: Tick | None = None,
+        interval_s: float | None = None,
     ) -> LoadPoint:
         begun = time.monotonic()
         senders = [pair.a for pair in self._ends]
         receivers = [pair.b for pair in self._ends]
-        interval_s = max(
-            SHORTEST_INTERVAL_S, min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
-        )
-        every = {"interval": f"{interval_s:.6f}"}
+        usual_s = min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
+        every = {"interval": f"{max(SHORTEST_INTERVAL_S, interval_s or usual_s):.6f}"}
         run_traffic(
             senders,
             receivers,
             duration_s,
-            self._tick,
+            tick or self._tick,
             source_options=[
                 {**every, **self._schedule(load_pps), **source_options, "rate": rate}
                 for rate in rates_of(load_pps, len(senders))
             ],
             sink_options={**every, **sink_options},
         )
-        point = self._point(duration_s, load_pps, time.monotonic() - begun)
+        return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun))
+
+    def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
+        """Add a finished trial to the books; of receivers that go on, only the next one's."""
+        senders = [pair.a for pair in self._ends]
+        receivers = [] if receivers_go_on else [pair.b for pair in self._ends]
         self.points.append(point)
-        self.asides.append(self._aside())
+        self.asides.append(self._aside(receivers))
+        if point.duration_s >= SHORTEST_JUDGED_S:
+            self.stretch = max(self.stretch, stretch(senders, point.duration_s))
         self.cpu_results += [
-            {"cpu": one.result["cpu"]} for one in (*senders, *receivers) if one.result
+            {"cpu": one.result["cpu"]}
+            for one in {id(one): one for one in (*senders, *receivers)}.values()
+            if one.result
         ]
         for sums, engines in ((self.source_counters, senders), (self.sink_counters, receivers)):
-            for name, value in totals(s for one in engines for s in one.intervals).items():
+            counted = totals(s for one in engines for s in one.intervals)
+            if engines is senders and senders[0] in receivers:
+                counted = sending_half(counted)
+            for name, value in counted.items():
                 sums[name] = sums.get(name, 0) + value
         return point
 
@@ -164,9 +186,9 @@ class DeployedMeasurer:
             tuple(math.fsum(column) for column in zip(*rates, strict=False)),
         )
 
-    def _aside(self) -> Aside:
-        arrived = [_totals(pair.b.result) for pair in self._ends]
-        losses = [(pair.b.result or {}).get("loss") or {} for pair in self._ends]
+    def _aside(self, receivers: Sequence[EngineProcess]) -> Aside:
+        arrived = [_totals(one.result) for one in receivers]
+        losses = [(one.result or {}).get("loss") or {} for one in receivers]
         pacings = [p for pair in self._ends if (p := (pair.a.result or {}).get("pacing"))]
         idle = sum(one["idle_polls"] for one in arrived)
         polls = idle + sum(one["useful_polls"] for one in arrived)
@@ -177,7 +199,7 @@ class DeployedMeasurer:
             corrupt=sum(one.get("rx_corrupt", 0) for one in arrived),
             foreign=sum(one.get("rx_foreign", 0) for one in arrived),
             stale=sum(one.get("rx_stale", 0) for one in arrived),
-            drained=all((pair.b.result or {}).get("drained", False) for pair in self._ends),
+            drained=all((one.result or {}).get("drained", False) for one in receivers),
             on_schedule=all(pacing["on_schedule"] for pacing in pacings),
             late_max_ns=max((pacing["late_max_ns"] for pacing in pacings), default=None),
             idle_share=idle / polls if polls else None,

@@ -11,73 +11,41 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-from switchmark.campaign.expand import WIRE
-from switchmark.campaign.model import Dimension, Io, Method, Trial
-from switchmark.campaign.rates import CONSTANT, has_own_rate
-from switchmark.environment.base import Environment, Node, NodePort, NodeSpec
+from switchmark.environment.base import Node, NodeSpec
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.method.arguments import engine_args
 from switchmark.method.engine import EngineProcess, close_engines
 from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
-from switchmark.results.record import Placement
-from switchmark.switch.base import (
-    MADE_BY_SWITCH,
-    ConnectMode,
-    MadePort,
-    MakesPorts,
-    PortKind,
-    Switch,
-    SwitchPort,
-)
+from switchmark.method.vnf import Vnf, start_vnf
+from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
+from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.host import Session
 
+if TYPE_CHECKING:
+    from switchmark.method.trial import TrialPlan
+
 READY_TIMEOUT_S = 20.0
-UDP_PORT_A, UDP_PORT_B = 17000, 17001
-ROLES = {Dimension.THROUGHPUT: ("sender", "receiver"), Dimension.LATENCY: ("client", "server")}
-
-
-def resolve_io(io: Io, kind: PortKind) -> Io:
-    """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
-    if io is not Io.AUTO:
-        return io
-    if kind in (PortKind.VHOST_USER, PortKind.MEMIF):
-        return Io.DPDK
-    return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
-
-
-def needed_powers(io: Io) -> tuple[str, ...]:
-    """Capabilities (without CAP_, in small letters) that an application in a container needs
-    for this I/O, beyond those that every one has."""
-    return ("net_admin", "bpf") if io is Io.AF_XDP else ()
 
 
 class Deployment:
     """A context manager. Inside, every application is ready and every port is up."""
 
-    def __init__(
-        self,
-        session: Session,
-        trial: Trial,
-        pairs: Sequence[tuple[NodeSpec, NodeSpec]],
-        environment: Environment,
-        switch: Switch,
-        mode: ConnectMode,
-        placement: Placement,
-    ) -> None:
+    def __init__(self, session: Session, plan: TrialPlan) -> None:
         self.session = session
-        self.trial = trial
-        self.pairs = pairs
-        self.environment = environment
-        self.switch = switch
-        self.mode = mode
-        self.placement = placement
-        self.ends: list[PairEnds] = []
-        self._nodes: list[Node] = []  # 2k and 2k+1 are the ends of pair k
-        self._spawned: list[EngineProcess] = []
+        self.plan = plan
+        self.switch = plan.switch
+        self.ends: list[PairEnds] = []  # path by path
+        self.vnfs: list[Vnf] = []
+        self.limit: CpuLimit | None = None
         self.switch_words = ""  # how the switch died, when a trial failed
+        self._nodes: dict[str, Node] = {}  # in the order of their ports
+        self._spawned: list[EngineProcess] = []
         self._switch_runs = False
+        self.switch_restarted = False  # on purpose, in mid-trial
         self._undo = ExitStack()
 
     def __enter__(self) -> Deployment:
@@ -98,25 +66,64 @@ class Deployment:
 
     @property
     def engines(self) -> list[EngineProcess]:
-        """All applications, pair by pair."""
+        """The applications at all ends, pair by pair."""
         return [engine for pair in self.ends for engine in (pair.a, pair.b)]
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """All nodes by name, in the order of their ports."""
+        return dict(self._nodes)
+
+    @property
+    def streams(self) -> list[PairEnds]:
+        """What sends to what: a stream a pair, or one each way of bidirectional traffic."""
+        forward = list(self.ends)
+        if not self.plan.trial.bidirectional:
+            return forward
+        return [*forward, *(PairEnds(pair.b, pair.a, "reverse") for pair in forward)]
 
     def read(self) -> Reading:
         """All counters now; meaningful while no traffic runs."""
         return Reading(
             applications={engine.node: engine.counters() for engine in self.engines},
             devices={
-                node.spec.name: DeviceDrops(*drops)
-                for node in self._nodes
+                name: DeviceDrops(*drops)
+                for name, node in self._nodes.items()
                 if (drops := node.device_drops()) is not None
             },
             switch=self.switch.counters(),
+            vnfs={vnf.node: vnf.counters() for vnf in self.vnfs},
         )
 
+    def restart_switch(self) -> None:
+        """Kill the switch as a crash would, and start it anew with the same ports; what is in
+        the kernel is taken down and set up again. Its counters begin at 0 once more."""
+        pids = [str(pid) for pid in self.switch.process_ids()]
+        if pids:
+            self.session.host.run(["kill", "-KILL", *pids], check=False)
+        self.switch.stop()
+        self.switch_restarted = True
+        self.switch.start(
+            self.session, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
+        )
+
+    def vnf_work(self) -> list[dict[str, Any]]:
+        """The CPU time of VNFs since the counters were read, as engines' results have it."""
+        for vnf in self.vnfs:
+            vnf.counters()
+        return [{"cpu": vnf.cpu} for vnf in self.vnfs if vnf.cpu]
+
     def check_alive(self) -> None:
-        """Raise `TrialFailed` when the switch has died."""
+        """Raise `TrialFailed` when the switch has died, or a VNF."""
         if died := self.switch.alive():
             raise TrialFailed(f"{self.switch.name}: {died}")
+        self.check_vnfs()
+
+    def check_vnfs(self) -> None:
+        """Raise `TrialFailed` when a VNF has died."""
+        for vnf in self.vnfs:
+            if died := vnf.died():
+                raise TrialFailed(died)
 
     def _take_down(self, error: BaseException | None) -> None:
         """Undo everything. What fails while another error is on its way does not hide it (the
@@ -132,132 +139,119 @@ class Deployment:
             error.add_note(f"and taking it down failed: {problem}")
 
     def _deploy(self) -> None:
-        made = self._ports_made_by_switch()
-        self._undo.callback(lambda: close_nodes(self._nodes))
-        for first, second in self.pairs:
-            self._create_pair(_with(first, made), _with(second, made))
+        plan = self.plan
+        specs = _with_made(plan.specs(), self._ports_made_by_switch())
+        self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
+        self._create_nodes(specs)
         self._undo.callback(lambda: close_engines(self._spawned))
-        for number in range(len(self.pairs)):
+        self._undo.callback(self._close_vnfs)
+        for path in plan.topology.paths:
+            for name in path.via:
+                vnf = start_vnf(
+                    self.session, plan.trial, self._nodes[name], path.pair, plan.placement.idle
+                )
+                self.vnfs.append(vnf)
             # The receiving end first: it must be there before the first frame.
-            b = self._spawn(number, end=1)
-            a = self._spawn(number, end=0)
+            b = self._spawn(path.target, 1)
+            a = self._spawn(path.source, 0)
             self.ends.append(PairEnds(a, b))
+        self._undo.callback(self._remove_limit)
         self._undo.callback(self.switch.stop)
         self.switch.start(
-            self.session, self._switch_ports(), self.mode, self.placement.switch_cores
+            self.session, self._switch_ports(), plan.mode, plan.placement.switch_cores
         )
         self._switch_runs = True
         for engine in self.engines:
             engine.wait_ready(READY_TIMEOUT_S)
+        for vnf in self.vnfs:
+            vnf.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)
+        self._impose_limit()
+
+    def _impose_limit(self) -> None:
+        """Only now: starting costs a switch much more CPU time than forwarding."""
+        plan = self.plan
+        if plan.trial.cpu_limit is not None:
+            cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
+            self.limit = CpuLimit.impose(self.session, self.switch.process_ids(), cores)
+            self._undo.callback(self.limit.lift)
+
+    def _remove_limit(self) -> None:
+        if self.limit is not None:
+            self.limit.remove()
 
     def _ports_made_by_switch(self) -> list[MadePort]:
-        """Ports that exist only as part of the switch, in the order of the nodes."""
-        specs = [spec for pair in self.pairs for spec in pair]
-        if not isinstance(self.switch, MakesPorts) or specs[0].port.kind not in MADE_BY_SWITCH:
+        """Ports that exist only as part of the switch, in the order in which it numbers them."""
+        ports = [port for spec in self.plan.specs() for port in spec.ports]
+        if not isinstance(self.switch, MakesPorts) or ports[0].kind not in MADE_BY_SWITCH:
             return []
         self._undo.callback(self.switch.stop)
         wanted = [
-            SwitchPort(index, spec.port.kind, spec.port.mac, mtu_bytes=spec.port.mtu_bytes)
-            for index, spec in enumerate(specs)
+            SwitchPort(index, port.kind, port.mac, mtu_bytes=port.mtu_bytes)
+            for index, port in enumerate(ports)
         ]
-        return list(reversed(self.switch.make_ports(self.session, wanted)))
+        return self.switch.make_ports(self.session, wanted)
 
-    def _create_pair(self, a: NodeSpec, b: NodeSpec) -> None:
-        if self.trial.switch == WIRE:
-            self._nodes.extend(self.environment.create_wire(self.session, a, b))
+    def _create_nodes(self, specs: Sequence[NodeSpec]) -> None:
+        """Node by node, or without a switch wire by wire."""
+        nodes = self.plan.topology.nodes
+        places = [self.plan.environment_of(node.place) for node in nodes]
+        if self.plan.topology.direct:
+            for k in range(0, len(specs), 2):
+                ends = places[k].create_wire(self.session, specs[k], specs[k + 1])
+                self._nodes |= {node.spec.name: node for node in ends}
             return
-        for spec in (a, b):
-            self._nodes.append(self.environment.create(self.session, spec))
+        for place, spec in zip(places, specs, strict=True):
+            self._nodes[spec.name] = place.create(self.session, spec)
 
-    def _spawn(self, pair: int, *, end: int) -> EngineProcess:
-        node = self._nodes[2 * pair + end]
-        role = ROLES[self.trial.dimension][end]
-        args = engine_args(self.trial, node.spec, role, pair, end, self.placement.idle)
+    def _close_vnfs(self) -> None:
+        for vnf in self.vnfs:
+            vnf.request_exit()
+        with ExitStack() as each:
+            for vnf in self.vnfs:
+                each.callback(vnf.close)
+
+    def _spawn(self, name: str, end: int) -> EngineProcess:
+        plan, node, place = self.plan, self._nodes[name], self.plan.topology.node(name)
+        args = engine_args(
+            plan.trial,
+            node.spec.port,
+            place.role,
+            place.pair,
+            end,
+            plan.placement.idle,
+            plan.placement.catch_up_us,
+        )
         engine = EngineProcess(
-            spawned=node.spawn_engine(args), node=node.spec.name, role=role, pair=pair, args=args
+            spawned=node.spawn_engine(args), node=name, role=place.role, pair=place.pair, args=args
         )
         self._spawned.append(engine)
         return engine
 
     def _switch_ports(self) -> list[SwitchPort]:
+        """In the order in which frames meet them, which is the order of the nodes."""
+        ports = [(node, port) for node in self._nodes.values() for port in node.spec.ports]
         return [
             SwitchPort(
                 index=index,
-                kind=node.spec.port.kind,
-                mac=node.spec.port.mac,
-                device=node.spec.port.device_switch_side,
-                socket=str(node.spec.port.socket_host) if node.spec.port.socket_host else None,
-                mtu_bytes=node.spec.port.mtu_bytes,
-                far_device=node.spec.port.device_inside,
+                kind=port.kind,
+                mac=port.mac,
+                device=port.device_switch_side,
+                socket=str(port.socket_host) if port.socket_host else None,
+                mtu_bytes=port.mtu_bytes,
+                far_device=port.device_inside,
                 far_netns=node.netns,
             )
-            for index, node in enumerate(self._nodes)
+            for index, (node, port) in enumerate(ports)
         ]
 
 
-def _with(spec: NodeSpec, made: list[MadePort]) -> NodeSpec:
-    """The node with the next of the made ports, if there are such."""
-    return replace(spec, port=replace(spec.port, made=made.pop())) if made else spec
-
-
-def engine_args(
-    trial: Trial, spec: NodeSpec, role: str, pair: int, end: int, idle: str
-) -> list[str]:
-    """The engine's command line for one end of a pair."""
-    own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
-    args = [
-        role,
-        "--port", port_spec(spec.port, resolve_io(trial.io, spec.port.kind)),
-        "--src-mac", spec.port.mac,
-        "--dst-mac", spec.peer_mac,
-        "--src-ip", spec.port.ip.partition("/")[0],
-        "--dst-ip", spec.peer_ip.partition("/")[0],
-        "--src-port", str(own_udp),
-        "--dst-port", str(peer_udp),
-        "--frame-size", str(trial.packet_size_bytes),
-        "--stream", str(pair),
-        "--burst", str(trial.burst),
-        "--interval", str(trial.interval_s),
-        "--idle", idle,
-        "--session",
-    ]  # fmt: skip
-    plain = trial.method is Method.PLAIN  # the others say so trial by trial
-    if role in ("sender", "client"):
-        if not has_own_rate(trial.schedule):
-            args += ["--rate", str(trial.rate_pps or "max")]
-        if plain and trial.schedule != CONSTANT:
-            args += ["--schedule", trial.schedule]
-    if plain and trial.probe_rate_pps is not None:
-        beside = ["--probe-rate", str(trial.probe_rate_pps)]
-        args += beside if role == "client" else ["--probes", "1"]
-    if trial.touch:
-        args.append("--touch")
-    return args
-
-
-def port_spec(port: NodePort, io: Io) -> str:
-    """The engine's `--port` value for a node's port."""
-    if io is Io.DPDK:
-        return f"dpdk:{_dpdk_port(port)}"
-    if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
-        return f"netmap:{port.made.netmap}"
-    if port.device_inside is None or io is Io.AUTO:
-        raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
-    if io is Io.NETMAP:
-        return f"netmap:{port.device_inside}"
-    backend = io.value.removesuffix("-mmsg").replace("-", "_")
-    mmsg = ",mmsg" if io.value.endswith("-mmsg") else ""
-    return f"{backend}:dev={port.device_inside}{mmsg}"
-
-
-def _dpdk_port(port: NodePort) -> str:
-    if port.made is not None and port.made.pci is not None:
-        return f"pci={port.made.pci}"
-    if port.socket_inside is None:
-        return f"af-packet={port.device_inside}"
-    if port.kind is PortKind.MEMIF:
-        return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
-    if port.back_end:
-        return f"vhost={port.socket_inside},client"
-    return f"virtio-user={port.socket_inside},server"
+def _with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeSpec]:
+    """The nodes with the made ports in their order, if there are such."""
+    if not made:
+        return list(specs)
+    left = iter(made)
+    return [
+        replace(spec, ports=tuple(replace(port, made=next(left)) for port in spec.ports))
+        for spec in specs
+    ]

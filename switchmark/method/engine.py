@@ -47,6 +47,11 @@ class EngineProcess:
         self._command(f"probe {count}")
         return self._number(self._wait_event("probe", timeout_s), "sent")
 
+    def probe_broadcast(self, count: int, timeout_s: float = 2.0) -> int:
+        """The same to everybody."""
+        self._command(f"probe-broadcast {count}")
+        return self._number(self._wait_event("probe", timeout_s), "sent")
+
     def counters(self, timeout_s: float = 2.0) -> dict[str, int]:
         """What has arrived since `ready`, in the idle state."""
         self._command("counters")
@@ -65,16 +70,20 @@ class EngineProcess:
         """Ask for the end of the trial; its result follows (see `pump`)."""
         self._command("stop")
 
-    def pump(self, timeout_s: float) -> None:
-        """Take in what the engine has printed, waiting at most `timeout_s` for the first line."""
+    def pump(self, timeout_s: float) -> bool:
+        """Take in what the engine has printed, waiting at most `timeout_s` for the first line;
+        returns whether there was any."""
         deadline = time.monotonic() + timeout_s
+        seen = False
         while self.result is None:
             try:
                 event = self._next_event(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
-                return
+                return seen
             self._take(event)
+            seen = True
             deadline = time.monotonic()
+        return seen
 
     def wait_result(self, timeout_s: float) -> dict[str, Any]:
         """The trial's result; raises `TrialFailed` when it does not come in time."""

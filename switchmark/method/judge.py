@@ -38,6 +38,7 @@ LOSS_WORTH_NAMING = 0.001
 CPU_WAIT_SHARE = 0.10
 NEAR_ITS_BEST = 0.5  # of the most any trial forwarded: far below, the sender's own trouble
 DISTURBED_CORES = 0.10  # used by others meanwhile
+STRETCHED = 0.02  # of its duration, by which a trial lasted too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,9 @@ class Baseline:
 
     forwarded_pps: float | None = None
     rtt_median_ns: float | None = None
+    ns_per_frame: float | None = None  # of CPU time
+    met_its_load: bool = False  # the wire was paced, and carried all: no ceiling then
+    source: str = ""  # where it is from, when not from this run
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class Evidence:
     two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
     counters_agree: bool = True  # of the switch, with those of the applications
+    stretch: float = 0.0  # by so much of its duration a sender ran too long
+    limit_in_force: bool = True  # of the switch's CPU time, where one was set
 
     @property
     def idle_share(self) -> float:
@@ -128,7 +134,7 @@ def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit
     wire = evidence.baseline.forwarded_pps
     pps = headline.value if headline and headline.unit == "pps" else None
     if wire and pps:
-        notes.append(f"{pps / wire:.0%} of what the bare wire carries here")
+        notes.append(f"{pps / wire:.0%} of what the bare wire carries here{_from(evidence)}")
     if _lost_to_receiver(found):
         notes.append("the receivers' own sockets dropped half or more of what was lost")
         return Limit(what="receiver", evidence=notes)
@@ -139,10 +145,10 @@ def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit
     if found.bounds:
         decided = found.bounds[0].decided_by
         notes.append(f"{found.bounds[0].goal} was decided by: {decided}")
-        # An in-kernel switch works inside the sender's system call: what the sender could not
-        # offer well below the bare wire's ceiling, the switch did not take.
-        near = pps is not None and pps >= NEAR_ITS_BEST * max(t.forwarded_pps for t in found.trials)
-        refused = decided == "sender" and evidence.in_kernel and wire and near
+        best = max(t.forwarded_pps for t in found.trials)
+        refused = decided == "sender" and refused_in_kernel(
+            pps, best, wire, in_kernel=evidence.in_kernel
+        )
         switch = decided == "switch" or refused
         generator = decided == "sender" and not switch
         return Limit(
@@ -151,6 +157,16 @@ def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit
     if pps is None or found.headline == "lossless to":
         return Limit(what="rate" if found.method == "soak" else "unknown", evidence=notes)
     return Limit(what="switch" if wire or not evidence.in_kernel else "unknown", evidence=notes)
+
+
+def refused_in_kernel(
+    pps: float | None, best_pps: float, wire_pps: float | None, *, in_kernel: bool
+) -> bool:
+    """Whether a load that the sender could not offer was refused by the switch all the same.
+
+    An in-kernel switch works inside the sender's system call: what the sender could not offer
+    well below the bare wire's ceiling, but near the best that ever passed, it did not take."""
+    return in_kernel and bool(wire_pps) and pps is not None and pps >= NEAR_ITS_BEST * best_pps
 
 
 def _lost_to_receiver(found: MethodResult) -> bool:
@@ -178,6 +194,9 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
     receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
     if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * offered:
         return "receiver"
+    if trial.switch != "direct" and evidence.baseline.met_its_load and seen.intended_pps:
+        # The applications carry this load without a switch: what is missing, it has not taken.
+        return "switch"
     if trial.switch == "direct" or (ceiling and seen.forwarded_pps >= CEILING_SHARE * ceiling):
         return "generator"
     # An in-kernel switch works inside the sender's own system call, so it shows neither as a
@@ -199,7 +218,7 @@ def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
     floor = evidence.baseline.rtt_median_ns
     notes = [f"median round trip {median / 1e3:.1f} us"]
     if floor:
-        notes.append(f"the bare wire's median is {floor / 1e3:.1f} us")
+        notes.append(f"the bare wire's median is {floor / 1e3:.1f} us{_from(evidence)}")
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:
         notes.append(_waited(evidence))
         return Limit(what="cpu-shared", evidence=notes)
@@ -242,8 +261,10 @@ def verdict(
         "disturbed": evidence.others_cores > DISTURBED_CORES,
         "schedule-missed": not evidence.on_schedule,
         "lossy-receiver-socket": evidence.socket_drops > 0,
+        "duration-stretched": evidence.stretch > STRETCHED,
+        "wrong-connect-mode": bool(verification.wrong_mode),
         "flooding": flooded or flooded_later,
-        "unverified": not verification.passed and not flooded,
+        "unverified": not verification.passed and not flooded and not verification.wrong_mode,
         "counters-disagree": not evidence.counters_agree,
         "no-baseline": switched
         and baseline.forwarded_pps is None
@@ -252,6 +273,7 @@ def verdict(
         "corrupt-frames": evidence.corrupt_frames > 0
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
+        "limit-not-in-force": not evidence.limit_in_force,
     }
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.get("tx_offered", 0))
@@ -271,7 +293,7 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
     ]
     if evidence.baseline.forwarded_pps:
         share = seen.forwarded_pps / evidence.baseline.forwarded_pps
-        notes.append(f"{share:.0%} of what the bare wire carries here")
+        notes.append(f"{share:.0%} of what the bare wire carries here{_from(evidence)}")
         if share > BEATEN_SHARE:
             notes.append("a slower wire is no ceiling")
     if evidence.socket_drops:
@@ -279,6 +301,11 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:
         notes.append(_waited(evidence))
     return notes
+
+
+def _from(evidence: Evidence) -> str:
+    """Where the baseline is from, when it was not measured in this run."""
+    return f" ({evidence.baseline.source})" if evidence.baseline.source else ""
 
 
 def _waited(evidence: Evidence) -> str:

@@ -17,10 +17,11 @@ from switchmark.method.beside import load_beside, probe_results, probes_lost
 from switchmark.method.engine import EngineProcess
 from switchmark.method.quality import delay_variation
 from switchmark.method.seen import Seen
-from switchmark.method.throughput import Tick, run_traffic
+from switchmark.method.throughput import Tick, run_traffic, stretch, unique_frames
 from switchmark.method.trim import totals
 from switchmark.method.verification import PairEnds
 from switchmark.results.histogram import merge_histograms, percentiles_ns
+from switchmark.results.order_statistics import percentile_intervals_ns
 from switchmark.results.record import Latency, Trim
 
 
@@ -51,11 +52,22 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         kept_samples=min(len(client.intervals) for client in clients),
         source_counters=totals(samples),
         sink_counters={},
+        stretch=stretch(clients, trial.duration_s),
+        passed_frames=_passed_frames(trial, pairs),
         on_schedule=all(
             bool(((client.result or {}).get("pacing") or {"on_schedule": True})["on_schedule"])
             for client in clients
         ),
     )
+
+
+def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
+    """Answered requests pass twice; beside probes, which do, too, the load passes once."""
+    if trial.probe_rate_pps is None:
+        return 2 * sum(unique_frames(pair.a) for pair in pairs)
+    probes = probe_results([pair.a.result or {} for pair in pairs])
+    answered = sum(one["loss"]["received_unique"] for one in probes)
+    return sum(unique_frames(pair.b) for pair in pairs) + 2 * int(answered)
 
 
 def merge_latency(
@@ -82,6 +94,11 @@ def merge_latency(
         max_ns=max(one["max_ns"] for one in reported),
         percentiles_ns=percentiles_ns(actual),
         intended_percentiles_ns=percentiles_ns(intended),
+        percentile_intervals_ns=percentile_intervals_ns(actual),
+        intended_percentile_intervals_ns=percentile_intervals_ns(intended),
+        intended_mean_ns=float(intended.get_mean_value()),
+        intended_stdev_ns=float(intended.get_stddev()),
+        intended_max_ns=float(intended.get_max_value()),
         histogram=actual.encode().decode(),
         intended_histogram=intended.encode().decode(),
         lost=lost,

@@ -9,28 +9,28 @@ wire carried, else what this switch took when everything was offered.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from switchmark.campaign.model import Method, Trial
 from switchmark.errors import TrialFailed
 from switchmark.method import back_to_back, loss_vs_load, ndr_pdr, plateau, r_plus, soak
 from switchmark.method.bounds import GoalBounds
-from switchmark.method.deployed import DeployedMeasurer, as_trials
+from switchmark.method.deployed import as_trials
+from switchmark.method.deployment import Deployment
+from switchmark.method.disturbances import reconfiguration_answer, recovery_answer
+from switchmark.method.disturbed import DisturbedMeasurer
 from switchmark.method.goal import preset
+from switchmark.method.judge import refused_in_kernel
 from switchmark.method.measurer import SATURATING, BudgetError
 from switchmark.method.seen import Seen
-from switchmark.method.steady_state import Outlier
+from switchmark.method.task import Answer, Task, figure, unlike
 from switchmark.method.throughput import Tick
-from switchmark.method.two_bands import Bands
-from switchmark.method.verification import PairEnds
 from switchmark.results.record import (
     LatencyAtLoad,
     MethodBounds,
     MethodFigure,
     MethodResult,
 )
-from switchmark.results.statistics import Estimate
 
 SWEEP_STEPS = 12
 BEYOND = 1.3  # of what the switch took, where the wire's ceiling is not known
@@ -40,41 +40,26 @@ MIN_LOAD_SHARE = 0.001  # of the highest load, where that is below the usual low
 LATENESS_FRACTIONS = (0.1, 0.5, 0.9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """What a method works with."""
-
-    trial: Trial
-    measurer: DeployedMeasurer
-    max_pps: float  # highest load worth asking, total over all pairs
-    budget_s: float | None  # as asked
-
-    def budget_or(self, default_s: float) -> float:
-        """The budget asked for, else the method's own."""
-        return default_s if self.budget_s is None else self.budget_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a method says; the trials are the measurer's."""
-
-    headline: str | None
-    figures: list[MethodFigure]
-    stopped: str
-    budget_s: float | None = None
-    warm_up_trials: int = 0
-    notes: Sequence[str] = ()
-    bounds: Sequence[MethodBounds] = ()
-    latency: Sequence[LatencyAtLoad] = ()
-
-
-def run_method(trial: Trial, measurer: DeployedMeasurer, ceiling_pps: float | None) -> MethodResult:
+def run_method(
+    trial: Trial,
+    measurer: DisturbedMeasurer,
+    deployment: Deployment,
+    ceiling_pps: float | None,
+) -> MethodResult:
     """Run the trial's method; `ceiling_pps` is the bare wire's, total over all pairs.
 
     Raises `TrialFailed` when it cannot say anything at all."""
     max_pps = _max_pps(trial, measurer, ceiling_pps)
     first_looks = len(measurer.points)
-    task = Task(trial=trial, measurer=measurer, max_pps=max_pps, budget_s=trial.budget_s)
+    task = Task(
+        trial=trial,
+        measurer=measurer,
+        deployment=deployment,
+        max_pps=max_pps,
+        budget_s=trial.budget_s,
+        wire_pps=ceiling_pps,
+        in_kernel=not deployment.switch.process_ids(),
+    )
     try:
         answer = RUNS[trial.method](task)
     except BudgetError as error:
@@ -95,12 +80,10 @@ def run_method(trial: Trial, measurer: DeployedMeasurer, ceiling_pps: float | No
     )
 
 
-def measure(
-    trial: Trial, pairs: Sequence[PairEnds], baseline_pps: float | None, tick: Tick
-) -> Seen:
+def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, tick: Tick) -> Seen:
     """Run the method on applications that are ready and verified."""
-    measurer = DeployedMeasurer(trial, pairs, tick)
-    found = run_method(trial, measurer, baseline_pps)
+    measurer = DisturbedMeasurer(trial, deployment.streams, tick)
+    found = run_method(trial, measurer, deployment, baseline_pps)
     return Seen(
         method=found,
         trim=None,
@@ -108,13 +91,15 @@ def measure(
         source_counters=measurer.source_counters,
         sink_counters=measurer.sink_counters,
         on_schedule=all(one.load_met for one in found.latency),
+        stretch=measurer.stretch,
+        passed_frames=sum(one.offered_frames - one.lost_frames for one in measurer.points),
         results=measurer.cpu_results,
     )
 
 
-def _max_pps(trial: Trial, measurer: DeployedMeasurer, ceiling_pps: float | None) -> float:
+def _max_pps(trial: Trial, measurer: DisturbedMeasurer, ceiling_pps: float | None) -> float:
     if trial.rate_pps is not None:
-        return float(trial.rate_pps * trial.pairs)
+        return float(trial.rate_pps * trial.streams)
     if ceiling_pps is not None:
         return ceiling_pps
     seen = measurer.measure(FIRST_LOOK_S, SATURATING)
@@ -132,19 +117,33 @@ def _ndr_pdr(task: Task) -> Answer:
         min_pps=min(ndr_pdr.DEFAULT_MIN_PPS, MIN_LOAD_SHARE * task.max_pps),
         budget_s=budget_s,
     )
-    figures = [
-        MethodFigure(name=one.goal.name, value=one.lower_pps, unit="pps",
-                     low=one.lower_pps, high=one.upper_pps)
-        for one in found.bounds
-        if one.lower_pps is not None
-    ]  # fmt: skip
+    figures = [_bound_figure(task, one) for one in found.bounds if one.lower_pps is not None]
+    paused = f"{found.paused} trials were repeated: the sender had paused, the port not pushed back"
     return Answer(
         headline=figures[0].name if figures else None,
         figures=figures,
         stopped=found.stopped,
         budget_s=budget_s,
         warm_up_trials=found.warm_up_trials,
+        notes=[paused] if found.paused else [],
         bounds=[_bounds(one) for one in found.bounds],
+    )
+
+
+def _bound_figure(task: Task, found: GoalBounds) -> MethodFigure:
+    """The lower bound; where the sender decided, under a name that does not claim to be the
+    switch's, and without an upper bound."""
+    assert found.lower_pps is not None, "asked of goals with a lower bound only"
+    best = max(point.forwarded_pps for point in task.measurer.points)
+    switchs = found.decided_by != "sender" or refused_in_kernel(
+        found.lower_pps, best, task.wire_pps, in_kernel=task.in_kernel
+    )
+    return MethodFigure(
+        name=found.goal.name if switchs else f"{found.goal.name} at least",
+        value=found.lower_pps,
+        unit="pps",
+        low=found.lower_pps,
+        high=found.upper_pps if switchs else None,
     )
 
 
@@ -168,7 +167,7 @@ def _r_plus(task: Task) -> Answer:
     latency = [
         _latency_at(task, fraction, load) for fraction, load in r_plus.loads_at(found.pps).items()
     ]
-    notes = _unlike(found.outliers, found.bands, "pps")
+    notes = unlike(found.outliers, found.bands, "pps")
     notes += [
         f"latency at {one.fraction:g} R+: the load was not met, so it is of a lower one"
         for one in latency
@@ -176,7 +175,7 @@ def _r_plus(task: Task) -> Answer:
     ]
     return Answer(
         headline="R+",
-        figures=[_figure("R+", found.estimate, "pps")],
+        figures=[figure("R+", found.estimate, "pps")],
         stopped=found.stopped,
         budget_s=task.budget_s,
         warm_up_trials=1,
@@ -204,7 +203,7 @@ def _latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
         fraction=fraction,
         load_pps=load_pps,
         burst=burst,
-        probe_rate_pps=None if probes is None else float(probes * task.trial.pairs),
+        probe_rate_pps=None if probes is None else float(probes * task.trial.streams),
         load_met=point.load_met,
         loss_ratio=point.loss_ratio,
         latency=latency,
@@ -219,7 +218,7 @@ def _plateau(task: Task) -> Answer:
         trial_s=task.trial.duration_s,
         budget_s=math.inf if task.budget_s is None else task.budget_s,
     ).plateau
-    figures = [] if found.pps is None else [_figure("plateau", found.pps, "pps")]
+    figures = [] if found.pps is None else [figure("plateau", found.pps, "pps")]
     if found.follows_to_pps is not None:
         figures.append(MethodFigure(name="followed to", value=found.follows_to_pps, unit="pps"))
     notes = [*found.notes, f"trend above the knee: {found.trend}"]
@@ -257,7 +256,7 @@ def _back_to_back(task: Task) -> Answer:
     )
     figures = []
     if found.burst_frames is not None:
-        figures.append(_figure("longest burst", found.burst_frames, "frames"))
+        figures.append(figure("longest burst", found.burst_frames, "frames"))
     if found.buffer_frames is not None and found.buffer_s is not None:
         figures.append(MethodFigure(name="buffer", value=found.buffer_frames, unit="frames"))
         figures.append(MethodFigure(name="buffer time", value=found.buffer_s, unit="s"))
@@ -300,9 +299,9 @@ def _soak(task: Task) -> Answer:
             count=len(found.windows),
         ),
         MethodFigure(name="longest clean", value=found.longest_clean_s, unit="s"),
-        _figure("forwarded", found.forwarded_pps, "pps"),
+        figure("forwarded", found.forwarded_pps, "pps"),
     ]  # fmt: skip
-    notes = [f"course: {found.course.reason}", *_unlike(found.course.outliers, None, "pps")]
+    notes = [f"course: {found.course.reason}", *unlike(found.course.outliers, None, "pps")]
     if not found.load_met:
         notes.append("not every window was offered what was intended")
     planned = max(1, round(duration_s / found.windows[0].duration_s))
@@ -313,7 +312,7 @@ def _soak(task: Task) -> Answer:
 def _calibrate(task: Task) -> Answer:
     """The engine's own ceiling, its one-way floor, and how late it sends, over the bare wire."""
     found = _measure_r_plus(task)
-    figures = [_figure("ceiling", found.estimate, "pps")]
+    figures = [figure("ceiling", found.estimate, "pps")]
     for fraction in LATENESS_FRACTIONS:
         task.measurer.measure(task.trial.duration_s, fraction * found.pps)
         late_ns = task.measurer.asides[-1].late_max_ns
@@ -332,31 +331,12 @@ def _calibrate(task: Task) -> Answer:
         stopped=found.stopped,
         budget_s=task.budget_s,
         warm_up_trials=1,
-        notes=_unlike(found.outliers, found.bands, "pps"),
+        notes=unlike(found.outliers, found.bands, "pps"),
         latency=[floor],
     )
 
 
-def _figure(name: str, found: Estimate, unit: str) -> MethodFigure:
-    return MethodFigure.model_validate(
-        {"name": name, "value": found.mean, "unit": unit, "low": found.low, "high": found.high,
-         "count": found.count}
-    )  # fmt: skip
-
-
-def _unlike(outliers: Sequence[Outlier], bands: Bands | None, unit: str) -> list[str]:
-    """Values that do not belong to the rest, in words; the mean includes them."""
-    notes = [
-        f"outlier: trial {one.index} with {one.value:.6g} {unit} (score {one.score:.1f}), kept"
-        for one in outliers
-    ]
-    return [*notes, *([f"{TWO_BANDS} {bands.describe()}"] if bands else [])]
-
-
-TWO_BANDS = "two bands:"
-
-
-def _strange(measurer: DeployedMeasurer) -> list[str]:
+def _strange(measurer: DisturbedMeasurer) -> list[str]:
     """What happened beside the loads."""
     counts = {
         "duplicated": sum(one.duplicates for one in measurer.asides),
@@ -380,4 +360,6 @@ RUNS: dict[Method, Callable[[Task], Answer]] = {
     Method.BACK_TO_BACK: _back_to_back,
     Method.SOAK: _soak,
     Method.CALIBRATE: _calibrate,
+    Method.RECOVERY: recovery_answer,
+    Method.RECONFIGURATION: reconfiguration_answer,
 }

@@ -18,6 +18,8 @@ SATURATING = math.inf  # as a load: everything the sender can offer
 # Frames the sender gave up, as a share of those intended, up to which a load counts as
 # offered. The engine calls a sender "on schedule" by the same bound.
 SHORTFALL_TOLERANCE = 1e-3
+PAUSE_SHARE = 0.05  # of the intended frames: given up by pauses, at most
+RING_FULL_SHARE = 0.05  # of transmit calls: from here the port is said to push back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,13 @@ class LoadPoint:
         return self.shortfall_ratio <= SHORTFALL_TOLERANCE
 
     @property
+    def sender_paused(self) -> bool:
+        """Whether a few frames were given up although the port took every one offered: a pause
+        of the sender's, which says nothing about the switch. Much more than a few is a limit."""
+        pushed_back = (self.ring_full_share or 0.0) >= RING_FULL_SHARE
+        return not self.load_met and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
+
+    @property
     def search_loss_ratio(self) -> float:
         """The ratio that searches judge by: lost frames, plus unoffered ones when the load
         was not met (RFC 9971 counts a frame that was never sent as lost)."""
@@ -106,15 +115,22 @@ class Ledger:
     """A measurer that keeps every trial and refuses the one that would exceed its budget.
 
     A trial costs its duration plus the overhead seen so far at most; `overhead_s` is the
-    overhead to expect before any has been seen.
+    overhead to expect before any has been seen. A trial whose sender paused is repeated up to
+    `repeats` times, while the budget lasts; the last one stands, the others are in `paused`.
     """
 
     def __init__(
-        self, measurer: Measurer, budget_s: float = math.inf, overhead_s: float = 0.0
+        self,
+        measurer: Measurer,
+        budget_s: float = math.inf,
+        overhead_s: float = 0.0,
+        repeats: int = 0,
     ) -> None:
         if not budget_s > 0:
             raise UsageError(f"budget of {budget_s:g} s: must be above 0 s")
         self.points: list[LoadPoint] = []
+        self.paused: list[LoadPoint] = []
+        self.repeats = repeats
         self.spent_s = 0.0
         self.budget_s = budget_s
         self._measurer = measurer
@@ -122,13 +138,25 @@ class Ledger:
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
         """Run one trial; raises `BudgetError` instead when it would not fit."""
-        if self.spent_s + duration_s + self._overhead_s > self.budget_s + 1e-9:
+        if not self._fits(duration_s):
             raise BudgetError(
                 f"{self.spent_s:.1f} s of {self.budget_s:.1f} s are spent: no room for "
                 f"another trial of {duration_s:g} s"
             )
-        point = _as_asked(self._measurer.measure(duration_s, load_pps), duration_s, load_pps)
+        point = self._once(duration_s, load_pps)
+        for _ in range(self.repeats):
+            if not point.sender_paused or not self._fits(duration_s):
+                break
+            self.paused.append(point)
+            point = self._once(duration_s, load_pps)
         self.points.append(point)
+        return point
+
+    def _fits(self, duration_s: float) -> bool:
+        return self.spent_s + duration_s + self._overhead_s <= self.budget_s + 1e-9
+
+    def _once(self, duration_s: float, load_pps: float) -> LoadPoint:
+        point = _as_asked(self._measurer.measure(duration_s, load_pps), duration_s, load_pps)
         self.spent_s += point.cost_s
         self._overhead_s = max(self._overhead_s, point.cost_s - duration_s)
         return point

@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
-
-from MLRsearch import (  # type: ignore[import-untyped]
-    Config,
-    MeasurementResult,
-    MultipleLossRatioSearch,
-    SearchGoal,
-)
 
 from switchmark.errors import UsageError
 from switchmark.method.bounds import (
@@ -33,6 +27,7 @@ from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
 DEFAULT_MIN_PPS = 9001.0  # as FD.io CSIT; below, a 1 s trial has too few frames to judge
 DEFAULT_BUDGET_S = 1200.0
 DEFAULT_WARM_UP_S = 1.0
+REPEATS = 2  # of a trial whose sender paused
 
 
 def search(
@@ -57,7 +52,7 @@ def search(
             f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
             "a finite maximum"
         )
-    ledger = Ledger(measurer, budget_s)
+    ledger = Ledger(measurer, budget_s, repeats=REPEATS)
     engine = _library_search(goals, min_pps, max_pps)
     stopped: Stopped = "done"
     warm_up_trials = 0
@@ -81,7 +76,15 @@ def search(
         warm_up_trials=warm_up_trials,
         spent_s=ledger.spent_s,
         stopped=stopped,
+        paused=len(ledger.paused),
     )
+
+
+def _library() -> ModuleType:
+    """The library takes half a second to import: only searches pay for it."""
+    import MLRsearch  # type: ignore[import-untyped]
+
+    return MLRsearch  # type: ignore[no-any-return]
 
 
 class _NoiseError(Exception):
@@ -100,7 +103,7 @@ class _Adapter:
         self._stop_on_noise = stop_on_noise
         self._first = len(ledger.points)
 
-    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+    def measure(self, intended_duration: float, intended_load: float) -> Any:
         """Run a trial, unless the search should end here."""
         if self._stop_on_noise and self._only_noise_is_left():
             raise _NoiseError
@@ -116,8 +119,8 @@ class _Adapter:
         return lower is not None and upper is not None and (upper - lower) <= goal.width * upper
 
 
-def _library_goal(goal: Goal) -> SearchGoal:
-    return SearchGoal(
+def _library_goal(goal: Goal) -> Any:
+    return _library().SearchGoal(
         loss_ratio=goal.loss_ratio,
         exceed_ratio=goal.exceed_ratio,
         relative_width=goal.width,
@@ -133,7 +136,7 @@ def _library_goal(goal: Goal) -> SearchGoal:
 def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> Any:
     """The library's search object; its own warm-up and time limit are left to `search`."""
     try:
-        config = Config()
+        config = _library().Config()
         config.goals = [_library_goal(goal) for goal in goals]
         config.max_load = max_pps
         config.min_load = min_pps
@@ -141,13 +144,13 @@ def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> An
         config.warmup_duration = None
     except ValueError as error:
         raise UsageError(f"search goals: {error}") from None
-    return MultipleLossRatioSearch(config=config)
+    return _library().MultipleLossRatioSearch(config=config)
 
 
-def _as_library_result(point: LoadPoint) -> MeasurementResult:
+def _as_library_result(point: LoadPoint) -> Any:
     """Durations are the intended ones, so that duration sums count traffic and no overhead;
     a shortfall within tolerance is no loss."""
-    return MeasurementResult(
+    return _library().MeasurementResult(
         intended_duration=point.duration_s,
         intended_load=point.intended_pps,
         offered_count=point.offered_frames,

@@ -17,17 +17,21 @@ from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
+from switchmark.method.arguments import resolve_io
 from switchmark.method.campaign import Step
-from switchmark.method.deployment import resolve_io
+from switchmark.method.neighbour import cores_of
+from switchmark.method.neighbour import probe as probe_neighbour
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
-from switchmark.scenario.registry import SCENARIOS
+from switchmark.scenario.registry import expand as expand_scenario
+from switchmark.scenario.registry import without_vnfs
 from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.placement import Demand, place
 
+WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
 
 
@@ -54,7 +58,7 @@ def plan_trial(
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
-    topology = SCENARIOS[trial.scenario](trial)
+    topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cpus)
     return TrialPlan(
         trial=trial,
@@ -67,6 +71,7 @@ def plan_trial(
         policy=campaign.trim,
         verify=campaign.verify,
         mixed_connect_modes=campaign.mixed_connect_modes,
+        wires=ENVIRONMENTS[WIRE_ENVIRONMENT](),
     )
 
 
@@ -86,6 +91,12 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
+            "scenario": without_vnfs(plan.trial.scenario),
+            "vnf": Trial.model_fields["vnf"].default,
+            "cpu_limit": None,
+            "neighbour": "none",
+            "neighbour_cpus": "any",
+            **({"switch_cpus": "auto"} if can.in_kernel else {}),
             **_ceiling_only(plan),
         }
     )
@@ -111,6 +122,10 @@ def check_available(steps: Sequence[Step]) -> None:
 
     Raises `UnavailableError`, one line each, before anything is started."""
     problems = []
+    for name in {step.plan.trial.neighbour: None for step in steps}:
+        if name != "none" and not (found := probe_neighbour(name)).available:
+            remedy = f"; {found.remedy}" if found.remedy else ""
+            problems.append(f"neighbour {name} cannot run here: {found.reason}{remedy}")
     for kind, things in (
         ("switch", {step.plan.switch.name: step.plan.switch for step in steps}),
         ("environment", {step.plan.environment.name: step.plan.environment for step in steps}),
@@ -152,8 +167,13 @@ def _place(
         in_kernel_switch=can.in_kernel and spare == 0,
         switch_cores=spare or trial.switch_cores,
         idle=trial.idle,
+        switch_cpus=_cores(trial.switch_cpus),
+        application_cpus=_cores(trial.application_cpus),
     )
     placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
+    if trial.neighbour != "none":
+        cores = cores_of(trial, placement)
+        placement = placement.model_copy(update={"neighbour_cores": cores})
     if trial.switch == WIRE:
         return placement.model_copy(
             update={
@@ -162,6 +182,11 @@ def _place(
             }
         )
     return placement
+
+
+def _cores(text: str) -> tuple[int, ...]:
+    """The cores that a campaign names; none: placement chooses."""
+    return () if text == "auto" else tuple(int(core) for core in text.split("+"))
 
 
 @lru_cache(maxsize=4096)

@@ -9,13 +9,13 @@ sent it is told with the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from switchmark.method.engine import EngineProcess
 from switchmark.method.verification import PairEnds
+from switchmark.method.vnf import VnfCounters
 from switchmark.results.record import Path, Place, Reconciliation, Stage
 from switchmark.switch.base import PortCounters, SwitchCounters
-from switchmark.switch.ports import peer_index
 
 UNEXPLAINED_SHARE = 1e-4  # of the frames sent
 
@@ -40,6 +40,7 @@ class Reading:
     applications: dict[str, dict[str, int]]
     devices: dict[str, DeviceDrops]
     switch: SwitchCounters
+    vnfs: dict[str, VnfCounters] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,13 @@ class _Changes:
         )
         return DeviceDrops(after.rx - before.rx, after.tx - before.tx)
 
+    def vnf(self, node: str) -> int:
+        """Frames that a VNF owns up to have dropped, and those dropped at its devices."""
+        before, after = (each.vnfs.get(node) for each in (self.before, self.after))
+        own = (after.dropped if after else 0) - (before.dropped if before else 0)
+        at_devices = self.device(node)
+        return own + at_devices.rx + at_devices.tx
+
     def port(self, index: int) -> PortCounters | None:
         before, after = (each.switch.ports.get(index) for each in (self.before, self.after))
         if after is None:
@@ -71,14 +79,23 @@ class _Changes:
         )
 
 
-def reconcile(pairs: Sequence[PairEnds], before: Reading, after: Reading) -> Reconciliation:
-    """Follow the frames of every pair both ways; a way that nobody used is left out."""
+def reconcile(
+    pairs: Sequence[PairEnds],
+    before: Reading,
+    after: Reading,
+    via: Sequence[Sequence[str]] = (),
+) -> Reconciliation:
+    """Follow the frames of every pair both ways; a way that nobody used is left out.
+
+    `via` names the VNFs on the way of each pair; none where it is left out."""
     changes = _Changes(before, after)
-    ways = [
-        _path(changes, sender, receiver, 2 * pair.a.pair + end)
-        for pair in pairs
-        for end, (sender, receiver) in enumerate(((pair.a, pair.b), (pair.b, pair.a)))
-    ]
+    ways = []
+    for number, pair in enumerate(pairs):
+        vnfs = via[number] if via else ()
+        first = 2 * (len(vnfs) + 1) * pair.a.pair  # port of the switch
+        last = first + 2 * len(vnfs) + 1
+        ways.append(_path(changes, pair.a, pair.b, (first, last), vnfs))
+        ways.append(_path(changes, pair.b, pair.a, (last, first), vnfs))
     paths = [way for way in ways if way.sent or way.arrived or way.not_sent]
     sent = sum(path.sent for path in paths)
     stages = [stage for path in paths for stage in path.stages]
@@ -93,11 +110,17 @@ def reconcile(pairs: Sequence[PairEnds], before: Reading, after: Reading) -> Rec
     )
 
 
-def _path(changes: _Changes, sender: EngineProcess, receiver: EngineProcess, port: int) -> Path:
-    """One way, whose sender is at this port of the switch."""
+def _path(
+    changes: _Changes,
+    sender: EngineProcess,
+    receiver: EngineProcess,
+    ports: tuple[int, int],
+    vnfs: Sequence[str],
+) -> Path:
+    """One way, from this port of the switch to that one, through VNFs if there are any."""
     sent = changes.application(sender.node, "tx_offered")
     arrived = sum(changes.application(receiver.node, counter) for counter in ARRIVED)
-    entry, leaving = changes.port(port), changes.port(peer_index(port))
+    entry, leaving = changes.port(ports[0]), changes.port(ports[1])
     on_entry = changes.device(sender.node).tx
     on_leaving = changes.device(receiver.node).rx
     on_leaving += changes.application(receiver.node, "rx_socket_drops")
@@ -105,6 +128,8 @@ def _path(changes: _Changes, sender: EngineProcess, receiver: EngineProcess, por
         stages = [_stage("on the wire", sent - arrived, on_entry + on_leaving)]
     else:
         stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving)
+        if vnfs:
+            stages[1] = _in_the_chain(changes, stages[1], ports, vnfs)
     return Path(
         pair=sender.pair,
         sender=sender.node,
@@ -139,6 +164,17 @@ def _stages(
         ),
         _stage("out of the switch", leaving.tx_frames - arrived, on_leaving),
     ]
+
+
+def _in_the_chain(
+    changes: _Changes, whole: Stage, ports: tuple[int, int], vnfs: Sequence[str]
+) -> Stage:
+    """Between the first port and the last, frames are dropped by the switch at any port in
+    between, by a VNF, or at its devices."""
+    inner = range(min(ports) + 1, max(ports))
+    at_ports = (port for index in inner if (port := changes.port(index)) is not None)
+    dropped = sum(port.rx_dropped + port.tx_dropped for port in at_ports)
+    return _stage("in the chain", whole.lost, whole.counted + dropped + sum(map(changes.vnf, vnfs)))
 
 
 def _stage(place: Place, lost: int, counted: int) -> Stage:

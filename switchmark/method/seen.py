@@ -21,4 +21,6 @@ class Seen:
     source_counters: dict[str, int]  # summed over senders (or clients), kept window
     sink_counters: dict[str, int]  # summed over receivers, kept window; empty for latency
     on_schedule: bool  # every paced source kept its schedule
+    stretch: float = 0.0  # by so much of its duration a source ran too long, at most
+    passed_frames: int = 0  # through the switch, both ways
     results: list[dict[str, Any]] = field(default_factory=list)  # of every run of a method

@@ -8,6 +8,7 @@ at the receiver over the kept window, each sample divided by its true length.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from switchmark.method.steady_state import detect
 from switchmark.method.trim import describe, kept_intervals, rate_per_s, totals, window_ns
 from switchmark.method.verification import PairEnds
 from switchmark.results.record import (
+    DirectionLoads,
     Interval,
     OutlierSample,
     PairLoads,
@@ -31,6 +33,7 @@ from switchmark.results.record import (
 RESULT_GRACE_S = 5.0
 L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
 _PUMP_S = 0.05
+BEGIN_LEAD_S, BEGIN_LEAD_EACH_S = 0.1, 0.02  # time to tell all of a bidirectional trial to begin
 
 Tick = Callable[[], None]  # called many times a second while traffic runs; raises to end it
 
@@ -46,27 +49,46 @@ def run_traffic(
 ) -> None:
     """Start every sink, then every source; wait for the sources to end, then stop the sinks.
 
+    Those that are both (duplex) listen from their start on and all send from one moment on.
     The options override the command line for this trial, `source_options` source by source."""
+    both = {id(source) for source in sources} & {id(sink) for sink in sinks}
+    sinks = [sink for sink in sinks if id(sink) not in both]
     for sink in sinks:
         sink.start(**{"duration": 0, **(sink_options or {})})
+    begin = {"at": _soon_ns(len(both))} if both else {}
     for number, source in enumerate(sources):
-        options = source_options[number] if source_options else {}
+        options = dict(source_options[number]) if source_options else {}
+        if id(source) in both:
+            options |= {**begin, **(sink_options or {})}
         source.start(**{"duration": _exact(duration_s), **options})
+    if begin and time.monotonic_ns() > begin["at"]:
+        raise TrialFailed(
+            "the applications were not all listening when the first began to send: "
+            "the machine is too busy"
+        )
     waiting = list(sources)
+    # In time, and in looks that found nothing: an engine with short samples answers sooner.
+    deadline = time.monotonic() + duration_s + RESULT_GRACE_S
     polls_left = math.ceil((duration_s + RESULT_GRACE_S) / _PUMP_S)
-    while waiting and polls_left > 0:
-        waiting[0].pump(_PUMP_S)
+    while waiting and polls_left > 0 and time.monotonic() < deadline:
+        polls_left -= not waiting[0].pump(_PUMP_S)
         for engine in [*waiting[1:], *sinks]:
             engine.pump(0)
         waiting = [source for source in waiting if source.result is None]
-        polls_left -= 1
+        begun = time.monotonic()
         tick()
+        deadline += time.monotonic() - begun  # it may do more than look: restart a switch
     for source in waiting:
         source.wait_result(0)
     for sink in sinks:
         sink.request_stop()
     for sink in sinks:
         sink.wait_result(RESULT_GRACE_S)
+
+
+def _soon_ns(engines: int) -> int:
+    """When so many engines have surely been told to begin, CLOCK_MONOTONIC."""
+    return time.monotonic_ns() + round((BEGIN_LEAD_S + engines * BEGIN_LEAD_EACH_S) * 1e9)
 
 
 def _exact(duration_s: float) -> str | float:
@@ -78,6 +100,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     """Run one throughput trial on applications that are ready and verified."""
     senders = [pair.a for pair in pairs]
     receivers = [pair.b for pair in pairs]
+    duplex = senders[0] in receivers
     run_traffic(senders, receivers, trial.duration_s, tick)
     begun_ns, ended_ns = common_time(senders)
     window = window_ns(policy, begun_ns, ended_ns)
@@ -94,10 +117,20 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         trim=describe(policy, begun_ns, ended_ns, samples),
         steady=_steady(pairs, (begun_ns, ended_ns)),
         kept_samples=min(len(_kept([receiver], window)) for receiver in receivers),
-        source_counters=totals(_kept(senders, window)),
+        source_counters=sending_half(totals(_kept(senders, window)))
+        if duplex
+        else totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
+        stretch=stretch(senders, trial.duration_s),
+        passed_frames=sum(unique_frames(receiver) for receiver in receivers),
     )
+
+
+def sending_half(counters: dict[str, int]) -> dict[str, int]:
+    """What an application that sends and receives counted on its sending side: what arrived is
+    counted among the sinks, and must not be counted twice."""
+    return {k: v for k, v in counters.items() if k.startswith("tx") or k == "ring_full_polls"}
 
 
 def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int]) -> SteadyRun:
@@ -138,6 +171,17 @@ def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Int
     return [s for engine in engines for s in kept_intervals(engine.intervals, window)]
 
 
+def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
+    """By how much of its duration the slowest source ran too long."""
+    longest_ns = max((source.result or {})["duration_ns"] for source in sources)
+    return max(0.0, float(longest_ns) / (duration_s * 1e9) - 1)
+
+
+def unique_frames(receiver: EngineProcess) -> int:
+    """Different frames that arrived in the whole trial."""
+    return int(((receiver.result or {}).get("loss") or {}).get("received_unique", 0))
+
+
 def _kept_schedule(sender: EngineProcess) -> bool:
     pacing = (sender.result or {}).get("pacing")
     return pacing is None or bool(pacing["on_schedule"])
@@ -154,6 +198,7 @@ def _pair_loads(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> PairLo
         )
     return PairLoads(
         pair=pair.a.pair,
+        direction=pair.direction,
         intended_pps=_intended_pps(trial, pair, window),
         offered_pps=rate_per_s(kept_intervals(pair.a.intervals, window), "tx_offered"),
         forwarded_pps=rate_per_s(kept_intervals(pair.b.intervals, window), "rx_frames"),
@@ -176,7 +221,7 @@ def _intended_pps(trial: Trial, pair: PairEnds, window: tuple[int, int]) -> floa
 
 def _total_intended_pps(trial: Trial, loads: Sequence[PairLoads]) -> float | None:
     if is_steady(trial.schedule):
-        return float(trial.rate_pps * trial.pairs) if trial.rate_pps else None
+        return float(trial.rate_pps * trial.streams) if trial.rate_pps else None
     asked = [load.intended_pps for load in loads if load.intended_pps is not None]
     return math.fsum(asked) if asked else None
 
@@ -187,19 +232,46 @@ def _sum(
     offered_frames = sum((pair.a.result or {})["totals"]["tx_offered"] for pair in pairs)
     lost = sum(load.lost_frames or 0 for load in loads)
     forwarded = sum(load.forwarded_pps for load in loads)
-    bits = trial.packet_size_bytes * 8
+    l2_bps = forwarded * trial.packet_size_bytes * 8
+    if trial.packet_mix:  # a switch may lose some sizes more than others: what arrived counts
+        l2_bps = 8 * sum(
+            rate_per_s(kept_intervals(pair.b.intervals, window), "rx_bytes") for pair in pairs
+        )
     return Throughput(
         intended_pps=_total_intended_pps(trial, loads),
         offered_pps=sum(load.offered_pps for load in loads),
         forwarded_pps=forwarded,
-        forwarded_l2_bps=forwarded * bits,
-        forwarded_l1_bps=forwarded * (bits + 8 * L1_OVERHEAD_BYTES),
+        forwarded_l2_bps=l2_bps,
+        forwarded_l1_bps=l2_bps + forwarded * 8 * L1_OVERHEAD_BYTES,
         forwarded_stdev_pps=_stdev_pps(pairs, window),
         loss_ratio=lost / offered_frames if offered_frames else 0.0,
         pairs=list(loads),
+        directions=_directions(pairs, loads) if trial.bidirectional else [],
         **_order(pairs),
         jain_fairness=jain([load.forwarded_pps for load in loads]),
     )
+
+
+def _directions(pairs: Sequence[PairEnds], loads: Sequence[PairLoads]) -> list[DirectionLoads]:
+    """Both directions apart, each over all pairs."""
+    found = []
+    for direction in dict.fromkeys(load.direction for load in loads):
+        own = [load for load in loads if load.direction == direction]
+        sent = sum(
+            (pair.a.result or {})["totals"]["tx_offered"]
+            for pair in pairs
+            if pair.direction == direction
+        )
+        lost = sum(load.lost_frames or 0 for load in own)
+        found.append(
+            DirectionLoads(
+                direction=direction,
+                offered_pps=sum(load.offered_pps for load in own),
+                forwarded_pps=sum(load.forwarded_pps for load in own),
+                loss_ratio=lost / sent if sent else 0.0,
+            )
+        )
+    return found
 
 
 def _order(pairs: Sequence[PairEnds]) -> dict[str, Any]:

@@ -17,18 +17,31 @@ from pydantic import ValidationError
 from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method import latency, many, throughput
-from switchmark.method.cpu import CpuReading, cost
-from switchmark.method.deployment import Deployment, needed_powers, resolve_io
+from switchmark.method.arguments import needed_powers, resolve_io
+from switchmark.method.connect_mode import wrong_mode
+from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.method.meter import Meter
+from switchmark.method.neighbour import NoisyNeighbour
 from switchmark.method.quality import loop_costs
+from switchmark.method.quota import QuotaReading, without_neighbour
 from switchmark.method.reconcile import Reading, reconcile
+from switchmark.method.seen import Seen
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
-from switchmark.results.record import Placement, Reconciliation, Record, Timing
-from switchmark.scenario.topology import Topology
+from switchmark.results.record import (
+    Neighbour,
+    Placement,
+    Reconciliation,
+    Record,
+    Timing,
+    Verification,
+)
+from switchmark.scenario.draw import Labels, draw_lines
+from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
 from switchmark.testbed.host import Session
 
@@ -51,12 +64,23 @@ class TrialPlan:
     policy: TrimPolicy
     verify: VerifyPolicy
     mixed_connect_modes: bool = False
+    wires: Environment | None = None  # where wire ends live; None: with everything else
 
-    def pairs(self) -> list[tuple[NodeSpec, NodeSpec]]:
-        """What the environment is asked to make. Made on demand: plans are many, trials run
+    def labels(self) -> Labels:
+        """What a drawing of it says."""
+        trial = self.trial
+        vnf = trial.vnf.rpartition("/")[2]
+        return Labels(f"{trial.switch}, {self.mode}", trial.environment, self.port_kind.value, vnf)
+
+    def environment_of(self, place: Place) -> Environment:
+        """Where a node of the topology lives."""
+        return self.wires if self.wires and place is Place.WIRE else self.environment
+
+    def specs(self) -> list[NodeSpec]:
+        """What environments are asked to make. Made on demand: plans are many, trials run
         one at a time."""
         io = resolve_io(self.trial.io, self.port_kind)
-        return self.topology.pair_specs(
+        return self.topology.specs(
             self.port_kind,
             self.placement.application_cores,
             past_ip_stack=io not in (Io.UDP, Io.UDP_MMSG),
@@ -112,11 +136,11 @@ def run_trial(
         "port_kind": plan.port_kind.value,
         "io": resolve_io(plan.trial.io, plan.port_kind).value,
         "placement": plan.placement,
+        "topology": draw_lines(plan.topology, plan.labels()),
+        "wire_ends": [n.name for n in plan.topology.nodes if n.place is Place.WIRE],
         "provenance": provenance,
     }
-    deployment = Deployment(
-        session, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
-    )
+    deployment = Deployment(session, plan)
     try:
         with deployment:
             watch.lap("deploy")
@@ -130,6 +154,7 @@ def run_trial(
         facts["switch_log"] = deployment.switch_words
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
     facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
+    facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
     return _record(facts | {"ended_at": _now(), "timing": watch.timing()})
 
 
@@ -152,31 +177,40 @@ def _measure(
 ) -> dict[str, Any]:
     """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
     switch, trial = plan.switch, plan.trial
-    wait_reachable(deployment.ends, plan.verify.timeout_s)
+    try:
+        wait_reachable(deployment.ends, plan.verify.timeout_s)
+    except TrialFailed:
+        deployment.check_alive()  # which says more than silence
+        raise
     switch.settle()
-    checked = verify(deployment.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
+    checked = _verified(deployment, plan)
     pids = switch.process_ids()
     watch.lap("verify")
 
     def watched() -> None:
         if pids:  # of the kernel one asks by starting a program, which would disturb
             deployment.check_alive()
-        observe(_live_pps(deployment.ends))
+        else:
+            deployment.check_vnfs()
+        observe(_live_pps(deployment.streams))
 
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
     before = deployment.read()
-    clocks = CpuReading.take(pids)
-    if trial.method is not Method.PLAIN:
-        seen = many.measure(trial, deployment.ends, baseline.forwarded_pps, watched)
-    elif trial.dimension is Dimension.THROUGHPUT:
-        seen = throughput.measure(trial, deployment.ends, plan.policy, watched)
-    else:
-        seen = latency.measure(trial, deployment.ends, plan.policy, watched)
-    results = seen.results or [engine.result for engine in deployment.engines if engine.result]
-    used = cost(clocks, CpuReading.take(pids), results)
+    neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
+    quota = QuotaReading.take(deployment.limit)
+    with Meter.begin(switch, plan.placement) as meter:
+        seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
+        results = seen.results or [one.result for one in deployment.engines if one.result]
+        used = meter.end(
+            [*results, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame
+        )
+    used = without_neighbour(used, noise)
+    limited = quota.until_now(trial, deployment.limit, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
+    if deployment.switch_restarted:
+        before = deployment.read()  # its counters began anew: they tell of nothing before
     after, reconciled = _reconciled(deployment, before)
 
     evidence = Evidence(
@@ -191,6 +225,8 @@ def _measure(
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,
+        stretch=seen.stretch,
+        limit_in_force=limited is None or limited.in_force,
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
@@ -201,6 +237,8 @@ def _measure(
         "trim": seen.trim,
         "steady": seen.steady,
         "cpu": used,
+        "cpu_quota": limited,
+        "neighbour": noise,
         "verification": checked,
         "limit": bound,
         "verdict": verdict(
@@ -214,13 +252,56 @@ def _measure(
     }  # fmt: skip
 
 
+def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
+    """That frames go where they should, and by the rule that was asked for."""
+
+    def witness() -> int | None:
+        return plan.switch.counters().witness_rx_frames
+
+    checked = verify(deployment.ends, plan.verify, witness)
+    chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
+    if not checked.passed or plan.topology.direct or chained:
+        return checked
+    wrong = wrong_mode(deployment.ends, plan.mode, witness)
+    if not wrong:
+        return checked
+    message = f"connect mode {plan.mode.value} was asked for, but {wrong}"
+    return checked.model_copy(update={"wrong_mode": wrong, "passed": False, "message": message})
+
+
+def _traffic(
+    deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
+) -> Seen:
+    """The measured part: one run, or the many of a method."""
+    trial, streams = plan.trial, deployment.streams
+    if trial.method is not Method.PLAIN:
+        return many.measure(trial, deployment, baseline.forwarded_pps, watched)
+    if trial.dimension is Dimension.THROUGHPUT:
+        return throughput.measure(trial, streams, plan.policy, watched)
+    return latency.measure(trial, deployment.ends, plan.policy, watched)
+
+
+def _run_beside(
+    neighbour: NoisyNeighbour, traffic: Callable[[], Seen]
+) -> tuple[Seen, Neighbour | None]:
+    """The traffic with the neighbour beside it, which is there neither before nor after."""
+    try:
+        neighbour.start()
+        seen = traffic()
+        return seen, neighbour.stop()
+    finally:
+        neighbour.close()
+
+
 def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:
     """The counters after the traffic. While they do not agree with each other they are read
     again for a moment: some are late, and a frame may still be on its way."""
     deadline = time.monotonic() + COUNTERS_SETTLE_S
     while True:
         after = deployment.read()
-        found = reconcile(deployment.ends, before, after)
+        found = reconcile(
+            deployment.ends, before, after, [path.via for path in deployment.plan.topology.paths]
+        )
         if found.agrees or time.monotonic() > deadline:
             return after, found
         time.sleep(_COUNTERS_POLL_S)
@@ -231,14 +312,14 @@ def _witness(reading: Reading) -> int:
 
 
 def _live_pps(ends: Sequence[PairEnds]) -> float | None:
-    """What arrives right now, over all pairs: the last sample of each receiving end."""
+    """What arrives right now, over all streams: the last sample of each receiving end."""
     last = [engine.intervals[-1:] for engine in _receiving(ends)]
     return sum(rate_per_s(samples, "rx_frames") for samples in last) if any(last) else None
 
 
 def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
     """Receivers, or clients (which receive the answers)."""
-    return [pair.b if pair.b.role == "receiver" else pair.a for pair in ends]
+    return [pair.a if pair.b.role == "server" else pair.b for pair in ends]
 
 
 def _plain(counters: SwitchCounters) -> dict[str, Any]:

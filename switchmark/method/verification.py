@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from switchmark.campaign.model import VerifyPolicy
 from switchmark.errors import TrialFailed
 from switchmark.method.engine import EngineProcess
-from switchmark.results.record import Verification
+from switchmark.results.record import Direction, Verification
 
 TEACHING_FRAMES = 2
 ARRIVAL_TIMEOUT_S = 1.0  # probes cross a switch in far less
@@ -25,10 +25,11 @@ _POLL_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class PairEnds:
-    """The two applications of a pair."""
+    """The two applications of a pair; as a stream of traffic, what sends and what receives."""
 
     a: EngineProcess
     b: EngineProcess
+    direction: Direction = "forward"
 
 
 def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:

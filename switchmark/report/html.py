@@ -23,6 +23,7 @@ from plotly.offline import get_plotlyjs
 from switchmark import __version__
 from switchmark.campaign.model import Dimension, Published
 from switchmark.report.answer import answers, caveats
+from switchmark.report.cost import steps_panels
 from switchmark.report.figures import Figure, Panels, looks
 from switchmark.report.latency import curve_panels, spread_panels
 from switchmark.report.samples import samples_figure
@@ -37,6 +38,7 @@ from switchmark.results.record import Record
 from switchmark.results.statistics import METHOD
 from switchmark.results.store import Run, open_run, read_record
 from switchmark.results.summary import SummaryRow, summarise
+from switchmark.results.tables import cpu_table, tails_table
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
 MAX_OPEN_FIGURES = 8  # of one section; the others are folded away
@@ -103,6 +105,9 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "methods_varying": [n for n in words.varying_fields(methods) if n != "method"],
         "throughput_varying": words.varying_fields(throughput),
         "latency_varying": words.varying_fields(latency),
+        "cost": cpu_table(with_cost := [row for row in rows if row.finished and row.cpu]),
+        "cost_rows": with_cost,
+        "tails": tails_table(latency),
         "rows": rows,
         "quality_headings": quality_headings,
         "quality_lines": quality_lines,
@@ -166,7 +171,8 @@ def _panels(
             curve_panels(latency, look, _curves(run, latency)),
         ]
     if throughput:
-        panels += [cpu_panels(throughput), loads_panels(throughput, look)]
+        panels += [cpu_panels(throughput), steps_panels(throughput, look)]
+        panels += [loads_panels(throughput, look)]
     return [panel for panel in panels if panel.figures]
 
 

@@ -21,6 +21,10 @@ MAX_POINTS = 240
 _LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "sender": (("tx_offered", "offered", "@series1", "dot"),),
     "receiver": (("rx_frames", "forwarded", "@series0", "solid"),),
+    "duplex": (
+        ("tx_offered", "offered", "@series1", "dot"),
+        ("rx_frames", "forwarded", "@series0", "solid"),
+    ),
     "tester": (
         ("tx_offered", "offered", "@series1", "dot"),
         ("rx_frames", "forwarded", "@series0", "solid"),

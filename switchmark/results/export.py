@@ -18,7 +18,7 @@ from switchmark.results.histogram import PERCENTILES
 from switchmark.results.method_summary import MethodSummary
 from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.statistics import Estimate
-from switchmark.results.summary import SummaryRow, baseline_of, headline
+from switchmark.results.summary import CPU_MORE, SummaryRow, baseline_of, headline
 
 _OPERATORS = ("!=", ">=", "<=", "=", ">", "<")  # longer ones first
 _ESTIMATES: dict[str, tuple[str, str]] = {
@@ -33,6 +33,7 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
     "rtt_p99_ns": ("latency", "p99_ns"),
 }
 _ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
+_ENDS = ("low", "high")
 _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
 
 
@@ -54,14 +55,17 @@ def columns() -> list[str]:
     """The names of all columns, in order."""
     trial = [name for name in Trial.model_fields if name != "repetition"]
     estimates = [f"{stem}_{part}" for stem in _ESTIMATES for part in _ESTIMATE_PARTS]
-    merged = [f"{kind}_p{p}_ns" for kind in ("rtt_merged", "rtt_intended") for p in PERCENTILES]
+    kinds = ("rtt_merged", "rtt_intended")
+    merged = [f"{kind}_p{p}_ns" for kind in kinds for p in PERCENTILES]
+    bounds = [f"{k}_p{p}_{end}_ns" for k in kinds for p in PERCENTILES for end in _ENDS]
     return [
         "contender", *trial, "notation", "connect_mode_used", "port_kind_used", "io_used",
         "idle_used", "oversubscribed", "repetitions_finished", "repetitions_failed", "valid",
         "marks", "limited_by", "intended_pps", *estimates, "of_baseline_ratio", *merged,
+        *bounds, "rtt_stdev_ns", "rtt_intended_mean_ns", "rtt_intended_stdev_ns",
         "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
         "applications_cores_used", "softirq_cores_used", "run_delay_share", "total_cores_used",
-        "method_headline", "method_value", "method_low", "method_high", "method_unit",
+        *CPU_MORE, "method_headline", "method_value", "method_low", "method_high", "method_unit",
         "method_decided_by", "method_trials", "method_spent_s", "overhead_s", *QUALITY_PLACES,
         "trial_ids", "failures",
     ]  # fmt: skip
@@ -150,6 +154,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
             "softirq_cores_used": row.cpu.softirq_cores,
             "run_delay_share": row.cpu.run_delay_share,
             "total_cores_used": row.cpu.total_cores,
+            **row.cpu.more,
         }
     values |= asdict(row.quality)
     values["of_baseline_ratio"] = of_baseline(row, rows)
@@ -192,10 +197,21 @@ def _flat_latency(row: SummaryRow) -> dict[str, Any]:
         "rtt_lost": latency.lost,
         "rtt_min_ns": latency.min_ns,
         "rtt_max_ns": latency.max_ns,
+        "rtt_stdev_ns": latency.stdev_ns,
+        "rtt_intended_mean_ns": latency.intended_mean_ns,
+        "rtt_intended_stdev_ns": latency.intended_stdev_ns,
     }
     for name in PERCENTILES:
         values[f"rtt_merged_p{name}_ns"] = latency.percentiles_ns[name]
         values[f"rtt_intended_p{name}_ns"] = latency.intended_percentiles_ns[name]
+    for kind, intervals in (
+        ("rtt_merged", latency.intervals_ns),
+        ("rtt_intended", latency.intended_intervals_ns),
+    ):
+        for name, bounds in intervals.items():
+            values |= {
+                f"{kind}_p{name}_{end}_ns": bound for end, bound in zip(_ENDS, bounds, strict=True)
+            }
     return values
 
 

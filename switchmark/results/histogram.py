@@ -8,7 +8,7 @@ union is not the mean of percentiles. HdrHistogram: hdrhistogram.org (G. Tene).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,12 +76,21 @@ def percentile_curve(histogram: HdrHistogram, points: int = 120) -> PercentileCu
     return PercentileCurve(tuple(quantiles), tuple(values))
 
 
+def values_at_ranks(histogram: HdrHistogram, ranks: Sequence[int]) -> list[float]:
+    """The sample at each rank (1 is the smallest), as exactly as the histogram keeps it."""
+    reached = np.cumsum(np.ctypeslib.as_array(histogram.counts))
+    return [
+        float(histogram.get_highest_equivalent_value(histogram.get_value_from_index(int(index))))
+        for index in np.searchsorted(reached, ranks)
+    ]
+
+
 def _values_at(histogram: HdrHistogram, percentages: list[float]) -> list[float]:
     """As the library's `get_value_at_percentile`, whose loop over every bucket is too slow
     for thousands of histograms: one cumulative sum, then a search for each percentage."""
     reached = np.cumsum(np.ctypeslib.as_array(histogram.counts))
     targets = [histogram.get_target_count_at_percentile(wanted) for wanted in percentages]
-    values = []
+    values: list[float] = []
     for wanted, index in zip(percentages, np.searchsorted(reached, targets), strict=True):
         value = histogram.get_value_from_index(int(index))
         values.append(float(histogram.get_highest_equivalent_value(value) if wanted else value))

@@ -70,6 +70,23 @@ _TABLE = (
         "Compare by offered load, ask for a lower rate, or give the sender a core of its own.",
     ),
     Mark(
+        "duration-stretched",
+        "The trial lasted longer than asked",
+        "A sender ran more than 2 % longer than it should have, since it was kept from running, so "
+        "rates and loss are of another stretch of time than was asked for.",
+        "Look for what held it up (other programs, a suspended guest, too few cores); then "
+        "measure again.",
+    ),
+    Mark(
+        "wrong-connect-mode",
+        "The switch forwards by another rule than asked",
+        "Broadcast frames did not go where the connect mode sends them, so the switch does other "
+        "work than its row says.",
+        "Do not use the number; read the verification message, and check the switch's "
+        "configuration and version.",
+        invalidates=True,
+    ),
+    Mark(
         "flooding",
         "Frames went to ports they were not for",
         "The switch had not learnt, or forgot, where a station is and copied frames to other "
@@ -149,9 +166,9 @@ _TABLE = (
     Mark(
         "no-baseline",
         "The ceiling of the tools is not known",
-        "No trial without a switch (direct) was measured at the same point and port kind, so "
-        "how far the generator is from its own ceiling is not known.",
-        "Add the switch 'direct' to the campaign.",
+        "No trial without a switch (direct) was measured at the same point and port kind, nor is "
+        "one kept of this machine, so how far the generator is from its own ceiling is not known.",
+        "Leave out --no-baseline, or run: switchmark trial direct --method calibrate.",
     ),
     Mark(
         "mixed-connect-modes",
@@ -159,6 +176,15 @@ _TABLE = (
         "Switches at this point decide in different ways where a frame goes (cross-connect, "
         "learning, static-MAC), which is not the same work.",
         "Set one connect_mode for the campaign, or compare only rows of the same mode.",
+    ),
+    Mark(
+        "limit-not-in-force",
+        "The CPU limit did not hold",
+        "The switch used more CPU time than its limit allows, or the kernel had another limit "
+        "than was set.",
+        "Do not use the number; look at the record's cpu_quota, and for a program that changes "
+        "control groups.",
+        invalidates=True,
     ),
     Mark(
         "software-emulated",

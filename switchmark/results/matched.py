@@ -9,6 +9,7 @@ differ are all named.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +52,26 @@ METRICS: dict[str, Metric] = {
         Metric("rtt-mean", "rtt_mean_ns", Dimension.LATENCY, False, "ns"),
     )
 }
-DEFAULT_METRICS = ("forwarded", "rtt-p50", "rtt-p99")
+# Figures of methods of many trials, by their name in the record; no column of their own.
+METHOD_FIGURES: dict[str, tuple[str, bool]] = {
+    "NDR": ("pps", True),
+    "PDR": ("pps", True),
+    "R+": ("pps", True),
+    "plateau": ("pps", True),
+    "lossless to": ("pps", True),
+    "ceiling": ("pps", True),
+    "one-way floor, median": ("ns", False),
+    "longest burst": ("frames", True),
+    "loss ratio": ("ratio", False),
+    "recovery": ("s", False),
+    "reset: outage": ("s", False),
+    "longest outage": ("s", False),
+}
+METRICS |= {
+    name: Metric(name, "", Dimension.THROUGHPUT, higher, unit)
+    for name, (unit, higher) in METHOD_FIGURES.items()
+}
+DEFAULT_METRICS = ("forwarded", "rtt-p50", "rtt-p99", *METHOD_FIGURES)
 
 
 @dataclass
@@ -149,14 +169,21 @@ def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -
     if not row["valid"]:
         measured.invalid += 1
         return
+    figures = _method_figures(row)
     for metric in wanted:
-        value = row.get(metric.column)
+        value = row.get(metric.column) if metric.column else figures.get(metric.name)
         if row["dimension"] != metric.dimension.value or value is None:
             continue
         if value <= 0:
             measured.invalid += 1  # no ratio can be formed with it
         else:
             measured.values.setdefault(metric.name, []).append(float(value))
+
+
+def _method_figures(row: Mapping[str, Any]) -> dict[str, float]:
+    """Name and value of each figure that a method of many trials found."""
+    found = json.loads(row.get("method_figures") or "[]")
+    return {figure["name"]: float(figure["value"]) for figure in found}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any, Union, get_args, get_origin
 import duckdb
 import polars as pl
 
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import LATER_FIELDS, Trial
 from switchmark.errors import SwitchmarkError
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.quality_summary import QUALITY_PLACES
@@ -28,6 +28,15 @@ _MEMORY_LIMIT = "400MB"
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 8192
 
+CPU_NUMBERS = (
+    *("applications_system_cores", "ksoftirqd_cores_used", "stolen_cores", "ns_per_frame"),
+    *("beyond_wire_ns_per_frame", "switch_ns_per_frame", "mpps_per_core", "switch_busy_share"),
+    *("switch_busy_cycles_per_frame", "switch_useful_ns_per_frame"),
+)
+HARDWARE_NUMBERS = (
+    *("instructions_per_cycle", "cache_miss_ratio", "cycles_per_frame"),
+    *("cache_misses_per_frame", "dtlb_misses_per_frame"),
+)
 TRIAL_COLUMNS = tuple(Trial.model_fields)
 
 
@@ -71,9 +80,19 @@ def read_table(run_directory: Path) -> Table:
         refused |= culprits
         good = [path for path in good if path not in culprits]
         frame = _select(good, _COLUMNS)
+    frame = _with_defaults(frame)
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
     return Table(frame.sort("started_at", "file"), problems)
+
+
+def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
+    """Records of before a field existed have its default."""
+    return frame.with_columns(
+        pl.col(name).fill_null(default)
+        for name in LATER_FIELDS
+        if (default := Trial.model_fields[name].default) is not None
+    )
 
 
 def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[Histograms]:
@@ -203,14 +222,22 @@ def _record_columns() -> list[_Column]:
         "throughput": ("intended_pps", "offered_pps", "forwarded_pps", "forwarded_l2_bps",
                        "forwarded_l1_bps", "forwarded_stdev_pps", "loss_ratio"),
         "cpu": ("switch_cores_used", "applications_cores_used", "softirq_cores_used",
-                "run_delay_share", "total_cores_used"),
+                "run_delay_share", "total_cores_used", *CPU_NUMBERS),
+        "cpu/hardware": HARDWARE_NUMBERS,
+        "cpu/energy": ("microjoules_per_frame",),
         "timing": ("measure_s", "overhead_s"),
     }  # fmt: skip
     for part, names in numbers.items():
         columns += [_Column(name, f"/{part}/{name}", "DOUBLE") for name in names]
     columns += [_Column(name, place, "DOUBLE") for name, place in QUALITY_PLACES.items()]
-    for name in ("min_ns", "mean_ns", "max_ns"):
+    for name in ("min_ns", "mean_ns", "stdev_ns", "max_ns"):
         columns.append(_Column(f"rtt_{name}", f"/latency/{name}", "DOUBLE"))
+    for name in ("mean_ns", "stdev_ns", "max_ns"):
+        columns.append(_Column(f"intended_rtt_{name}", f"/latency/intended_{name}", "DOUBLE"))
+    columns += [
+        _Column("rtt_intervals", "/latency/percentile_intervals_ns"),
+        _Column("intended_rtt_intervals", "/latency/intended_percentile_intervals_ns"),
+    ]
     for prefix, part in (("rtt", "percentiles_ns"), ("intended_rtt", "intended_percentiles_ns")):
         columns += [
             _Column(f"{prefix}_p{name}_ns", f"/latency/{part}/{name}", "DOUBLE")

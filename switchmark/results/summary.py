@@ -6,6 +6,7 @@ switch, with its connect mode, I/O and port kind). Rows of one point may be comp
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +19,21 @@ import polars as pl
 from switchmark.campaign.model import Dimension, Trial
 from switchmark.results.histogram import PERCENTILES, merge_histograms, percentiles_ns
 from switchmark.results.method_summary import MethodSummary, summarise_method
+from switchmark.results.order_statistics import Bounds, percentile_intervals_ns
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
-from switchmark.results.query import TRIAL_COLUMNS, Table, read_histograms, read_table
+from switchmark.results.query import (
+    CPU_NUMBERS,
+    HARDWARE_NUMBERS,
+    TRIAL_COLUMNS,
+    Table,
+    read_histograms,
+    read_table,
+)
 from switchmark.results.statistics import Difference, Estimate, compare_with_best, estimate
+from switchmark.scenario.registry import without_vnfs
 
+CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
+KNOWN_TRUTH = "reference"
 BASELINE = "direct"  # the switch that is no switch: the bare wire
 CONTENDER_FIELDS = (*("connect_mode", "io", "port_kind", "idle", "switch_cores", "switch_options"),)
 _NOT_OF_THE_POINT = {
@@ -30,8 +42,9 @@ _NOT_OF_THE_POINT = {
 }  # fmt: skip
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _LOAD_FIELDS = {
-    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario",
-    "environment", "touch", "schedule", "probe_rate_pps",
+    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "environment",
+    "touch", "bidirectional", "schedule", "probe_rate_pps",
+    "packet_mix", "flows", "ip_version", "vlan",
 }  # fmt: skip
 _GROUPS_A_QUERY = 200
 
@@ -59,8 +72,13 @@ class LatencySummary:
     mean_ns: Estimate
     p50_ns: Estimate  # over the repetitions' own medians
     p99_ns: Estimate
+    stdev_ns: float  # of all samples, as the percentiles
     percentiles_ns: dict[str, float]
+    intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
+    intended_mean_ns: float | None
+    intended_stdev_ns: float | None
     intended_percentiles_ns: dict[str, float]
+    intended_intervals_ns: dict[str, Bounds]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +90,7 @@ class CpuSummary:
     softirq_cores: float | None
     run_delay_share: float | None
     total_cores: float | None  # of the trial in all, nothing counted twice
+    more: dict[str, float | None]  # by name as in the record: for each frame, useful share, ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +124,11 @@ class SummaryRow:
         """The workload: rows that share it may be compared."""
         values = self.trial.model_dump(mode="json", exclude=_NOT_OF_THE_POINT)
         return tuple(values.items())
+
+    @property
+    def is_known_truth(self) -> bool:
+        """Whether this is the switch whose faults were set, which is never ranked."""
+        return self.trial.switch == KNOWN_TRUTH
 
     @property
     def is_baseline(self) -> bool:
@@ -144,7 +168,7 @@ def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
             points[row.point].append(row)
     comparisons = []
     for point, members in points.items():
-        switches = [row for row in members if not row.is_baseline]
+        switches = [row for row in members if not row.is_baseline and not row.is_known_truth]
         ranked = sorted((row for row in switches if row.valid), key=_rank)
         if not ranked:
             continue
@@ -156,7 +180,7 @@ def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
                 best=best,
                 others=tuple(zip(others, differences, strict=True)),
                 left_out=tuple(row for row in switches if not row.valid),
-                baseline=baseline_of(best, members),
+                baseline=baseline_of(best, rows),
             )
         )
     return comparisons
@@ -183,7 +207,8 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
 
 def _load(row: SummaryRow) -> dict[str, Any]:
     """The workload without its duration: a ceiling holds however long it was measured."""
-    return row.trial.model_dump(include=_LOAD_FIELDS)
+    load = row.trial.model_dump(include=_LOAD_FIELDS)
+    return load | {"scenario": without_vnfs(row.trial.scenario)}
 
 
 def _rank(row: SummaryRow) -> float:
@@ -267,7 +292,9 @@ def _row(group: _Group) -> SummaryRow:
 
 
 def _trial(record: dict[str, Any]) -> Trial:
+    """As asked; a record from before there was a key has none of it, which is its default."""
     values = {name: record.get(f"asked_{name}", record.get(name)) for name in TRIAL_COLUMNS}
+    values = {name: value for name, value in values.items() if value is not None}
     return Trial.model_validate(values | {"repetition": 0})
 
 
@@ -306,8 +333,13 @@ def _latency(records: Sequence[dict[str, Any]]) -> LatencySummary:
         p50_ns=_over(records, "rtt_p50_ns"),
         p99_ns=_over(records, "rtt_p99_ns"),
         # Right for one repetition; with more, `_with_merged_percentiles` puts the union's here.
+        stdev_ns=first["rtt_stdev_ns"],
         percentiles_ns={name: first[f"rtt_p{name}_ns"] for name in PERCENTILES},
+        intervals_ns=json.loads(first["rtt_intervals"] or "{}"),
+        intended_mean_ns=first["intended_rtt_mean_ns"],
+        intended_stdev_ns=first["intended_rtt_stdev_ns"],
         intended_percentiles_ns={name: first[f"intended_rtt_p{name}_ns"] for name in PERCENTILES},
+        intended_intervals_ns=json.loads(first["intended_rtt_intervals"] or "{}"),
     )
 
 
@@ -318,6 +350,7 @@ def _cpu(records: Sequence[dict[str, Any]]) -> CpuSummary:
         softirq_cores=_mean(records, "softirq_cores_used"),
         run_delay_share=_mean(records, "run_delay_share"),
         total_cores=_mean(records, "total_cores_used"),
+        more={name: _mean(records, name) for name in CPU_MORE},
     )
 
 
@@ -335,8 +368,13 @@ def _with_merged_percentiles(run_directory: Path, rows: list[SummaryRow]) -> lis
             intended = merge_histograms(part.intended for part in parts)
             merged = replace(
                 latency,
+                stdev_ns=float(actual.get_stddev()),
                 percentiles_ns=percentiles_ns(actual),
+                intervals_ns=percentile_intervals_ns(actual),
+                intended_mean_ns=float(intended.get_mean_value()),
+                intended_stdev_ns=float(intended.get_stddev()),
                 intended_percentiles_ns=percentiles_ns(intended),
+                intended_intervals_ns=percentile_intervals_ns(intended),
             )
             rows[i] = replace(rows[i], latency=merged)
     return rows

@@ -53,6 +53,7 @@ Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0)]
 Ratio = Annotated[float, Field(ge=0, le=1)]
 Percentiles = Annotated[dict[str, Amount], AfterValidator(_check_percentiles)]
+PercentileBounds = tuple[Amount | None, Amount | None]
 FreeForm = Annotated[dict[str, Any], AfterValidator(_check_finite)]
 UtcTime = Annotated[str, AfterValidator(_check_utc)]
 

@@ -1,65 +1,115 @@
-"""What a scenario expands to: nodes, links and the paths that traffic takes. Plain values."""
+"""What a scenario expands to: nodes with their ports, and the paths that traffic takes.
+
+Ports are numbered as the switch sees them, in the order in which a frame meets them: 2k and
+2k+1 are the two sides of one crossing of the switch. So cross-connect is right for a chain
+as it is for a pair, and every port's MAC address follows from its number alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import Dimension, Trial, rewrites
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
 from switchmark.switch.base import PortKind
 
-MOST_PAIRS = 500
+MOST_PAIRS = 500  # paths, that is: their addresses are planned
+MOST_PORTS = 2 * 2048  # of the switch
 APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
 ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
 
 
-@dataclass(frozen=True, slots=True)
-class TopologyNode:
-    """A place for one traffic application, with the address of its one port."""
+class Place(StrEnum):
+    """Where a node is: in the environment of the trial, or outside of it, at a wire."""
 
-    name: str
-    role: str  # of the engine: sender, receiver, client, server
-    pair: int
-    end: int  # 0: where traffic starts, 1: its peer
+    ENVIRONMENT = "environment"
+    WIRE = "wire"  # stands in for a tester behind a physical port
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPort:
+    """A node's port: its number at the switch, its addresses, and where its frames go next."""
+
+    index: int
     mac: str
     ip: str  # with prefix length
+    next_mac: str  # of the port that frames sent here must reach
+    next_ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyNode:
+    """A place for one traffic application with one port, or for a VNF with two."""
+
+    name: str
+    role: str  # of the engine: sender, receiver, client, server, duplex; or `vnf`
+    pair: int  # which path it belongs to
+    ports: tuple[TopologyPort, ...]
+    place: Place = Place.ENVIRONMENT
 
     @property
     def port_index(self) -> int:
-        """Of the port at the switch; 2k and 2k+1 are the ends of pair k."""
-        return 2 * self.pair + self.end
+        """Of its first port, at the switch."""
+        return self.ports[0].index
+
+    @property
+    def mac(self) -> str:
+        """Of its first port."""
+        return self.ports[0].mac
+
+    @property
+    def ip(self) -> str:
+        """Of its first port, with prefix length."""
+        return self.ports[0].ip
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a node is joined to: the switch under test, or the other node of its pair."""
+    """What a port is joined to: the switch under test, or (without one) another node."""
 
     node: str
     peer: str | None  # None: the switch
+    port: int = 0  # of the node
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One stream of traffic, from node to node."""
+    """The way of one stream of traffic, from node to node, through VNFs if there are any."""
 
     pair: int
     stream: int  # the engine's --stream
     source: str
     target: str
-    both_ways: bool  # requests and answers
+    both_ways: bool  # requests and answers, or traffic from both ends
+    via: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A trial's nodes, links and paths."""
+    """A trial's nodes and paths."""
 
-    nodes: tuple[TopologyNode, ...]
-    links: tuple[Link, ...]
+    nodes: tuple[TopologyNode, ...]  # in the order of their first port
     paths: tuple[Path, ...]
     direct: bool  # no switch: each pair on a wire of its own
     frame_size_bytes: int
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Every port and what it is joined to."""
+        owners = {port.index: node.name for node in self.nodes for port in node.ports}
+        return tuple(
+            Link(node.name, owners[port.index ^ 1] if self.direct else None, number)
+            for node in self.nodes
+            for number, port in enumerate(node.ports)
+        )
+
+    @property
+    def port_count(self) -> int:
+        """Ports of the switch."""
+        return sum(len(node.ports) for node in self.nodes)
 
     def node(self, name: str) -> TopologyNode:
         """The node of this name. Raises KeyError."""
@@ -68,39 +118,106 @@ class Topology:
                 return node
         raise KeyError(name)
 
-    def peer(self, node: TopologyNode) -> TopologyNode:
-        """The other end of the node's pair."""
-        return self.nodes[2 * node.pair + 1 - node.end]
-
     def pairs(self) -> tuple[tuple[str, ...], ...]:
-        """Node names of each pair, the sending end first (for placement)."""
-        return tuple((path.source, path.target) for path in self.paths)
+        """Node names of each path, its sending end first, then the receiving one, then the
+        VNFs (for placement)."""
+        return tuple((path.source, path.target, *path.via) for path in self.paths)
 
-    def pair_specs(
+    def specs(
         self,
         kind: PortKind,
         cores: Mapping[str, Sequence[int]],
         *,
         past_ip_stack: bool = False,
         powers: tuple[str, ...] = (),
-    ) -> list[tuple[NodeSpec, NodeSpec]]:
-        """What an environment is asked to make, pair by pair; `cores` by node name.
+    ) -> list[NodeSpec]:
+        """What environments are asked to make, node by node; `cores` by node name.
 
         `past_ip_stack`: the applications read frames from the device themselves, and the
         kernel's IP stack is to leave them alone; the devices get addresses of their own.
         `powers`: see `NodeSpec`."""
-        specs = []
-        for node in self.nodes:
-            peer = self.peer(node)
-            device_mac = pair_mac(node.pair, node.end, DEVICE_PREFIX) if past_ip_stack else None
-            port = NodePort(kind, node.mac, node.ip, self._mtu_bytes(), device_mac)
-            specs.append(
-                NodeSpec(node.name, port, tuple(cores[node.name]), peer.mac, peer.ip, powers)
+
+        def port_of(port: TopologyPort) -> NodePort:
+            device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
+            return NodePort(
+                kind,
+                port.mac,
+                port.ip,
+                mtu_bytes=self._mtu_bytes(),
+                device_mac=device_mac,
+                peer_mac=port.next_mac,
+                peer_ip=port.next_ip,
             )
-        return list(zip(specs[::2], specs[1::2], strict=True))
+
+        return [
+            NodeSpec(
+                node.name, tuple(map(port_of, node.ports)), tuple(cores.get(node.name, ())), powers
+            )
+            for node in self.nodes
+        ]
 
     def _mtu_bytes(self) -> int:
         return max(1500, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
+
+
+# By dimension: for each end, how its nodes are called (at most 3 letters: they end the names
+# of devices) and the engine's role there.
+ENDS = {
+    Dimension.THROUGHPUT: (("tx", "sender"), ("rx", "receiver")),
+    Dimension.LATENCY: (("cl", "client"), ("sv", "server")),
+}
+
+
+def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topology:
+    """`trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other end.
+
+    Raises UsageError when there are more than addresses or names are planned for."""
+    crossings = chain + 1  # of the switch, a path
+    check_pairs(trial, chain)
+    nodes: list[TopologyNode] = []
+    paths: list[Path] = []
+    duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
+    for pair in range(trial.pairs):
+        first = 2 * crossings * pair  # port of the switch
+        last = first + 2 * crossings - 1
+        (source, near), (target, far) = ENDS[trial.dimension]
+        near, far = ("duplex", "duplex") if duplex else (near, far)
+        names = [f"{source}{pair}", *(f"v{pair}-{k}" for k in range(1, chain + 1))]
+        names.append(f"{target}{pair}")
+        roles = [near, *["vnf"] * chain, far]
+        numbers = [(first,), *((first + 2 * k - 1, first + 2 * k) for k in range(1, chain + 1))]
+        numbers.append((last,))
+        between = places[0], *[Place.ENVIRONMENT] * chain, places[1]
+        nodes += [
+            TopologyNode(
+                name,
+                role,
+                pair,
+                tuple(_port(trial, index, pair, first, last) for index in own),
+                place,
+            )
+            for name, role, own, place in zip(names, roles, numbers, between, strict=True)
+        ]
+        both_ways = duplex or trial.dimension is Dimension.LATENCY
+        paths.append(Path(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
+    return Topology(tuple(nodes), tuple(paths), trial.switch == "direct", trial.frame_sizes.largest)
+
+
+def _port(trial: Trial, index: int, pair: int, first: int, last: int) -> TopologyPort:
+    """Frames that leave by a port cross the switch to the other side of the crossing. Where the
+    VNFs do not rewrite addresses, the ends address each other. The ends of a path are one IP
+    subnet; VNFs have no IP address."""
+    if index not in (first, last):
+        return TopologyPort(index, port_mac(index), "", port_mac(index ^ 1), "")
+    other = first + last - index
+    next_mac = port_mac(index ^ 1 if rewrites(trial.vnf) else other)
+    own_ip, other_ip = (pair_ip(pair, int(which == last)) for which in (index, other))
+    return TopologyPort(index, port_mac(index), own_ip, next_mac, other_ip)
+
+
+def port_mac(index: int, prefix: str = APPLICATION_PREFIX) -> str:
+    """The address behind a port of the switch."""
+    return pair_mac(index >> 1, index & 1, prefix)
 
 
 def pair_mac(pair: int, end: int, prefix: str = APPLICATION_PREFIX) -> str:
@@ -113,9 +230,15 @@ def pair_ip(pair: int, end: int) -> str:
     return f"10.{64 + (pair >> 8)}.{pair & 255}.{end + 1}/24"
 
 
-def check_pairs(trial: Trial) -> None:
-    """Raises UsageError when there are more pairs than the address plan holds."""
+def check_pairs(trial: Trial, chain: int = 0) -> None:
+    """Raises UsageError when there are more paths than addresses, or VNFs than names."""
     if trial.pairs > MOST_PAIRS:
         raise UsageError(
             f"pairs: {trial.pairs} is more than the {MOST_PAIRS} that addresses are planned for"
+        )
+    ports = 2 * (chain + 1) * trial.pairs
+    if chain and (trial.pairs > 100 or ports > MOST_PORTS):
+        raise UsageError(
+            f"{trial.scenario}: {trial.pairs} chains of {chain} VNFs make {ports} ports; at most "
+            f"100 chains and {MOST_PORTS} ports are planned for"
         )

@@ -8,6 +8,7 @@ machine is written to the session's ledger first, so that a killed bench can be 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,21 +46,27 @@ class ConnectMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SwitchOption:
-    """A setting that a campaign may choose: one of some words, or a whole number in a range."""
+    """A setting that a campaign may choose: one of some words, a whole number in a range, or
+    text of a form."""
 
     name: str
     meaning: str
     default: str
     choices: tuple[str, ...] = ()
     range: tuple[int, int] | None = None
+    form: str = ""  # a regular expression; so far of a probability only
 
     @property
     def allowed(self) -> str:
         """What may be written, for messages and tables."""
+        if self.form:
+            return "a probability, 0 to 1"
         return ", ".join(self.choices) if self.range is None else "{} to {}".format(*self.range)
 
     def takes(self, value: str) -> bool:
         """Whether the value is one of those."""
+        if self.form:
+            return re.fullmatch(self.form, value) is not None
         if self.range is None:
             return value in self.choices
         low, high = self.range
@@ -77,6 +84,8 @@ class Capabilities:
     multi_core: bool = False
     max_ports: int | None = None
     needs_hugepages: bool = False
+    known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
+    reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
 

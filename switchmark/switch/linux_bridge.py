@@ -7,8 +7,11 @@ flooding off: what is not in the table is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchOption
+from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.in_kernel import InKernelSwitch
 from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import device_of
@@ -27,6 +30,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.STATIC_MAC),
         polling=False,
         in_kernel=True,
+        reconfigures=True,
         description="the kernel's bridge; forwards in the senders' softirq",
         options=(
             SwitchOption(
@@ -63,6 +67,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         """Make the bridge and its witness, enslave everything, write the table."""
         self._bridge = bridge = f"sm{self.session.id}br"
         inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
+        self._witness_port = inner
         members = [inner, *map(device_of, self.ports)]
         self._make_bridge()
         lines = [
@@ -78,6 +83,33 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             vlan = f" vlan {VLAN}" if self._filters else ""
             table = [f"fdb add {p.mac} dev {device_of(p)} master static{vlan}" for p in self.ports]
             self.namespace.batch("bridge", table)
+
+    def changes(self) -> Sequence[Change]:
+        """Ports without anybody behind them, and table entries for addresses nobody has."""
+        ends = [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
+        join = [
+            line
+            for port, far in ends
+            for line in (
+                f"link add {port} type veth peer name {far}",
+                f"link set dev {port} master {self._bridge}",
+                f"link set dev {far} up",
+                f"link set dev {port} up",
+            )
+        ]
+        part = [f"link del {port}" for port, _ in ends]
+        vlan = f" vlan {VLAN}" if self._filters else ""
+        entries = [f"{rule_mac(k)} dev {self._witness_port} master" for k in range(RULES)]
+        learn = [f"fdb add {entry} static{vlan}" for entry in entries]
+        forget = [f"fdb del {entry}{vlan}" for entry in entries]
+        return [
+            Change(f"{PORTS} ports added", lambda: self.namespace.batch("ip", join)),
+            Change(f"{PORTS} ports removed", lambda: self.namespace.batch("ip", part)),
+            Change(f"{RULES} table entries added", lambda: self.namespace.batch("bridge", learn)),
+            Change(
+                f"{RULES} table entries removed", lambda: self.namespace.batch("bridge", forget)
+            ),
+        ]
 
     def _make_bridge(self) -> None:
         settings = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"

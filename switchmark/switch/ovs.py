@@ -20,6 +20,7 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.ovs_instance import DEADLINE_S, OvsInstance, missing_helper, other_config
 from switchmark.switch.ports import check_request, device_of, peer_index, require
 from switchmark.switch.private import Footprint
@@ -28,6 +29,7 @@ from switchmark.testbed.host import Session
 
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
+SPARE_COOKIE = "0x5a"  # of the rules that are added and removed on purpose
 PLAIN_PROGRAMS = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
 
 
@@ -96,6 +98,29 @@ class OvsSwitch:
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
         """A port's name in OVS and its Interface columns; a device goes by its own name."""
         return device_of(port), []
+
+    def spare_interface(self, number: int) -> tuple[str, list[str]]:
+        """A port that nobody is behind, as `interface` gives one: it is added and removed."""
+        return f"sm{self.instance.session.id}n{number}", ["type=internal"]
+
+    def changes(self) -> Sequence[Change]:
+        """Ports without anybody behind them, and rules for addresses nobody has."""
+        bridge = self.instance.bridge
+        add, remove = [], []
+        for number in range(PORTS):
+            name, columns = self.spare_interface(number)
+            add += [["add-port", bridge, name], ["set", "Interface", name, *columns]]
+            remove.append(["del-port", bridge, name])
+        flows = [
+            f"cookie={SPARE_COOKIE},priority=100,dl_dst={rule_mac(k)},actions=drop"
+            for k in range(RULES)
+        ]
+        return [
+            Change(f"{PORTS} ports added", lambda: self.instance.reconfigure(add)),
+            Change(f"{PORTS} ports removed", lambda: self.instance.reconfigure(remove)),
+            Change(f"{RULES} rules added", lambda: self.instance.flows(flows)),
+            Change(f"{RULES} rules removed", lambda: self.instance.remove_flows(SPARE_COOKIE)),
+        ]
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """Where the daemon's own threads run."""

@@ -30,6 +30,7 @@ from switchmark.switch.tools import (
     memory_nodes,
     other_cores,
 )
+from switchmark.switch.work import SwitchWork, parse_pmd_stats
 
 EAL_OPTIONS = "--no-pci --in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
@@ -77,6 +78,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         polling=True,
         multi_core=True,
         needs_hugepages=True,
+        reconfigures=True,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
         options=OPTIONS,
     )
@@ -139,6 +141,18 @@ class OvsDpdk(WithOptions, OvsSwitch):
         if (core := self._pinned_to(port)) is not None:
             columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
         return f"p{port.index}", columns
+
+    def spare_interface(self, number: int) -> tuple[str, list[str]]:
+        """A vhost-user client whose socket nobody makes."""
+        path = check_socket_path(self.instance.folder / f"n{number}")
+        return f"n{number}", [
+            "type=dpdkvhostuserclient",
+            option("options:vhost-server-path", path),
+        ]
+
+    def work(self) -> SwitchWork | None:
+        """Cycles of the PMD threads."""
+        return parse_pmd_stats(self.instance.appctl("dpif-netdev/pmd-stats-show"))
 
     def _pinned_to(self, port: SwitchPort) -> int | None:
         """The core that the port's queue is pinned to. A core with a pinned queue polls no

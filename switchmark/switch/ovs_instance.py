@@ -152,6 +152,20 @@ class OvsInstance:
             input_text="\n".join(flows) + "\n",
         )
 
+    def remove_flows(self, cookie: str) -> None:
+        """Remove the rules that carry this cookie."""
+        self.session.host.run(
+            ["ovs-ofctl", "del-flows", f"unix:{self._openflow}", f"cookie={cookie}/-1"]
+        )
+
+    def reconfigure(self, commands: Sequence[Sequence[str]]) -> None:
+        """Change the running switch, `ovs-vsctl` commands in one transaction; returns when the
+        daemon has taken them in."""
+        words = [word for command in commands for word in ("--", *command)][1:]
+        self.session.host.run(
+            ["ovs-vsctl", f"--db=unix:{self._database}", f"--timeout={DEADLINE_S:.0f}", *words]
+        )
+
     def interfaces(self) -> dict[str, Interface]:
         """Every port as the switch daemon reports it."""
         rows = self._rows("Interface", "name,error,ofport,link_state")

@@ -26,6 +26,7 @@ class OvsKernel(OvsSwitch):
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=False,
+        reconfigures=True,
         in_kernel=True,
         description="Open vSwitch, kernel datapath (openvswitch.ko)",
     )

@@ -22,5 +22,6 @@ class OvsNetdev(OvsSwitch):
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=False,
+        reconfigures=True,
         description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",
     )

@@ -2,62 +2,63 @@
 
 The engine's `reference` role between the ports of each pair. It is no contender: it is there
 so that every method can be made to find a value that was set (docs/methods.md, "Known
-truth"). The faults come from the constructor, or from SWITCHMARK_REFERENCE, for instance
-`SWITCHMARK_REFERENCE=limit-pps=100000,drop-every=1000`; the record's switch details hold them.
+truth"). The faults are switch options (`switch_options: {limit_pps: 100000}`), and so part of
+what names a trial; the record's switch details hold them, too.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from switchmark.environment.engine_binary import find_engine
-from switchmark.errors import UsageError
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    PortKind,
+    Probe,
+    SwitchOption,
+    SwitchPort,
+)
 from switchmark.switch.basicfwd import INTERVAL_S, BasicForwarder, Pair
+from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import check_request, device_of, require
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import not_root
 from switchmark.testbed.host import Session
 
-VARIABLE = "SWITCHMARK_REFERENCE"
-_NUMBER, _SHARE, _SHAPE = r"[0-9]+", r"0|1|0\.[0-9]{1,9}", "uniform|normal"
-FAULTS = {
-    "delay-us": _NUMBER,
-    "jitter-us": _NUMBER,
-    "jitter": _SHAPE,
-    "drop-every": _NUMBER,
-    "duplicate-every": _NUMBER,
-    "reorder-every": _NUMBER,
-    "corrupt-every": _NUMBER,
-    "drop-share": _SHARE,
-    "duplicate-share": _SHARE,
-    "reorder-share": _SHARE,
-    "corrupt-share": _SHARE,
-    "fault-seed": _NUMBER,
-    "limit-pps": _NUMBER,
-    "limit-burst": _NUMBER,
-    "queue": _NUMBER,
-}
-_WRITTEN = {_NUMBER: "N", _SHARE: "P", _SHAPE: _SHAPE}
+UP_TO = 1_000_000_000
 
 
-def read_faults(text: str) -> dict[str, str]:
-    """`delay-us=100,drop-share=0.001` as a mapping; raises `UsageError` for anything else."""
-    faults: dict[str, str] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = item.partition("=")
-        if name not in FAULTS or not re.fullmatch(FAULTS[name], value):
-            known = ", ".join(f"{name}={_WRITTEN[form]}" for name, form in FAULTS.items())
-            raise UsageError(
-                f"{VARIABLE}: '{item}' is not a fault; write {known} (P: a probability, 0 to 1)"
-            )
-        faults[name] = value
-    return faults
+def _count(name: str, meaning: str, most: int = UP_TO) -> SwitchOption:
+    return SwitchOption(name, f"{meaning}; 0: none", "0", range=(0, most))
 
 
-class Reference(BasicForwarder):
+def _share(name: str, meaning: str) -> SwitchOption:
+    return SwitchOption(name, meaning, "0", form=r"0|1|0\.[0-9]{1,9}")
+
+
+FAULTS = (
+    _count("delay_us", "holds every frame for so long", 10_000_000),
+    _count("jitter_us", "varies the delay by so much", 10_000_000),
+    SwitchOption("jitter", "how the delay varies", "uniform", ("uniform", "normal")),
+    _count("drop_every", "loses one data frame in so many"),
+    _count("duplicate_every", "sends one data frame in so many twice"),
+    _count("reorder_every", "lets one data frame in so many be overtaken"),
+    _count("corrupt_every", "damages one data frame in so many"),
+    _share("drop_share", "loses data frames with this probability"),
+    _share("duplicate_share", "sends data frames twice with this probability"),
+    _share("reorder_share", "lets data frames be overtaken with this probability"),
+    _share("corrupt_share", "damages data frames with this probability"),
+    SwitchOption("fault_seed", "of what happens by probability", "1", range=(0, UP_TO)),
+    _count("limit_pps", "loses what comes faster, each direction by itself"),
+    SwitchOption(
+        "limit_burst", "frames that may pass at once in spite of it", "256", range=(1, 1_000_000)
+    ),
+    SwitchOption("queue", "frames that can wait: a power of two", "8192", range=(2, 1 << 24)),
+)
+
+
+class Reference(WithOptions, BasicForwarder):
     """The engine as a forwarder with set faults, over veth."""
 
     name = "reference"
@@ -66,19 +67,20 @@ class Reference(BasicForwarder):
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
+        known_truth=True,
         description="known truth for trying methods: set delay, loss, disorder, rate; no contender",
+        options=FAULTS,
     )
-
-    def __init__(self, faults: Mapping[str, float | str] | None = None) -> None:
-        super().__init__()
-        self._given = faults
 
     @property
     def faults(self) -> dict[str, str]:
-        """What is set, as the engine's options name it."""
-        if self._given is not None:
-            return {name: str(value) for name, value in self._given.items()}
-        return read_faults(os.environ.get(VARIABLE, ""))
+        """What is set, as the engine's options name it; what is 0 or its default is left out."""
+        values = {one.name: (self.option(one.name), one.default) for one in FAULTS}
+        return {
+            name.replace("_", "-"): value
+            for name, (value, default) in values.items()
+            if value != default
+        }
 
     def probe(self) -> Probe:
         """Available where the engine is built."""
@@ -92,7 +94,6 @@ class Reference(BasicForwarder):
         """Take the ports into a namespace of its own; one process a pair."""
         require(self.name, self.probe())
         check_request(self.name, self.capabilities, ports, mode)
-        faults = self.faults
         pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
         self._idle = "poll" if len(pairs) <= len(cores) else "yield"
         self._cores = tuple(cores)
@@ -104,7 +105,7 @@ class Reference(BasicForwarder):
                 core = cores[k % len(cores)]
                 devices = (device_of(pair[0]), device_of(pair[1]))
                 process = self._footprint.spawn(
-                    self._command(devices, max(p.mtu_bytes for p in pair) + 18, core, faults),
+                    self._command(devices, max(p.mtu_bytes for p in pair) + 18, core),
                     cores=[core],
                     netns=namespace.name,
                 )
@@ -113,11 +114,9 @@ class Reference(BasicForwarder):
             self.stop()
             raise
 
-    def _command(
-        self, devices: tuple[str, str], frame_bytes: int, core: int, faults: Mapping[str, str]
-    ) -> list[str]:
+    def _command(self, devices: tuple[str, str], frame_bytes: int, core: int) -> list[str]:
         ports = [word for device in devices for word in ("--port", f"raw:dev={device},mmsg")]
-        set_to = [word for name, value in faults.items() for word in (f"--{name}", value)]
+        set_to = [word for name, value in self.faults.items() for word in (f"--{name}", value)]
         return [
             *(str(find_engine()), "reference", *ports, *set_to),
             *("--start", "now", "--core", str(core), "--idle", self._idle),

@@ -55,6 +55,7 @@ class Facts:
     architecture: str
     virtualised: str | None  # by which hypervisor; None when on bare metal, as far as told
     cpu_model: str | None
+    microcode: str | None
     cpus: tuple[Cpu, ...]
     usable_cpus: tuple[int, ...]  # the affinity of this process
     smt_active: bool | None
@@ -108,6 +109,7 @@ def gather() -> Facts:
         architecture=uname.machine,
         virtualised=_hypervisor(flags),
         cpu_model=model,
+        microcode=_microcode(),
         cpus=cpus,
         usable_cpus=tuple(sorted(os.sched_getaffinity(0))),
         smt_active=_flag(CPU_DIR / "smt/active"),
@@ -221,6 +223,11 @@ def _cpu_info() -> tuple[str | None, frozenset[str]]:
         model.group(1).strip() if model else None,
         frozenset(flags.group(1).split()) if flags else frozenset(),
     )
+
+
+def _microcode() -> str | None:
+    found = re.search(r"^microcode\s*:\s*(\S+)$", read("/proc/cpuinfo") or "", re.MULTILINE)
+    return found[1] if found else None
 
 
 def _hypervisor(flags: frozenset[str]) -> str | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import time
 from contextlib import suppress
 from pathlib import Path
 
-from switchmark.testbed import procfs
+from switchmark.testbed import cgroups, procfs
 from switchmark.testbed.procfs import ProcessIdentity
 
 LXC_LOCK_DIR = Path("/run/lxc/lock")
@@ -23,7 +22,7 @@ def remove(name: str, lxcpath: Path) -> None:
     groups = cgroups_of(name)
     procfs.end_processes(_members(groups), grace_s=0.5)
     for group in groups:
-        _remove_cgroup(group)
+        cgroups.remove_tree(group)
     _remove_lock(name, lxcpath)
     with suppress(FileNotFoundError):
         shutil.rmtree(lxcpath / name)
@@ -38,25 +37,10 @@ def cgroups_of(name: str) -> list[Path]:
     wanted = re.compile(rf"lxc\.(payload|monitor|pivot)\.{re.escape(name)}(-\d+)?")
     return [
         entry
-        for base in _cgroup_bases()
+        for base in cgroups.bases()
         for entry in base.iterdir()
         if wanted.fullmatch(entry.name) and entry.is_dir()
     ]
-
-
-def _cgroup_bases() -> list[Path]:
-    """The root of every hierarchy, and our own group in it (where LXC may nest)."""
-    bases: set[Path] = set()
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    own = {line.split(":", 2)[2].strip("/") for line in lines}
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        left, _, right = line.partition(" - ")
-        if right.split()[0] not in ("cgroup", "cgroup2"):
-            continue
-        root = Path(left.split()[4])
-        bases.add(root)
-        bases.update(root / path for path in own)
-    return sorted(base for base in bases if base.is_dir())
 
 
 def _members(groups: list[Path]) -> list[ProcessIdentity]:
@@ -67,27 +51,6 @@ def _members(groups: list[Path]) -> list[ProcessIdentity]:
                 identities = map(ProcessIdentity.of, map(int, listing.read_text().split()))
                 found.update(identity for identity in identities if identity)
     return list(found)
-
-
-def _remove_cgroup(group: Path) -> None:
-    """Remove a group and those nested in it; a group stays busy for a moment after its last
-    process has ended, so this tries for a second."""
-    deadline = time.monotonic() + 1.0
-    nested = sorted(
-        (path for path in group.rglob("*") if path.is_dir()), key=lambda p: -len(p.parts)
-    )
-    for path in (*nested, group):
-        while True:
-            try:
-                path.rmdir()
-            except FileNotFoundError:
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.002)
-            else:
-                break
 
 
 def _remove_lock(name: str, lxcpath: Path) -> None:

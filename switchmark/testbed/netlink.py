@@ -70,6 +70,14 @@ def create_namespace(name: str) -> None:
     _in_thread(unshare_and_name)
 
 
+def name_namespace(name: str, pid: int) -> None:
+    """Give the network namespace of a process a name, as `ip netns` knows it. Raises OSError."""
+    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    path = NETNS_DIR / name
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
+    mounts.bind(f"/proc/{pid}/ns/net", path)
+
+
 def inside(netns: str | None, action: Callable[[], Result]) -> Result:
     """Run an action in a named namespace (None: here). Raises what the action raises."""
     if netns is None:

@@ -219,8 +219,95 @@ class Cgroup(Thing):
 
     @override
     def undo(self) -> None:
+        from switchmark.testbed import cgroups
+
+        if Path(self.path).is_dir():
+            cgroups.remove_tree(Path(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupController(Thing):
+    """A controller that was not on for the groups below one, and was switched on (version 2)."""
+
+    kind: ClassVar[str] = "cgroup-controller"
+    survives_boot: ClassVar[bool] = False
+    path: str  # of cgroup.subtree_control
+    name: str
+
+    @override
+    def undo(self) -> None:
+        file = Path(self.path)
         with suppress(FileNotFoundError):
-            Path(self.path).rmdir()
+            if self.name in file.read_text().split():
+                file.write_text(f"-{self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupsNamed(Thing):
+    """Control groups of one name in every hierarchy, with those nested in them (the parents of
+    a container engine's own groups)."""
+
+    kind: ClassVar[str] = "cgroups-named"
+    survives_boot: ClassVar[bool] = False
+    name: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return _foreign_name(self.name, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.testbed import cgroups
+
+        cgroups.remove_named(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class MountsBelow(Thing):
+    """Whatever a program of ours has mounted in a directory of ours."""
+
+    kind: ClassVar[str] = "mounts-below"
+    survives_boot: ClassVar[bool] = False
+    path: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return _exists_already(self.path)
+
+    @override
+    def undo(self) -> None:
+        for target in mounts.below(self.path):
+            mounts.unmount(Path(target))
+
+
+@dataclass(frozen=True, slots=True)
+class DockerThing(Thing):
+    """A container or image of ours in a Docker daemon; `host` is empty for the user's daemon.
+
+    A daemon of our own may be gone already, and everything in it with it."""
+
+    kind: ClassVar[str] = "docker"
+    survives_boot: ClassVar[bool] = True
+    what: str  # container or image
+    name: str
+    host: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return _foreign_name(self.name, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.testbed import docker_daemon
+
+        docker_daemon.remove(self.what, self.name, self.host)
+
+
+def chosen_of(text: str) -> str:
+    """What a kernel setting says; of a list of words, the one in brackets."""
+    words = text.split()
+    chosen = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
+    return chosen[0] if len(words) > 1 and chosen else text.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +326,7 @@ class Setting(Thing):
     def undo(self) -> None:
         file = Path(self.path)
         with suppress(FileNotFoundError):
-            if file.read_text().strip() == self.new:
+            if chosen_of(file.read_text()) == self.new:
                 file.write_text(self.old + "\n")
 
 
@@ -315,6 +402,10 @@ KINDS: dict[str, type[Thing]] = {
         File,
         FilesNamed,
         Cgroup,
+        CgroupController,
+        CgroupsNamed,
+        MountsBelow,
+        DockerThing,
         Setting,
         Hugepages,
         Container,

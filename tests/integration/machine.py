@@ -41,8 +41,10 @@ def node_spec(
     macs = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
     ips = ("10.64.0.1/24", "10.64.0.2/24")
     cores = (max(os.sched_getaffinity(0)),)
-    port = NodePort(kind, macs[end], ips[end], mtu_bytes)
-    return NodeSpec(name, port, cores, macs[1 - end], ips[1 - end])
+    port = NodePort(
+        kind, macs[end], ips[end], mtu_bytes, peer_mac=macs[1 - end], peer_ip=ips[1 - end]
+    )
+    return NodeSpec(name, (port,), cores)
 
 
 def remains(state: Path, session_id: str) -> list[str]:

@@ -122,7 +122,7 @@ def test_vale_learns_and_floods() -> None:
         witness.tell("start")
         witness.wait("started")
         for speaker in (receiver, sender):  # the first is flooded: nobody has spoken before
-            speaker.tell("probe count=2")
+            speaker.tell("probe 2")
             speaker.wait("probe")
         receiver.tell("start")
         receiver.wait("started")

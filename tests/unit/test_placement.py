@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from switchmark.campaign.model import Idle
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Placement
 from switchmark.testbed.facts import Cpu
-from switchmark.testbed.placement import Demand, place
+from switchmark.testbed.placement import Demand, core_map, place
 
 
 def machine(
@@ -221,3 +222,35 @@ def test_a_tester_owns_both_ends() -> None:
     placement = place(machine(2), {0, 1}, Demand((("t0",),), True, False))
     assert placement.application_cores == {"t0": [0]} and placement.switch_cores == [1]
     assert not placement.oversubscribed and placement.idle == "poll"
+
+
+def test_cores_as_the_campaign_names_them() -> None:
+    cpus = [Cpu(number, (0, number), 0) for number in range(6)]
+    asked = Demand(
+        pairs=(("tx0", "rx0", "v0-1"),),
+        polling_switch=True,
+        in_kernel_switch=False,
+        switch_cpus=(5,),
+        application_cpus=(1, 2),
+    )
+    placed = place(cpus, set(range(6)), asked)
+    assert placed.switch_cores == [5]
+    assert placed.oversubscribed and placed.idle == "yield"
+    assert {core for own in placed.application_cores.values() for core in own} <= {1, 2}
+    shown = core_map(placed)
+    assert shown[5] == ["switch"] and "bench" in shown[placed.bench_cores[0]]
+    assert sum("rx0" in who for who in shown.values()) == 1
+    with pytest.raises(UnavailableError, match="switch_cpus: this process may not use CPU 9"):
+        place(cpus, set(range(6)), replace(asked, switch_cpus=(9,)))
+
+
+def test_what_is_chosen_here_keeps_off_the_cores_that_are_named() -> None:
+    cpus = [Cpu(number, (0, number), 0) for number in range(4)]
+    asked = Demand(
+        pairs=(("tx0", "rx0"),), polling_switch=True, in_kernel_switch=False,
+        application_cpus=(1, 2),
+    )  # fmt: skip
+    placed = place(cpus, set(range(4)), asked)
+    assert not set(placed.switch_cores) & {1, 2} and len(placed.switch_cores) == 1
+    named = place(cpus, set(range(4)), replace(asked, application_cpus=(), switch_cpus=(3,)))
+    assert 3 not in {core for own in named.application_cores.values() for core in own}

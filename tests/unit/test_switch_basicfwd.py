@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,9 +50,10 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    ledger = Ledger.create(tmp_path / "state", "abc123")
+    session_id = secrets.token_hex(3)  # its processes are told from those of other runs by it
+    ledger = Ledger.create(tmp_path / "state", session_id)
     host = LocalHost(ledger)
-    yield Session("abc123", host, ledger, tmp_path / "run")
+    yield Session(session_id, host, ledger, tmp_path / "run")
     host.close()
     ledger.close()
 

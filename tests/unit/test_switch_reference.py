@@ -1,40 +1,39 @@
-"""The reference switch's faults as users write them: read strictly, handed on as they are."""
+"""The reference switch's faults are options: read strictly, handed on as the engine names them."""
 
 from __future__ import annotations
 
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.switch.reference import FAULTS, Reference, read_faults
+from switchmark.switch.reference import Reference
 
 
-def test_faults_are_read() -> None:
-    text = "delay-us=100, jitter-us=20,jitter=normal,drop-share=0.001,duplicate-share=1,queue=64"
-    assert read_faults(text) == {
-        "delay-us": "100",
-        "jitter-us": "20",
-        "jitter": "normal",
-        "drop-share": "0.001",
-        "duplicate-share": "1",
-        "queue": "64",
-    }
-    assert read_faults("") == {}
+def with_faults(**faults: str) -> Reference:
+    switch = Reference()
+    switch.configure(faults)
+    return switch
+
+
+def test_without_options_it_has_no_fault() -> None:
+    assert Reference().faults == {}
+    assert with_faults(drop_every="0", limit_burst="256").faults == {}
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["loss=1", "drop-every=", "drop-every=-1", "drop-every=0.5", "drop-share=1.5", "drop-share=.5",
-     "drop-share=1e-3", "jitter=gauss", "delay-us"],
+    ("name", "value"),
+    [("loss", "1"), ("drop_every", ""), ("drop_every", "-1"), ("drop_every", "0.5"),
+     ("drop_share", "1.5"), ("drop_share", ".5"), ("drop_share", "1e-3"), ("jitter", "gauss")],
 )  # fmt: skip
-def test_what_is_no_fault_is_refused_with_all_that_are(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a fault; write delay-us=N") as refused:
-        read_faults(text)
-    assert all(name in str(refused.value) for name in FAULTS)
+def test_what_is_no_fault_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        with_faults(**{name: value})
 
 
-def test_faults_given_by_a_program_become_words() -> None:
-    switch = Reference({"limit-pps": 100, "drop-share": 0.25, "jitter": "uniform"})
-    assert switch.faults == {"limit-pps": "100", "drop-share": "0.25", "jitter": "uniform"}
+def test_faults_become_words_of_the_engine() -> None:
+    switch = with_faults(limit_pps="100", drop_share="0.25", jitter_us="20", jitter="normal")
+    assert switch.faults == {
+        "limit-pps": "100", "drop-share": "0.25", "jitter-us": "20", "jitter": "normal",
+    }  # fmt: skip
     switch._idle = "poll"
-    words = switch._command(("a", "b"), 1518, 0, switch.faults)
+    words = switch._command(("a", "b"), 1518, 0)
     assert words[words.index("--drop-share") + 1] == "0.25"

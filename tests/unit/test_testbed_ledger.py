@@ -102,6 +102,11 @@ def test_every_kind_goes_to_json_and_back() -> None:
         Setting("/s", "0", "1"),
         Hugepages("/h", 1, 2),
         things.Container("c", "/l"),
+        things.ValeAttachment("n", "vale0:p"),
+        things.CgroupsNamed("c"),
+        things.CgroupController("/c", "cpu"),
+        things.MountsBelow("/m"),
+        things.DockerThing("container", "c", ""),
     ]
     assert {type(sample) for sample in samples} == set(things.KINDS.values())
     for sample in samples:

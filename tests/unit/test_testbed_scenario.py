@@ -1,14 +1,16 @@
-"""The pairs scenario: nodes, addresses and wires, for any number of pairs."""
+"""Scenarios: nodes, addresses and links, for any number of paths, and their drawings."""
 
 from __future__ import annotations
 
 import ipaddress
+from xml.etree import ElementTree
 
 import pytest
 
 from switchmark.campaign.model import Dimension, Trial
 from switchmark.errors import UsageError
-from switchmark.scenario.registry import SCENARIOS
+from switchmark.scenario.draw import Labels, draw_lines, draw_svg
+from switchmark.scenario.registry import SCENARIOS, Resolved, expand, resolve, settle
 from switchmark.scenario.topology import Topology
 from switchmark.switch.base import PortKind
 
@@ -67,13 +69,109 @@ def test_links_go_to_the_switch_or_to_the_peer() -> None:
 
 def test_specs_know_their_peers_cores_and_mtu() -> None:
     cores = {"tx0": [1], "rx0": [2], "tx1": [3], "rx1": [3]}
-    specs = topology(2).pair_specs(PortKind.VETH, cores)
-    assert [(a.name, b.name) for a, b in specs] == [("tx0", "rx0"), ("tx1", "rx1")]
-    for a, b in specs:
-        assert (a.peer_mac, a.peer_ip) == (b.port.mac, b.port.ip)
-        assert (b.peer_mac, b.peer_ip) == (a.port.mac, a.port.ip)
+    specs = topology(2).specs(PortKind.VETH, cores)
+    assert [spec.name for spec in specs] == ["tx0", "rx0", "tx1", "rx1"]
+    for a, b in zip(specs[::2], specs[1::2], strict=True):
+        assert (a.port.peer_mac, a.port.peer_ip) == (b.port.mac, b.port.ip)
+        assert (b.port.peer_mac, b.port.peer_ip) == (a.port.mac, a.port.ip)
         assert a.cores == tuple(cores[a.name]) and a.port.mtu_bytes == 1500
-    jumbo = topology(1, size=9018).pair_specs(PortKind.VETH, cores)
-    assert jumbo[0][0].port.mtu_bytes == 9000
-    largest_standard = topology(1, size=1518).pair_specs(PortKind.VETH, cores)
-    assert largest_standard[0][0].port.mtu_bytes == 1500
+    jumbo = topology(1, size=9018).specs(PortKind.VETH, cores)
+    assert jumbo[0].port.mtu_bytes == 9000
+    largest_standard = topology(1, size=1518).specs(PortKind.VETH, cores)
+    assert largest_standard[0].port.mtu_bytes == 1500
+
+
+def of(scenario: str, **changes: object) -> Topology:
+    values = {"switch": "ovs-dpdk", "packet_size_bytes": 64, "scenario": scenario} | changes
+    return expand(Trial(dimension=Dimension.THROUGHPUT, **values))  # type: ignore[arg-type]
+
+
+def test_a_chain_crosses_the_switch_between_all_its_stations() -> None:
+    chain = of("loopback-3")
+    assert [node.name for node in chain.nodes] == ["tx0", "v0-1", "v0-2", "v0-3", "rx0"]
+    numbers = [[port.index for port in node.ports] for node in chain.nodes]
+    assert numbers == [[0], [1, 2], [3, 4], [5, 6], [7]], "2k and 2k+1 face each other"
+    assert [node.place for node in chain.nodes] == ["wire", *["environment"] * 3, "wire"]
+    ports = [port for node in chain.nodes for port in node.ports]
+    assert len({port.mac for port in ports}) == 8
+    for port in ports:
+        assert port.next_mac == ports[port.index ^ 1].mac, "the next station's own address"
+    assert chain.paths[0].via == ("v0-1", "v0-2", "v0-3")
+    assert chain.pairs() == (("tx0", "rx0", "v0-1", "v0-2", "v0-3"),)
+
+
+@pytest.mark.parametrize("vnf", ["bridge", "/usr/bin/my-vnf"])
+def test_ends_address_each_other_through_vnfs_that_do_not_rewrite(vnf: str) -> None:
+    chain = of("loopback-2", vnf=vnf)
+    first, last = chain.node("tx0").ports[0], chain.node("rx0").ports[0]
+    assert (first.next_mac, last.next_mac) == (last.mac, first.mac)
+    assert (first.next_ip, last.next_ip) == (last.ip, first.ip)
+
+
+def test_vnfs_have_no_ip_address_and_the_ends_are_one_subnet() -> None:
+    chain = of("loopback-2")
+    assert {port.ip for name in ("v0-1", "v0-2") for port in chain.node(name).ports} == {""}
+    ends = [ipaddress.ip_interface(chain.node(name).ip) for name in ("tx0", "rx0")]
+    assert ends[0].network == ends[1].network and ends[0] != ends[1]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "places"),
+    [
+        ("p2p", ["wire", "wire"]),
+        ("p2v", ["wire", "environment"]),
+        ("v2p", ["environment", "wire"]),
+        ("v2v", ["environment", "environment"]),
+        ("pairs", ["environment", "environment"]),
+    ],
+)
+def test_where_the_ends_are(scenario: str, places: list[str]) -> None:
+    assert [node.place for node in of(scenario).nodes] == places
+
+
+def test_numbers_in_names() -> None:
+    assert resolve("chains-2x3") == Resolved("loopback", 3, 2)
+    assert resolve("pairs-16") == Resolved("pairs", pairs=16)
+    for name in ("loopback", "loopback-0", "loopback-65", "pairs-0", "chains-2", "ring"):
+        assert resolve(name) is None
+    asked = Trial(dimension=Dimension.THROUGHPUT, switch="x", packet_size_bytes=64)
+    chains = settle(asked.model_copy(update={"scenario": "chains-2x3"}))
+    assert (chains.scenario, chains.pairs) == ("loopback-3", 2)
+    assert settle(asked) == asked
+    assert settle(asked.model_copy(update={"scenario": "pairs-4"})).pairs == 4
+    with pytest.raises(UsageError, match="scenario 'ring': not known; known: pairs, pairs-N, p2p"):
+        expand(asked.model_copy(update={"scenario": "ring"}))
+
+
+def test_several_chains_share_nothing_but_the_switch() -> None:
+    chains = of("chains-2x2")
+    names = [node.name for node in chains.nodes]
+    assert names == ["tx0", "v0-1", "v0-2", "rx0", "tx1", "v1-1", "v1-2", "rx1"]
+    indexes = [port.index for node in chains.nodes for port in node.ports]
+    assert indexes == list(range(12))
+    assert all(len("sm1a2b3c" + name + "a") <= 15 for name in names)
+    with pytest.raises(UsageError, match="101 chains of 1 VNFs make 404 ports"):
+        of("chains-101x1")
+
+
+def test_bidirectional_ends_both_send() -> None:
+    both = of("loopback-1", bidirectional=True)
+    assert [node.role for node in both.nodes] == ["duplex", "vnf", "duplex"]
+    assert both.paths[0].both_ways
+
+
+LABELS = Labels("ovs-dpdk, learning", "lxc", "vhost-user", "forwarder")
+
+
+def test_drawings() -> None:
+    assert draw_lines(of("loopback-1"), LABELS) == [
+        "[wire: sender 0] --vhost-user--> [ovs-dpdk, learning] --vhost-user--> "
+        "[lxc: forwarder 0.1] --vhost-user--> [ovs-dpdk, learning] --vhost-user--> "
+        "[wire: receiver 0]"
+    ]
+    (both,) = draw_lines(of("p2v", bidirectional=True), LABELS)
+    assert both.startswith("[wire: duplex 0] <--vhost-user--> [ovs") and "[lxc: duplex 0]" in both
+    svg = ElementTree.fromstring(draw_svg(of("chains-20x2"), LABELS))
+    texts = ["".join(node.itertext()) for node in svg.iter() if node.tag.endswith("text")]
+    assert texts.count("ovs-dpdk, learning") == 16 and "forwarder 15.2" in texts
+    assert texts[-1] == "and 4 more paths like these"

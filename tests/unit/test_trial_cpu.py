@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from switchmark.method.cpu import CpuReading, MachineTime, cost, process_cpu_s
+from switchmark.switch.work import SwitchWork
 
 
 def reading(
     wall: float, switch: float | None, bench: float, busy: float, softirq: float, stolen: float
 ) -> CpuReading:
-    return CpuReading(wall, switch, bench, MachineTime(busy, softirq, stolen))
+    by_process = None if switch is None else {7: switch}
+    return CpuReading(wall, by_process, bench, MachineTime(busy, softirq, stolen))
 
 
 def used(cpu_s: float, wall_s: float = 4.0, waited_s: float = 0.0) -> dict[str, Any]:
@@ -64,6 +66,45 @@ def test_an_engine_that_ran_no_time() -> None:
     assert found.run_delay_share == 0.0
 
 
+def test_each_frame_costs_all_that_was_used() -> None:
+    """4 s in all for 2 million frames: 2 us each, of which the wire alone takes 1.5."""
+    work = SwitchWork(busy_cycles=1_000_000, idle_cycles=3_000_000, source="the switch")
+    found = cost(
+        reading(0, 0.0, 0, 0, 0, 0),
+        reading(4, 2.0, 0, 4, 0, 0),
+        [used(2.0)],
+        frames=2_000_000,
+        wire_ns_per_frame=1500.0,
+        work=work,
+    )
+    assert found.ns_per_frame == pytest.approx(2000)
+    assert found.beyond_wire_ns_per_frame == pytest.approx(500)
+    assert found.switch_ns_per_frame == pytest.approx(1000)
+    assert found.mpps_per_core == pytest.approx(0.5)
+    assert found.switch_busy_share == 0.25
+    assert found.switch_useful_ns_per_frame == pytest.approx(250), "a quarter of it was useful"
+    assert found.switch_busy_cycles_per_frame == 0.5
+
+
+def test_without_frames_there_is_no_cost_of_one() -> None:
+    found = cost(reading(0, None, 0, 0, 0, 0), reading(1, None, 0, 1, 0, 0), [used(1)])
+    assert found.ns_per_frame is None and found.mpps_per_core is None
+
+
+def test_softirqs_are_told_by_core() -> None:
+    before = MachineTime(0, 1.0, 0, {0: 0.5, 1: 0.5})
+    after = MachineTime(0, 3.0, 0, {0: 0.5, 1: 2.5})
+    found = cost(CpuReading(0, None, 0, before), CpuReading(4, None, 0, after, 0.4), [])
+    assert found.softirq_by_core == {"0": 0.0, "1": 0.5}
+    assert found.ksoftirqd_cores_used == pytest.approx(0.1)
+
+
+def test_a_switch_that_was_restarted_counts_both() -> None:
+    before = CpuReading(0, {7: 5.0}, 0, MachineTime(0, 0, 0))
+    after = CpuReading(2, {8: 1.0}, 0, MachineTime(2, 0, 0))
+    assert cost(before, after, []).switch_cores_used == 0.5, "of the first nothing is known"
+
+
 SPIN = """
 import sys, threading, time
 def spin():
@@ -97,7 +138,12 @@ def test_readings_go_forward() -> None:
         pass
     after = CpuReading.take([os.getpid()])
     assert before.switch_s is not None and after.switch_s is not None
-    assert after.switch_s - before.switch_s >= 0.05
+    pid = os.getpid()
+    assert after.switch_s[pid] - before.switch_s[pid] >= 0.05
     assert after.bench_s - before.bench_s >= 0.05 and after.wall_s > before.wall_s
     assert after.machine.busy_s >= before.machine.busy_s > 0
+    assert after.ksoftirqd_s >= before.ksoftirqd_s >= 0
+    assert len(after.machine.softirq_by_core_s) == os.cpu_count()
+    whole = sum(after.machine.softirq_by_core_s.values())
+    assert whole == pytest.approx(after.machine.softirq_s, abs=0.1), "the cores sum to the whole"
     assert CpuReading.take([]).switch_s is None

@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 
 from switchmark.campaign.model import Io, Trial
-from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.environment.base import NodePort
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.method.deployment import (
-    Deployment,
-    engine_args,
-    needed_powers,
-    port_spec,
-    resolve_io,
-)
+from switchmark.method.arguments import engine_args, needed_powers, port_spec, resolve_io
+from switchmark.method.deployment import Deployment
 from switchmark.method.trial import TrialPlan
 from switchmark.switch.base import ConnectMode, PortKind
 from tests.unit.trial_fakes import (
@@ -39,9 +34,7 @@ TAKEN_DOWN = ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
 
 
 def deploy(plan: TrialPlan) -> Deployment:
-    return Deployment(
-        SESSION, plan.trial, plan.pairs(), plan.environment, plan.switch, plan.mode, plan.placement
-    )
+    return Deployment(SESSION, plan)
 
 
 def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
@@ -165,9 +158,9 @@ def test_ports_are_numbered_pair_by_pair() -> None:
     assert mode is ConnectMode.LEARNING and cores == [0]
 
 
-def spec(kind: PortKind = PortKind.VETH, **port: Any) -> NodeSpec:
-    where = NodePort(kind, "02:00:00:00:00:01", "10.0.0.1/24", device_inside="eth0", **port)
-    return NodeSpec("tx0", where, (1,), "02:00:00:00:00:02", "10.0.0.2")
+def spec(kind: PortKind = PortKind.VETH, **port: Any) -> NodePort:
+    where = {"peer_mac": "02:00:00:00:00:02", "peer_ip": "10.0.0.2", "device_inside": "eth0"}
+    return NodePort(kind, "02:00:00:00:00:01", "10.0.0.1/24", **(where | port))
 
 
 def value_of(args: list[str], flag: str) -> str:
@@ -234,8 +227,8 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
         ),
     ],
 )
-def test_port_specifications(io: Io, port: NodeSpec, expected: str) -> None:
-    assert port_spec(port.port, io) == expected
+def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
+    assert port_spec(port, io) == expected
 
 
 @pytest.mark.parametrize("io", [Io.PACKET_MMAP, Io.AF_XDP, Io.IO_URING])
@@ -252,7 +245,7 @@ def test_only_af_xdp_needs_more_powers_in_a_container() -> None:
 
 def test_auto_is_no_port_and_is_resolved_by_kind() -> None:
     with pytest.raises(TrialFailed, match="no way to use auto on a veth port"):
-        port_spec(spec().port, Io.AUTO)
+        port_spec(spec(), Io.AUTO)
     assert resolve_io(Io.AUTO, PortKind.VETH) is Io.RAW_MMSG
     assert resolve_io(Io.AUTO, PortKind.VHOST_USER) is Io.DPDK
     assert resolve_io(Io.UDP, PortKind.VHOST_USER) is Io.UDP

@@ -119,7 +119,7 @@ def test_plans_carry_the_campaign_s_policies() -> None:
     _, trials = steps_of(ONE + "trim:\n  warm_up: 2s\n  cool_down: 1s\nverify:\n  probes: 99\n")
     plan = trials[0].plan
     assert (plan.policy.warm_up_s, plan.verify.probes) == (2.0, 99)
-    assert [(a.name, b.name) for a, b in plan.pairs()] == [("tx0", "rx0")]
+    assert [spec.name for spec in plan.specs()] == ["tx0", "rx0"]
 
 
 def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
@@ -169,8 +169,8 @@ def test_what_cannot_run_here_can_be_left_out() -> None:
 def test_the_ip_stack_sees_only_what_is_meant_for_it(io: str, own_device_mac: bool) -> None:
     """Frames addressed to the device go up the kernel's IP stack: only UDP sockets want that."""
     _, (step,) = steps_of(f"switch: linux-bridge\nio: {io}\n")
-    for a, b in step.plan.pairs():
-        for end, peer in ((a, b), (b, a)):
-            assert end.peer_mac == peer.port.mac
-            assert (end.port.device_mac is not None) is own_device_mac
-            assert end.port.device_mac != end.port.mac
+    a, b = step.plan.specs()
+    for end, peer in ((a, b), (b, a)):
+        assert end.port.peer_mac == peer.port.mac
+        assert (end.port.device_mac is not None) is own_device_mac
+        assert end.port.device_mac != end.port.mac

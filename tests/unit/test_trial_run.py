@@ -50,7 +50,7 @@ def test_a_throughput_trial() -> None:
     assert record.limit is not None and record.limit.what == "switch"
     assert record.verdict is not None and record.verdict.valid
     assert record.verification is not None and record.verification.passed
-    assert record.switch_counters_before["witness_rx_frames"] == 3
+    assert record.switch_counters_before["witness_rx_frames"] == 6, "with 3 broadcast probes"
     assert record.switch_counters_after["ports"]["1"]["tx_frames"] == 5
     assert [one.role for one in record.engines] == ["sender", "receiver"]
     assert all(len(one.intervals) == 10 for one in record.engines), "raw samples are kept"
@@ -200,7 +200,7 @@ def test_the_user_s_interruption_passes_through_and_all_is_undone() -> None:
 
 def test_flooding_during_the_measurement_is_seen() -> None:
     """Before (check), before and after it (counters): a receiver was forgotten meanwhile."""
-    record = run(plan_for(switch=FakeSwitch(witness=[0, 0, 0, 5000])))
+    record = run(plan_for(switch=FakeSwitch(witness=[0, 0, 0, 0, 0, 5000])))
     assert record.verification is not None and record.verification.passed
     assert record.verdict is not None and record.verdict.marks == ["flooding"]
     assert not record.verdict.valid
@@ -239,3 +239,26 @@ def test_counters_that_disagree_are_marked_and_kept(monkeypatch: pytest.MonkeyPa
         ("out of the switch", -900),
     ]
     assert found.unexplained_frames == 1900
+
+
+def test_a_switch_in_another_mode_is_not_valid() -> None:
+    """It was asked to learn, and sends a broadcast to one port only."""
+    switch = FakeSwitch(witness=[3])
+    switch.broadcast = lambda frames: None  # type: ignore[method-assign]
+    record = run(plan_for(switch=switch))
+    assert record.verdict is not None and record.verdict.marks == ["wrong-connect-mode"]
+    assert not record.verdict.valid
+    assert (
+        record.verification is not None and "learning was asked for" in record.verification.message
+    )
+
+
+def test_a_sender_that_ran_too_long_is_marked() -> None:
+    environment = changed(
+        "sender",
+        *samples(13, tx_offered=1000, tx_polls=50),
+        result(duration_s=2.6, totals={"tx_offered": 13_000}),
+    )
+    record = run(plan_for(environment=environment))
+    assert record.verdict is not None and "duration-stretched" in record.verdict.marks
+    assert record.verdict.valid

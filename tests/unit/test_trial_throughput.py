@@ -226,3 +226,49 @@ def test_an_engine_that_ends_in_mid_trial_is_named() -> None:
 
     with pytest.raises(TrialFailed, match="receiver in re0 ended with exit code -9"):
         run_traffic([a], [b], 3600.0, kill)
+
+
+def duplex(pair: int, sent: int, got: int, offered: int, unique: int) -> EngineProcess:
+    """One end of a bidirectional path; prints its result by itself, as it has a duration."""
+    begin = event("started", t_ns=T0)
+    lines = samples(10, tx_offered=sent, rx_frames=got, tx_polls=10, useful_polls=5, rx_foreign=1)
+    end = result(totals={"tx_offered": offered}, loss=LOSS | {"received_unique": unique})
+    return process(FakeEngine({"start": lambda _: [begin, *lines, end]}), "duplex", pair)
+
+
+def test_both_directions_are_kept_and_summed() -> None:
+    a, b = duplex(0, 1000, 450, 10_000, 4500), duplex(0, 500, 900, 5000, 9000)
+    asked = trial(bidirectional=True, rate_pps=5000)
+    streams = [PairEnds(a, b), PairEnds(b, a, "reverse")]
+    seen = throughput.measure(asked, streams, POLICY, lambda: None)
+    load = seen.throughput
+    assert load is not None
+    forward, reverse = load.directions
+    assert (forward.direction, forward.offered_pps, forward.forwarded_pps) == (
+        "forward", 5000.0, 4500.0,
+    )  # fmt: skip
+    assert (reverse.direction, reverse.offered_pps, reverse.forwarded_pps) == (
+        "reverse", 2500.0, 2250.0,
+    )  # fmt: skip
+    assert (forward.loss_ratio, reverse.loss_ratio) == (0.1, 0.1)
+    assert (load.offered_pps, load.forwarded_pps) == (7500.0, 6750.0), "the sum"
+    assert load.intended_pps == 10_000.0, "each way at the rate"
+    assert [(pair.pair, pair.direction) for pair in load.pairs] == [(0, "forward"), (0, "reverse")]
+    assert "rx_foreign" not in seen.source_counters, "what arrived is counted once"
+    assert seen.sink_counters["rx_foreign"] == 12 and seen.source_counters["tx_polls"] == 120
+
+
+def test_ends_that_send_and_receive_begin_together() -> None:
+    a, b = duplex(0, 1, 1, 10, 10), duplex(0, 1, 1, 10, 10)
+    run_traffic([a, b], [b, a], 2.0, lambda: None)
+    told = [end.spawned.commands for end in (a, b)]
+    assert all(len(commands) == 1 for commands in told), "one start each, and no stop"
+    moments = {word for (line,) in told for word in line.split() if word.startswith("at=")}
+    assert len(moments) == 1 and "duration=2.0" in told[0][0]
+
+
+def test_an_end_that_was_told_too_late_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput, "BEGIN_LEAD_S", -1.0)
+    a, b = duplex(0, 1, 1, 10, 10), duplex(0, 1, 1, 10, 10)
+    with pytest.raises(TrialFailed, match="were not all listening when the first began to send"):
+        run_traffic([a, b], [b, a], 2.0, lambda: None)

@@ -14,11 +14,11 @@ from hdrh.histogram import HdrHistogram
 
 from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
 from switchmark.environment.base import NodeSpec
-from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
 from switchmark.method.engine import EngineProcess
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
-from switchmark.scenario.registry import SCENARIOS
+from switchmark.scenario.registry import expand
 from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
@@ -92,6 +92,7 @@ class FakeEngine:
 
     answers: dict[str, Callable[[FakeEngine], list[str]]] = field(default_factory=dict)
     on_probe: Callable[[int], None] = lambda _: None
+    on_broadcast: Callable[[int], None] = lambda _: None
     stderr: str = ""
     pid: int = 1
     exit_code: int | None = None
@@ -112,6 +113,11 @@ class FakeEngine:
         elif word == "probe":
             sent = int(line.split()[1])
             self.on_probe(sent)
+            self.lines.append(event("probe", sent=sent))
+        elif word == "probe-broadcast":
+            sent = int(line.split()[1])
+            self.on_probe(sent)
+            self.on_broadcast(sent)
             self.lines.append(event("probe", sent=sent))
         elif word == "counters":
             self.lines.append(event("counters", **self.counts))
@@ -176,6 +182,7 @@ class FakeSwitch:
     dies_after: int | None = None  # asks of `alive`
     pids: tuple[int, ...] = ()
     witness: list[int] = field(default_factory=list)  # answers in turn; the last stays
+    broadcasts: int = 0  # come out of the witness, too
     running: bool = False
     capabilities: Capabilities = CAN
 
@@ -200,7 +207,11 @@ class FakeSwitch:
     def counters(self) -> SwitchCounters:
         self._do("counters")
         seen = self.witness.pop(0) if len(self.witness) > 1 else (self.witness or [None])[0]
+        seen = None if seen is None else seen + self.broadcasts
         return SwitchCounters({0: PortCounters(5, 0), 1: PortCounters(0, 5)}, seen)
+
+    def broadcast(self, frames: int) -> None:
+        self.broadcasts += frames
 
     def alive(self) -> str | None:
         if not self.running:
@@ -231,6 +242,9 @@ class FakeNode:
         self.world.do(f"spawn {self.spec.name}")
         return self.world.engine(self.spec.name, args[0])
 
+    def spawn_program(self, args: Sequence[str], env: Any) -> FakeEngine:
+        raise UnavailableError(f"no {args[0]} here")
+
     def device_frames(self) -> tuple[int, int] | None:
         return None
 
@@ -249,6 +263,7 @@ class FakeEnvironment:
     fail_at: str = ""
     engines: dict[str, FakeEngine] = field(default_factory=dict)
     change: Callable[[str, FakeEngine], None] = lambda name, engine: None
+    on_broadcast: Callable[[int], None] = lambda _: None
     name: str = "netns"
 
     def do(self, what: str) -> None:
@@ -265,7 +280,8 @@ class FakeEnvironment:
     def create(self, session: Session, spec: NodeSpec) -> FakeNode:
         self.do(f"create {spec.name}")
         device = {"device_inside": "eth0", "device_switch_side": "smabc123x"}
-        return FakeNode(replace(spec, port=replace(spec.port, **device)), self)
+        ports = tuple(replace(port, **device) for port in spec.ports)
+        return FakeNode(replace(spec, ports=ports), self)
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[FakeNode, FakeNode]:
         return self.create(session, a), self.create(session, b)
@@ -274,6 +290,7 @@ class FakeEnvironment:
         engine = FakeEngine(SCRIPTS[role], log=self.log, name=name)
         engine.lines.append(event("ready", role=role, pid=1))
         peer = PEERS[name[:2]] + name[2:]
+        engine.on_broadcast = self.on_broadcast
         engine.on_probe = lambda sent: self._deliver(peer, sent)
         self.engines[name] = engine
         self.change(name, engine)
@@ -349,9 +366,10 @@ def plan_for(
     switch = switch or FakeSwitch(wanted.switch)
     environment = environment or FakeEnvironment()
     environment.log = switch.log
+    environment.on_broadcast = switch.broadcast
     return TrialPlan(
         trial=wanted,
-        topology=SCENARIOS[wanted.scenario](wanted),
+        topology=expand(wanted),
         environment=environment,
         switch=switch,
         mode=ConnectMode.LEARNING,

@@ -1,0 +1,37 @@
+/* duplex: a sender and a receiver on one port, the end of a path that carries traffic both ways.
+ * It listens before its schedule begins, so that frames of a peer that begins a moment earlier
+ * belong to the trial. */
+#include "trial.h"
+
+static void run(struct trial *trial, unsigned worker)
+{
+    struct end *end = &trial->ends[0];
+    uint64_t now = clock_ticks();
+
+    while (trial_goes_on(trial, worker, now)) {
+        const uint64_t begun = now;
+        unsigned moved = end_receive(trial, end);
+        uint64_t due = trial->start_tick;
+
+        now = clock_ticks();
+        if (now >= trial->start_tick) {
+            moved += end_send(trial, end, now);
+            due = end_next_due(end, now);
+        }
+        if (moved == 0)
+            trial_idle(trial, end->port, now, due);
+        now = trial_round(end, begun, moved > 0);
+    }
+    end_stop_sending(end, now);
+}
+
+const struct role role_duplex = {
+    .name = "duplex",
+    .summary = "sends and receives on one port: loss of what the peer sends, as a receiver",
+    .ports = 1,
+    .sends = true,
+    .tracks = true,
+    .drains = true,
+    .listens_first = true,
+    .run = run,
+};

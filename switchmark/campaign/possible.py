@@ -1,0 +1,144 @@
+"""What cannot be carried, and why: switch, scenario, environment and port kind together.
+
+Pure: the same answers refuse a campaign before anything is started and fill the table of
+docs/combinations.md. A reason ends with what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from switchmark.campaign.model import Dimension, Io, Sweep, rewrites
+from switchmark.scenario.registry import Resolved, resolve
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+
+WIRE_PORTS = tuple(kind for kind in PortKind if kind is not PortKind.TAP)  # what netns has
+DEVICES = frozenset(
+    {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
+)  # ports that are network devices
+# Environments whose nodes hold the engine and nothing else of the host's programs.
+CLOSED = frozenset({"lxc", "docker", "qemu"})
+
+
+def wire_problem(switch: str, found: Resolved) -> str | None:
+    """Why there is no such scenario without a switch; None when there is."""
+    if switch != "direct":
+        return None
+    if found.chain:
+        return f"{switch} is one wire, and cannot join a chain of VNFs; use p2p or pairs"
+    if found.kind in ("p2v", "v2p"):
+        return f"{switch} is a wire between two ends alike, not {found.kind}; use p2p or v2v"
+    return None
+
+
+def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
+    """Why a VNF of this kind cannot have such ports there; None when it can."""
+    if vnf in ("bridge", "pcap") and kind not in DEVICES:
+        return (
+            f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
+            "switch with veth ports"
+        )
+    if vnf.startswith("/") and environment in CLOSED:
+        return (
+            f"vnf {vnf}: environment {environment} holds the engine and none of the host's "
+            "programs; use environment: netns or bare"
+        )
+    return None
+
+
+def mode_problem(switch: str, can: Capabilities, vnf: str) -> str | None:
+    """Why this switch cannot carry a chain of such VNFs; None when it can."""
+    if rewrites(vnf) or ConnectMode.CROSS_CONNECT in can.connect_modes:
+        return None
+    return (
+        f"vnf {vnf} leaves MAC addresses as they are, so only connect_mode cross-connect can "
+        f"carry a chain of them, which {switch} does not have; use vnf: forwarder or pcap"
+    )
+
+
+def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -> str | None:
+    """Why the switch has too few ports; None when it has enough."""
+    needed = 2 * (found.chain + 1) * pairs
+    if can.max_ports is None or needed <= can.max_ports:
+        return None
+    most = can.max_ports // (2 * (found.chain + 1))
+    text = f"{switch} takes at most {can.max_ports} ports, and "
+    if found.chain:
+        return f"{text}{pairs} x {found.name} needs {needed}; use a shorter chain or fewer"
+    return f"{text}{pairs} pairs need {needed}; use pairs up to {most}"
+
+
+def cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What cannot be asked of the switch's CPU time and cores."""
+    if can.in_kernel and any(limit is not None for limit in sweep.cpu_limit):
+        yield (
+            f"{switch} works in the kernel, on the senders' CPU time, and has none of its own that "
+            "cpu_limit could limit; leave it out of this sweep"
+        )
+    for cpus in sweep.switch_cpus:
+        if cpus == "auto":
+            continue
+        if can.in_kernel:
+            yield f"{switch} works in the kernel, on the senders' cores; use switch_cpus: auto"
+        elif sweep.switch_cores != (len(cpus.split("+")),):
+            yield f"switch_cpus {cpus} are {len(cpus.split('+'))}; set switch_cores to that number"
+
+
+def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What the switch cannot do of the sweep's scenarios, wherever they are."""
+    if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
+        yield "round trips go both ways anyway; leave bidirectional out of latency trials"
+    if True in sweep.bidirectional and any(rate is not None for rate in sweep.probe_rate_pps):
+        yield "a probe stream is timed beside traffic one way; leave bidirectional or it out"
+    for name in sweep.scenario:
+        found = resolve(name)
+        if found is None:
+            yield f"scenario {name} is none; `switchmark list scenarios` names them"
+            continue
+        if found.pairs is not None and sweep.pairs not in ((1,), (found.pairs,)):
+            yield f"scenario {name} says how many paths there are; leave pairs out"
+        pairs = found.pairs or max(sweep.pairs)
+        yield from filter(None, [wire_problem(switch, found),
+                                 ports_problem(switch, can, found, pairs)])  # fmt: skip
+        if found.chain:
+            yield from _chain_refusals(sweep, switch, can)
+
+
+def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    for vnf, mode in product(sweep.vnf, sweep.connect_mode):
+        if (problem := mode_problem(switch, can, vnf)) is not None:
+            yield problem
+        elif not rewrites(vnf) and mode is not ConnectMode.CROSS_CONNECT:
+            yield (
+                f"vnf {vnf} leaves MAC addresses as they are, so only one connect mode can carry a "
+                "chain of them; write connect_mode: cross-connect"
+            )
+
+
+def io_problem(io: Io, environment: str) -> str | None:
+    """Why this I/O cannot be used in this environment; None when it can."""
+    if environment == "bare" and io in (Io.UDP, Io.UDP_MMSG):
+        return (
+            f"io {io} needs an IP stack for each end, and environment bare has the host's one "
+            "for all; use io: raw or auto, or environment: netns"
+        )
+    return None
+
+
+def environment_refusals(
+    sweep: Sweep, switch: str, environment: str, kind: PortKind, io: Io
+) -> Iterator[str]:
+    """What cannot be in this environment with ports of this kind and this I/O."""
+    if (problem := io_problem(io, environment)) is not None:
+        yield problem
+    for name in sweep.scenario:
+        found = resolve(name)
+        if found is None:
+            continue
+        if found.kind not in ("pairs", "v2v") and kind not in WIRE_PORTS:
+            yield f"{switch}: a wire end cannot have a {kind} port; use pairs or v2v"
+        if found.chain:
+            for vnf in sweep.vnf:
+                if (problem := vnf_problem(vnf, kind, environment)) is not None:
+                    yield problem

@@ -1,0 +1,174 @@
+"""Docker containers: the engine in a container of the engine's own root, with few powers.
+
+A node is two containers, as a pod is: one that only holds the network namespace, into which
+the ports are plugged, and around each engine one that joins it. `docker run` in the
+foreground hands on the standard streams, signals and the exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from switchmark.environment.base import NodeSpec
+from switchmark.environment.engine_binary import find_engine
+from switchmark.environment.netns import NetnsNode
+from switchmark.environment.plug import Plugged, check_name, plug, plug_wire
+from switchmark.environment.rootfs import (
+    BUSYBOX_INSIDE,
+    ENGINE_INSIDE,
+    build_root,
+    find_busybox,
+)
+from switchmark.errors import UnavailableError
+from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed import docker_daemon, netlink, procfs
+from switchmark.testbed.docker_daemon import Daemon
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.procfs import SESSION_VARIABLE, ProcessIdentity
+from switchmark.testbed.things import DockerThing, NetworkNamespace
+
+SOCKET_FOLDER_INSIDE = "/run/vhost"
+
+# What the engine needs of root's powers, and nothing else; see lxc.py.
+CAPABILITIES = ("NET_RAW", "IPC_LOCK", "SYS_NICE")
+
+LEAST = (
+    *("--pull", "never", "--read-only", "--cap-drop", "ALL", "--log-driver", "none"),
+    *("--security-opt", "no-new-privileges", "--tmpfs", "/run:rw,noexec,nosuid,size=1m"),
+)
+
+
+class DockerNode(NetnsNode):
+    """A container with its ports; the one with the engine exists as long as that runs."""
+
+    def __init__(
+        self, session: Session, plugged: Plugged, engine: Path, daemon: Daemon, holder: int
+    ) -> None:
+        super().__init__(session, plugged, engine)
+        self._daemon = daemon
+        self._holder = ProcessIdentity.of(holder)
+        self._name = str(plugged.netns)
+        container = DockerThing("container", self._name, daemon.host)
+        plugged.entries.append(session.ledger.record(container))
+
+    def spawn_engine(self, args: Sequence[str]) -> Spawned:
+        """Run a container with `switchmark-traffic ARGS` in it, pinned to the node's cores.
+
+        Raises UnavailableError while an engine runs in it already."""
+        if any(process.poll() is None for process in self._spawned):
+            raise UnavailableError(f"container {self._name}: an engine runs in it already")
+        cores = ",".join(map(str, self.spec.cores))
+        folder = [] if self.spec.port.socket_host is None else [
+            "-v", f"{self.spec.port.socket_host.parent}:{SOCKET_FOLDER_INSIDE}",
+        ]  # fmt: skip
+        command = self._daemon.command(
+            *("run", "-i", "--rm", "--name", self._name, *LEAST, *folder),
+            *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
+            *(
+                word
+                for name in (*CAPABILITIES, *map(str.upper, self.spec.powers))
+                for word in ("--cap-add", name)
+            ),
+            *("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m"),
+            *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
+            *(self._daemon.image, ENGINE_INSIDE, *args),
+        )
+        process = self._session.host.spawn(command)
+        self._spawned.append(process)
+        return process
+
+    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+        """Its root holds the engine only: raises UnavailableError."""
+        del env
+        raise UnavailableError(
+            f"container {self._name}: {args[0]} is not in it; use environment: netns or bare"
+        )
+
+    def begin_close(self) -> None:
+        """End what still runs, and what holds the namespace: its daemon then tidies up."""
+        self._end_engines()
+        if self._holder is not None:
+            procfs.end_processes([self._holder], grace_s=0.0)
+        self._plugged.release_namespace(self._session)
+
+
+class DockerEnvironment:
+    """Makes nodes that are Docker containers, of the user's daemon or of one of our own."""
+
+    name = "docker"
+
+    def probe(self) -> Probe:
+        """A daemon, or the program to start one; a static BusyBox; and root."""
+        if os.geteuid() != 0:
+            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+        if shutil.which("docker") is None:
+            return Probe(False, reason="no `docker` program", remedy="apt install docker.io")
+        try:
+            find_busybox()
+        except UnavailableError:
+            return Probe(False, reason="no static BusyBox", remedy="apt install busybox-static")
+        if version := docker_daemon.users_own():
+            return Probe(True, version=f"{version} (the running daemon)")
+        if shutil.which("dockerd") is None:
+            return Probe(
+                False,
+                reason="no Docker daemon answers, and there is no `dockerd` to start one",
+                remedy="apt install docker.io",
+            )
+        return Probe(True, version="a daemon of its own")
+
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        """The kinds of port that its nodes can have."""
+        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
+
+    def create(self, session: Session, spec: NodeSpec) -> DockerNode:
+        """A container with its ports for a switch."""
+        engine, daemon = _ready(session)
+        held, pid = _hold(session, daemon, spec)
+        return DockerNode(session, plug(session, held, SOCKET_FOLDER_INSIDE), engine, daemon, pid)
+
+    def create_wire(
+        self, session: Session, a: NodeSpec, b: NodeSpec
+    ) -> tuple[DockerNode, DockerNode]:
+        """Two containers joined without a switch."""
+        engine, daemon = _ready(session)
+        held = [_hold(session, daemon, spec) for spec in (a, b)]
+        ends = plug_wire(session, held[0][0], held[1][0], SOCKET_FOLDER_INSIDE)
+        return (
+            DockerNode(session, ends[0], engine, daemon, held[0][1]),
+            DockerNode(session, ends[1], engine, daemon, held[1][1]),
+        )
+
+
+def _no_ipv6() -> list[str]:
+    """No frames of the kernel's own; a kernel without IPv6 has none anyway."""
+    if not Path("/proc/sys/net/ipv6").exists():
+        return []
+    keys = ("all", "default")
+    return [w for key in keys for w in ("--sysctl", f"net.ipv6.conf.{key}.disable_ipv6=1")]
+
+
+def _ready(session: Session) -> tuple[Path, Daemon]:
+    engine = find_engine()
+    return engine, docker_daemon.daemon_for(session, build_root(engine))
+
+
+def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Plugged, int]:
+    """A container that holds a network namespace, under a name that `ip netns` knows."""
+    check_name(spec)
+    name = f"sm{session.id}-{spec.name}"
+    entries = [session.ledger.record(NetworkNamespace(name))]
+    entries.append(session.ledger.record(DockerThing("container", f"{name}-net", daemon.host)))
+    docker_daemon.ask(
+        session, daemon,
+        *("run", "-d", "--name", f"{name}-net", *LEAST, "--network", "none"),
+        *_no_ipv6(),
+        *("-e", f"{SESSION_VARIABLE}={session.id}", daemon.image),
+        *(BUSYBOX_INSIDE, "sleep", "1000000000"),
+    )  # fmt: skip
+    pid = int(docker_daemon.ask(session, daemon, "inspect", "-f", "{{.State.Pid}}", f"{name}-net"))
+    netlink.name_namespace(name, pid)
+    return Plugged(spec, name, entries), pid

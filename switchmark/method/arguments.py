@@ -1,0 +1,127 @@
+"""The engine's command line: which I/O on which port, which addresses, which load."""
+
+from __future__ import annotations
+
+from switchmark.campaign.model import Io, Method, Trial
+from switchmark.campaign.rates import CONSTANT, has_own_rate
+from switchmark.campaign.traffic import mirrored_flows
+from switchmark.environment.base import NodePort
+from switchmark.errors import TrialFailed
+from switchmark.switch.base import PortKind
+from switchmark.testbed.placement import CATCH_UP_US
+
+UDP_PORT_A, UDP_PORT_B = 17000, 17001
+SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
+
+
+def resolve_io(io: Io, kind: PortKind) -> Io:
+    """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
+    if io is not Io.AUTO:
+        return io
+    if kind in (PortKind.VHOST_USER, PortKind.MEMIF):
+        return Io.DPDK
+    return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
+
+
+def needed_powers(io: Io) -> tuple[str, ...]:
+    """Capabilities (without CAP_, in small letters) that an application in a container needs
+    for this I/O, beyond those that every one has."""
+    return ("net_admin", "bpf") if io is Io.AF_XDP else ()
+
+
+def engine_args(
+    trial: Trial,
+    port: NodePort,
+    role: str,
+    pair: int,
+    end: int,
+    idle: str,
+    catch_up_us: int = CATCH_UP_US,
+) -> list[str]:
+    """The engine's command line for one end of a pair."""
+    own_ip, peer_ip = (ip.partition("/")[0] for ip in (port.ip, port.peer_ip))
+    if trial.ip_version == 6:  # frames only; no device has these addresses
+        own_ip, peer_ip = (f"2001:2:0:{pair:x}::{1 + one:x}" for one in (end, 1 - end))
+    own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
+    args = [
+        role,
+        "--port", port_spec(port, resolve_io(trial.io, port.kind)),
+        "--src-mac", port.mac,
+        "--dst-mac", port.peer_mac,
+        "--src-ip", own_ip,
+        "--dst-ip", peer_ip,
+        "--src-port", str(own_udp),
+        "--dst-port", str(peer_udp),
+        "--frame-size", trial.packet_mix or str(trial.packet_size_bytes),
+        "--stream", str(pair),
+        "--burst", str(trial.burst),
+        "--interval", str(trial.interval_s),
+        "--idle", idle,
+        "--session",
+    ]  # fmt: skip
+    plain = trial.method is Method.PLAIN  # the others say so trial by trial
+    if role in ("sender", "duplex"):
+        args += ["--catch-up-us", str(catch_up_us)]
+    if role in SENDING:
+        if not has_own_rate(trial.schedule):
+            args += ["--rate", str(trial.rate_pps or "max")]
+        if plain and trial.schedule != CONSTANT:
+            args += ["--schedule", trial.schedule]
+    if plain and trial.probe_rate_pps is not None:
+        beside = ["--probe-rate", str(trial.probe_rate_pps)]
+        args += beside if role == "client" else ["--probes", "1"]
+    if trial.touch:
+        args.append("--touch")
+    if trial.flows != "1":
+        args += ["--flows", trial.flows if end == 0 else mirrored_flows(trial.flows)]
+    if trial.vlan:
+        args += ["--vlan", trial.vlan]
+    return args
+
+
+def port_spec(port: NodePort, io: Io) -> str:
+    """The engine's `--port` value for a node's port."""
+    if io is Io.DPDK:
+        return f"dpdk:{_dpdk_port(port)}"
+    if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
+        return f"netmap:{port.made.netmap}"
+    if port.device_inside is None or io is Io.AUTO:
+        raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+    if io is Io.NETMAP:
+        return f"netmap:{port.device_inside}"
+    backend = io.value.removesuffix("-mmsg").replace("-", "_")
+    mmsg = ",mmsg" if io.value.endswith("-mmsg") else ""
+    return f"{backend}:dev={port.device_inside}{mmsg}"
+
+
+def _dpdk_port(port: NodePort) -> str:
+    if port.made is not None and port.made.pci is not None:
+        return f"pci={port.made.pci}"
+    if port.socket_inside is None:
+        return f"af-packet={port.device_inside}"
+    if port.kind is PortKind.MEMIF:
+        return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
+    if port.back_end:
+        return f"vhost={port.socket_inside},client"
+    return f"virtio-user={port.socket_inside},server"
+
+
+def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:
+    """The engine's command line for a VNF: each port has addresses of its own, so that every
+    switch, also one that learns, knows where each frame goes."""
+    a, b = ports
+    io = Io.RAW if trial.vnf == "pcap" else resolve_io(Io.AUTO, a.kind)
+    return [
+        "forwarder",
+        "--port", port_spec(a, io),
+        "--port", port_spec(b, io),
+        "--mac-update",
+        "--src-mac", a.mac,
+        "--dst-mac", a.peer_mac,
+        "--src-mac-b", b.mac,
+        "--dst-mac-b", b.peer_mac,
+        "--frame-size", str(trial.frame_sizes.largest),
+        "--interval", "1",
+        "--idle", idle,
+        "--session",
+    ]  # fmt: skip

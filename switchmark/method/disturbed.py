@@ -1,0 +1,200 @@
+"""A measurer that also disturbs: drops the load in mid-trial, or acts on the switch meanwhile.
+
+Samples are short here, since they are the clock by which an outage is timed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from switchmark.errors import TrialFailed
+from switchmark.method.deployed import SHORTEST_INTERVAL_S, DeployedMeasurer, rates_of
+from switchmark.method.engine import EngineProcess
+from switchmark.method.measurer import LoadPoint
+from switchmark.method.outage import Sample, Span, last_loss, longest_silence
+from switchmark.method.throughput import RESULT_GRACE_S, run_traffic
+
+SAMPLES_A_TRIAL = 1000
+LONGEST_SAMPLE_S = 0.01
+BURSTS_BETWEEN_CLOCKS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDown:
+    """An overload and the lower load right after it."""
+
+    overload: LoadPoint
+    after: LoadPoint
+    gap_s: float  # between the last frame of the one and the first of the other
+    last_loss: Span | None  # after the first frame of the lower load; None: none was lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """A steady load, and something that was done to the switch under it."""
+
+    point: LoadPoint
+    missing_frames: int  # due and never arrived: lost, or refused by a port that was not there;
+    # without those that the switch delivered and the receiver's own socket dropped
+    silence: Span  # the longest one
+    action_s: float  # how long the bench took to do it
+    resumed: bool  # frames arrived at the end of the trial
+
+    @property
+    def outage_s(self) -> float:
+        """By the missing frames, at the rate at which they were due."""
+        return self.missing_frames / (self.point.intended_pps or 1.0)
+
+
+class DisturbedMeasurer(DeployedMeasurer):
+    """A `DeployedMeasurer` for recovery and reconfiguration."""
+
+    def disturb(
+        self,
+        duration_s: float,
+        load_pps: float,
+        at_s: float,
+        action: Callable[[], None],
+        tail_s: float | None = None,
+    ) -> Disturbance:
+        """One trial at this load; `action` is done `at_s` after its begin, while it runs. With
+        `tail_s` it ends so long after the action is done, and `duration_s` is the longest."""
+        due = time.monotonic() + at_s
+        took: list[float] = []
+        ends: list[float] = []
+
+        def tick() -> None:
+            self._tick()
+            if not took and time.monotonic() >= due:
+                begun = time.monotonic()
+                action()
+                took.append(time.monotonic() - begun)
+                ends.append(time.monotonic() + tail_s if tail_s is not None else math.inf)
+            if ends and time.monotonic() >= ends[0]:
+                ends[0] = math.inf
+                for pair in self._ends:
+                    pair.a.request_stop()
+
+        point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=_sample_s(duration_s))
+        if not took:
+            raise TrialFailed(f"the trial of {duration_s:g} s was over before anything was done")
+        own_drops = self.asides[-1].socket_drops  # at the receivers' sockets: not the switch's
+        silences = [longest_silence(self._while_sending(pair.b)) for pair in self._ends]
+        return Disturbance(
+            point=point,
+            missing_frames=max(0, point.shortfall_frames + point.lost_frames - own_drops),
+            silence=max(silences, key=lambda one: one.seconds),
+            action_s=took[0],
+            resumed=all(self._flows_at_end(pair.b) for pair in self._ends),
+        )
+
+    def step_down(
+        self, first_s: float, first_pps: float, second_s: float, second_pps: float
+    ) -> StepDown:
+        """Overload, then at once the lower load, while the receivers go on receiving: for them
+        it is one trial, of which the second load's frames count and the first's are stale."""
+        senders = [pair.a for pair in self._ends]
+        receivers = [pair.b for pair in self._ends]
+        if any(sender is receiver for sender in senders for receiver in receivers):
+            raise TrialFailed("an overload needs senders that do not receive; use one direction")
+        every = {"interval": f"{_sample_s(second_s):.6f}"}
+        begun = time.monotonic()
+
+        def options(load_pps: float) -> list[dict[str, str | float]]:
+            schedule = self._schedule(load_pps)
+            return [
+                {**every, **schedule, "rate": rate} for rate in rates_of(load_pps, len(senders))
+            ]
+
+        for receiver in receivers:
+            receiver.start(duration=0, **every)
+        tick = self._pumped(receivers)
+        run_traffic(senders, [], first_s, tick, source_options=options(first_pps))
+        ended_ns = max((one.started_ns or 0) + _duration_ns(one) for one in senders)
+        overload = self._sent(first_s, first_pps, time.monotonic() - begun)
+        self._keep(overload, receivers_go_on=True)
+        begun = time.monotonic()
+        run_traffic(senders, [], second_s, tick, source_options=options(second_pps))
+        for receiver in receivers:
+            receiver.request_stop()
+        for receiver in receivers:
+            receiver.wait_result(RESULT_GRACE_S)
+        after = self._point(second_s, second_pps, time.monotonic() - begun)
+        self._keep(after)
+        gap_s = max(0.0, (min(one.started_ns or 0 for one in senders) - ended_ns) / 1e9)
+        losses = [loss for pair in self._ends if (loss := self._last_loss(pair.a, pair.b))]
+        return StepDown(
+            overload=overload,
+            after=after,
+            gap_s=gap_s,
+            last_loss=max(losses, key=lambda one: one.seconds, default=None),
+        )
+
+    def _pumped(self, receivers: Sequence[EngineProcess]) -> Callable[[], None]:
+        def tick() -> None:
+            for receiver in receivers:
+                receiver.pump(0)
+            self._tick()
+
+        return tick
+
+    def _sent(self, duration_s: float, load_pps: float, elapsed_s: float) -> LoadPoint:
+        """The overload as the senders and the receivers' samples so far tell it: frames on
+        their way at its end count as lost, since nobody waited for them."""
+        results = [pair.a.result or {} for pair in self._ends]
+        sums = [one["totals"] for one in results]
+        offered = sum(one["tx_offered"] for one in sums)
+        arrived = sum(s.counters.get("rx_frames", 0) for p in self._ends for s in p.b.intervals)
+        seconds = max(1, *(one["duration_ns"] for one in results)) / 1e9
+        polls = sum(one["tx_polls"] for one in sums)
+        return LoadPoint(
+            intended_pps=load_pps,
+            offered_pps=offered / seconds,
+            forwarded_pps=arrived / seconds,
+            offered_frames=offered,
+            lost_frames=max(0, offered - arrived),
+            duration_s=duration_s,
+            intended_frames=sum(max(one["tx_intended"], one["tx_offered"]) for one in sums),
+            elapsed_s=elapsed_s,
+            ring_full_share=sum(one["ring_full_polls"] for one in sums) / polls if polls else None,
+        )
+
+    def _last_loss(self, sender: EngineProcess, receiver: EngineProcess) -> Span | None:
+        unique = int(((receiver.result or {}).get("loss") or {}).get("received_unique", 0))
+        sent = _samples(sender, "tx_offered")
+        if not sent:
+            raise TrialFailed(f"the {sender.role} in {sender.node} gave no samples")
+        arrived = _samples(receiver, "rx_frames")
+        return last_loss(sent, arrived, unique, BURSTS_BETWEEN_CLOCKS * self._trial.burst)
+
+    def _while_sending(self, receiver: EngineProcess) -> list[Sample]:
+        senders = [pair.a for pair in self._ends]
+        begun = max(one.started_ns or 0 for one in senders)
+        ended = min((one.started_ns or 0) + _duration_ns(one) for one in senders)
+        return [
+            one
+            for one in _samples(receiver, "rx_frames")
+            if one.t_ns - one.duration_ns >= begun and one.t_ns <= ended
+        ]
+
+    def _flows_at_end(self, receiver: EngineProcess) -> bool:
+        """Whether frames arrived in the last twentieth of the trial."""
+        samples = self._while_sending(receiver)
+        return sum(one.frames for one in samples[-max(1, len(samples) // 20) :]) > 0
+
+
+def _sample_s(duration_s: float) -> float:
+    return min(LONGEST_SAMPLE_S, max(SHORTEST_INTERVAL_S, duration_s / SAMPLES_A_TRIAL))
+
+
+def _duration_ns(engine: EngineProcess) -> int:
+    return int((engine.result or {})["duration_ns"])
+
+
+def _samples(engine: EngineProcess, counter: str) -> list[Sample]:
+    return [
+        Sample(one.t_ns, one.duration_ns, one.counters.get(counter, 0)) for one in engine.intervals
+    ]

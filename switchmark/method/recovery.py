@@ -1,0 +1,122 @@
+"""Recovery: from overload (RFC 2544 section 26.5), and from a reset of the switch (26.6).
+
+Overload: 110 % of the throughput, then at once 50 %; the recovery time runs from the end of the
+overload to the last frame that is lost. Reset: a steady load while the switch is killed and
+started again; the outage is given by missing frames and by silence, as RFC 6201 has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from switchmark.method.disturbed import Disturbance, StepDown
+
+OVERLOAD = 1.10
+RELIEF = 0.50
+RFC_OVERLOAD_S = 60.0
+SHORTEST_RELIEF_S, LONGEST_RELIEF_S = 2.0, 30.0
+LONGEST_RESET_S = 120.0
+RESET_TAIL_S = 3.0  # of traffic after the bench has done its part: switches wake up in it
+RESET_AT_S = 1.5
+NEVER_SHARE = 0.9  # losses later than this share of the relief: it has not recovered within
+
+
+class Disturber(Protocol):
+    """What a `DisturbedMeasurer` can do beyond measuring."""
+
+    def step_down(
+        self, first_s: float, first_pps: float, second_s: float, second_pps: float
+    ) -> StepDown:
+        """An overload, and the lower load at once after it."""
+        ...
+
+    def disturb(
+        self,
+        duration_s: float,
+        load_pps: float,
+        at_s: float,
+        action: Callable[[], None],
+        tail_s: float | None = None,
+    ) -> Disturbance:
+        """A steady load during which something is done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """How the switch came back; times in seconds."""
+
+    step: StepDown
+    seconds: float | None  # from the end of the overload to the last loss; None: not within
+    low_s: float
+    high_s: float
+    reset: Disturbance
+    notes: tuple[str, ...]
+
+
+def relief_s(overload_s: float) -> float:
+    """How long the lower load is offered."""
+    return min(LONGEST_RELIEF_S, max(SHORTEST_RELIEF_S, overload_s))
+
+
+def recover(
+    switch: Disturber,
+    *,
+    throughput_pps: float,
+    overload_s: float,
+    restart: Callable[[], None],
+) -> Recovery:
+    """Overload and relieve it, then kill and restart it under half its throughput."""
+    step = switch.step_down(
+        overload_s, OVERLOAD * throughput_pps, relief_s(overload_s), RELIEF * throughput_pps
+    )
+    seconds, low, high = _recovered(step)
+    reset = switch.disturb(
+        LONGEST_RESET_S, RELIEF * throughput_pps, RESET_AT_S, restart, RESET_TAIL_S
+    )
+    return Recovery(
+        step=step,
+        seconds=seconds,
+        low_s=low,
+        high_s=high,
+        reset=reset,
+        notes=(*_step_notes(step, overload_s, seconds), *_reset_notes(reset)),
+    )
+
+
+def _recovered(step: StepDown) -> tuple[float | None, float, float]:
+    if step.last_loss is None:
+        return 0.0, 0.0, step.gap_s
+    found = step.last_loss
+    bounds = step.gap_s + found.low_s, step.gap_s + found.high_s
+    if found.seconds > NEVER_SHARE * step.after.duration_s:
+        return None, *bounds
+    return step.gap_s + found.seconds, *bounds
+
+
+def _step_notes(step: StepDown, overload_s: float, seconds: float | None) -> list[str]:
+    notes = []
+    if overload_s < RFC_OVERLOAD_S:
+        notes.append(f"overloaded for {overload_s:g} s; RFC 2544 asks for {RFC_OVERLOAD_S:g} s")
+    if not step.overload.load_met:
+        notes.append(
+            f"of the overload, {step.overload.offered_pps:.0f} of "
+            f"{step.overload.intended_pps or 0.0:.0f} pps were offered: it was less of an overload"
+        )
+    if step.overload.lost_frames == 0:
+        notes.append("the overload lost no frame: there was nothing to recover from")
+    if seconds is None:
+        notes.append(
+            f"frames were still lost at the end of {step.after.duration_s:g} s at half the "
+            "throughput: not recovered within"
+        )
+    return notes
+
+
+def _reset_notes(reset: Disturbance) -> list[str]:
+    notes = [f"the bench took {reset.action_s:.2f} s to kill and restart the switch"]
+    if not reset.resumed:
+        notes.append("frames did not flow again after the reset while the trial ran")
+    return notes

@@ -1,0 +1,15 @@
+"""The scenario `loopback`: from a wire through a chain of N VNFs and out again (`loopback-N`).
+
+The switch is crossed N + 1 times. Several chains beside each other, each with wires of its
+own, are `chains-MxN`: M chains of N VNFs. What the VNFs are is the key `vnf`.
+"""
+
+from __future__ import annotations
+
+from switchmark.campaign.model import Trial
+from switchmark.scenario.topology import Place, Topology, lay_out
+
+
+def expand(trial: Trial, chain: int = 1) -> Topology:
+    """The topology of a trial. Raises UsageError."""
+    return lay_out(trial, (Place.WIRE, Place.WIRE), chain)

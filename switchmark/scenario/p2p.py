@@ -1,0 +1,15 @@
+"""The scenario `p2p`: from wire to wire through the switch, no application beside it.
+
+Both ends are wire ends: a tester outside of the environment stands in for one behind a
+physical port.
+"""
+
+from __future__ import annotations
+
+from switchmark.campaign.model import Trial
+from switchmark.scenario.topology import Place, Topology, lay_out
+
+
+def expand(trial: Trial, chain: int = 0) -> Topology:
+    """The topology of a trial. Raises UsageError."""
+    return lay_out(trial, (Place.WIRE, Place.WIRE), chain)

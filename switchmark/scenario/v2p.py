@@ -1,0 +1,11 @@
+"""The scenario `v2p`: from the environment to a wire: traffic that a host sends."""
+
+from __future__ import annotations
+
+from switchmark.campaign.model import Trial
+from switchmark.scenario.topology import Place, Topology, lay_out
+
+
+def expand(trial: Trial, chain: int = 0) -> Topology:
+    """The topology of a trial. Raises UsageError."""
+    return lay_out(trial, (Place.ENVIRONMENT, Place.WIRE), chain)

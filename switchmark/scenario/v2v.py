@@ -1,0 +1,14 @@
+"""The scenario `v2v`: from one node of the environment to another through the switch.
+
+The same nodes and ports as one of `pairs`, under the name that the literature gives it.
+"""
+
+from __future__ import annotations
+
+from switchmark.campaign.model import Trial
+from switchmark.scenario.topology import Place, Topology, lay_out
+
+
+def expand(trial: Trial, chain: int = 0) -> Topology:
+    """The topology of a trial. Raises UsageError."""
+    return lay_out(trial, (Place.ENVIRONMENT, Place.ENVIRONMENT), chain)

@@ -1,0 +1,49 @@
+"""Switches that tell how many of their cycles were useful: those that poll look busy always."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+CYCLES = re.compile(r"(idle|processing) cycles:\s*(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchWork:
+    """Cycles since the switch started, of all its forwarding threads together."""
+
+    busy_cycles: int  # spent on frames
+    idle_cycles: int  # spent looking for some
+    source: str  # who says so
+
+    def since(self, before: SwitchWork) -> SwitchWork:
+        """What came after an earlier reading."""
+        return SwitchWork(
+            max(0, self.busy_cycles - before.busy_cycles),
+            max(0, self.idle_cycles - before.idle_cycles),
+            self.source,
+        )
+
+
+@runtime_checkable
+class TellsWork(Protocol):
+    """What such a switch has besides the `Switch` protocol."""
+
+    def work(self) -> SwitchWork | None:
+        """The cycles so far; None while it does not know."""
+        ...
+
+
+def parse_pmd_stats(text: str) -> SwitchWork | None:
+    """Read `ovs-appctl dpif-netdev/pmd-stats-show`: sums over the polling threads.
+
+    The main thread forwards nothing there, and is left out."""
+    busy = idle = 0
+    for paragraph in re.split(r"^(?=pmd thread |main thread)", text, flags=re.MULTILINE):
+        if not paragraph.startswith("pmd thread"):
+            continue
+        found = dict(CYCLES.findall(paragraph))
+        idle += int(found.get("idle", 0))
+        busy += int(found.get("processing", 0))
+    return SwitchWork(busy, idle, "pmd-stats-show") if busy + idle else None

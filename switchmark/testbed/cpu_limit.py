@@ -1,0 +1,126 @@
+"""A CPU quota on processes, through control groups of version 1 or 2.
+
+The group is made for the session, the processes are put into it with all their threads, and
+what the kernel has counted since (periods, throttled periods) is read back from it. Which
+version: the one whose hierarchy has the `cpu` controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed.host import Session
+from switchmark.testbed.things import Cgroup, CgroupController
+
+PERIOD_US = 100_000  # the kernel's default, and that of the container engines
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Where CPU quotas are set on this machine."""
+
+    version: int  # 1 or 2
+    root: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """What the kernel counted in the group, since it was made."""
+
+    periods: int
+    throttled_periods: int
+    throttled_s: float
+
+
+def find_hierarchy(mountinfo: str | None = None) -> Hierarchy | None:
+    """The hierarchy with the `cpu` controller; None on a machine without."""
+    text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
+    unified = None
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split()[:3]
+        root = Path(left.split()[4])
+        if kind == "cgroup" and "cpu" in options.split(","):
+            return Hierarchy(1, root)
+        if kind == "cgroup2":
+            unified = root
+    if unified is None:
+        return None
+    with suppress(OSError):
+        if mountinfo is not None or "cpu" in (unified / "cgroup.controllers").read_text().split():
+            return Hierarchy(2, unified)
+    return None
+
+
+class CpuLimit:
+    """A group with a quota and processes in it. `lift` before they are asked to end."""
+
+    def __init__(self, session: Session, hierarchy: Hierarchy, cores: float) -> None:
+        self.hierarchy = hierarchy
+        self.quota_us = round(cores * PERIOD_US)
+        self._session = session
+        self._group = hierarchy.root / f"sm{session.id}-limit"
+        self._entries: list[int] = []
+
+    @classmethod
+    def impose(cls, session: Session, pids: Sequence[int], cores: float) -> CpuLimit:
+        """Let these processes together use at most `cores` of CPU time a second.
+
+        Raises UnavailableError where the kernel has no quotas."""
+        hierarchy = find_hierarchy()
+        if hierarchy is None:
+            raise UnavailableError(
+                "cpu_limit: no control group hierarchy with the cpu controller is mounted; "
+                "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
+            )
+        limit = cls(session, hierarchy, cores)
+        limit._make()
+        for pid in pids:
+            (limit._group / "cgroup.procs").write_text(str(pid))
+        return limit
+
+    def _make(self) -> None:
+        ledger = self._session.ledger
+        if self.hierarchy.version == 2:
+            control = self.hierarchy.root / "cgroup.subtree_control"
+            if "cpu" not in control.read_text().split():
+                self._entries.append(ledger.record(CgroupController(str(control), "cpu")))
+                control.write_text("+cpu")
+        self._entries.append(ledger.record(Cgroup(str(self._group))))
+        self._group.mkdir()
+        if self.hierarchy.version == 2:
+            (self._group / "cpu.max").write_text(f"{self.quota_us} {PERIOD_US}")
+            return
+        (self._group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (self._group / "cpu.cfs_quota_us").write_text(str(self.quota_us))
+
+    def in_force(self) -> bool:
+        """Whether the kernel says that the quota is the one that was set."""
+        if self.hierarchy.version == 2:
+            text = (self._group / "cpu.max").read_text().split()
+            return text == [str(self.quota_us), str(PERIOD_US)]
+        return int((self._group / "cpu.cfs_quota_us").read_text()) == self.quota_us
+
+    def read(self) -> Throttling:
+        """What the kernel has counted."""
+        lines = (self._group / "cpu.stat").read_text().splitlines()
+        values = {name: int(value) for name, value in (line.split() for line in lines)}
+        ns = values.get("throttled_time", 1000 * values.get("throttled_usec", 0))
+        return Throttling(values["nr_periods"], values["nr_throttled"], ns / 1e9)
+
+    def lift(self) -> None:
+        """Let them run freely again: a program that ends needs CPU time, too. Idempotent."""
+        with suppress(OSError):
+            if self.hierarchy.version == 2:
+                (self._group / "cpu.max").write_text(f"max {PERIOD_US}")
+            else:
+                (self._group / "cpu.cfs_quota_us").write_text("-1")
+
+    def remove(self) -> None:
+        """Remove the group, once what was in it has ended. Idempotent."""
+        for entry in reversed(self._entries):
+            self._session.ledger.undo(entry)

@@ -1,0 +1,190 @@
+"""A Docker daemon to run containers in: the user's, if there is one, else one of our own.
+
+The user's daemon is only asked: containers and an image that bear the session's name are
+added and removed again. Our own lives in folders of the session, with no bridge, no firewall
+rule, no forwarding, and ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.testbed.host import Session
+from switchmark.testbed.state import cache_dir
+from switchmark.testbed.things import CgroupsNamed, Directory, DockerThing, MountsBelow
+
+START_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 5.0
+REMOVE_TIMEOUT_S = 30.0
+WORK_TIMEOUT_S = 120.0  # of an import on a busy machine
+PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A running daemon, and the image that our root is in it."""
+
+    host: str  # as `docker -H` takes it; empty: the user's
+    version: str
+    image: str
+
+    def command(self, *args: str) -> list[str]:
+        """A `docker` command for this daemon."""
+        return docker(self.host, *args)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is our own."""
+        return bool(self.host)
+
+
+_RUNNING: dict[str, Daemon] = {}  # by session
+
+
+def docker(host: str, *args: str) -> list[str]:
+    """A `docker` command."""
+    return ["docker", *(["-H", host] if host else []), *args]
+
+
+def server_version(host: str = "") -> str | None:
+    """The version of the daemon that answers; None when none does."""
+    if shutil.which("docker") is None:
+        return None
+    try:
+        done = subprocess.run(
+            docker(host, "version", "--format", "{{.Server.Version}}"),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
+
+
+def users_own() -> str | None:
+    """The version of the user's daemon, where there is one and it may be asked."""
+    return None if os.environ.get(PRIVATE) == "private" else server_version()
+
+
+def daemon_for(session: Session, root: Path) -> Daemon:
+    """The session's daemon with `root` as an image, started at its first use.
+
+    Raises UnavailableError."""
+    found = _RUNNING.get(session.id)
+    if found is not None:
+        return found
+    version = users_own()
+    host = "" if version else _start(session)
+    name = f"sm{session.id}:engine"
+    daemon = Daemon(host, version or server_version(host) or "unknown", name)
+    if not daemon.is_private:
+        session.ledger.record(DockerThing("image", name, host))
+    _import(daemon, root)
+    _RUNNING[session.id] = daemon
+    return daemon
+
+
+def _start(session: Session) -> str:
+    """Start a private daemon; returns its address. All it makes is in the ledger."""
+    ledger, name = session.ledger, f"sm{session.id}"
+    state, data = session.run_dir / "docker", cache_dir() / f"docker-{name}"
+    for folder in (data, state):
+        ledger.record(Directory(str(folder)))
+        ledger.record(MountsBelow(str(folder)))
+    ledger.record(CgroupsNamed(name))
+    state.mkdir()
+    data.mkdir(parents=True)
+    config = state / "daemon.json"
+    config.write_text(json.dumps({}))  # not the user's, which may contradict the options
+    host, log = f"unix://{state}/d.sock", state / "log"
+    process = session.host.spawn(
+        [
+            "dockerd",
+            *("--host", host, "--config-file", str(config)),
+            *("--data-root", str(data), "--exec-root", str(state / "x")),
+            *("--pidfile", str(state / "pid"), "--storage-driver", _storage_driver()),
+            *("--bridge=none", "--iptables=false", "--ip6tables=false"),
+            *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
+            *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}"),
+        ],
+        log=log,
+    )
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while server_version(host) is None:
+        if process.poll() is not None or time.monotonic() > deadline:
+            words = log.read_text(errors="replace").strip().splitlines()[-1:]
+            raise UnavailableError(f"docker: a daemon of our own did not start: {words}")
+        time.sleep(0.05)
+    return host
+
+
+def _storage_driver() -> str:
+    """Layers share files where the kernel can overlay directories; else they are copies."""
+    return "overlay2" if "\toverlay\n" in Path("/proc/filesystems").read_text() else "vfs"
+
+
+def _import(daemon: Daemon, root: Path) -> None:
+    archive = subprocess.Popen(
+        ["tar", "-C", str(root), "--numeric-owner", "-c", "."], stdout=subprocess.PIPE
+    )
+    with archive:
+        done = subprocess.run(
+            daemon.command("import", "-", daemon.image),
+            stdin=archive.stdout,
+            capture_output=True,
+            text=True,
+            timeout=WORK_TIMEOUT_S,
+            check=False,
+        )
+    if done.returncode != 0:
+        raise UnavailableError(f"docker import: {_last(done.stderr)}")
+
+
+def remove(what: str, name: str, host: str) -> None:
+    """Remove a container or image of ours; gone already is fine. Raises OSError."""
+    if shutil.which("docker") is None or (host and server_version(host) is None):
+        return  # a daemon of our own that is gone took it along
+    words = ("rm", "-f") if what == "container" else ("rmi", "-f")
+    deadline = time.monotonic() + REMOVE_TIMEOUT_S
+    while (problem := _removal_problem(docker(host, *words, name))) is not None:
+        if "already in progress" not in problem or time.monotonic() > deadline:
+            raise OSError(f"docker {what} {name}: {problem}")
+        time.sleep(0.05)  # the daemon is about it, as it is after `docker run --rm`
+
+
+def _removal_problem(command: list[str]) -> str | None:
+    """Why it was not removed; None when it was, or was not there."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WORK_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "the daemon does not answer"
+    return None if done.returncode == 0 or "No such" in done.stderr else _last(done.stderr)
+
+
+def ask(session: Session, daemon: Daemon, *args: str) -> str:
+    """What a `docker` command prints. Raises UnavailableError with its last words."""
+    try:
+        return session.host.run(daemon.command(*args), timeout_s=WORK_TIMEOUT_S).stdout.strip()
+    except SwitchmarkError as error:
+        raise UnavailableError(str(error)) from None
+
+
+def _last(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1]

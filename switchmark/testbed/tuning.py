@@ -1,0 +1,165 @@
+"""Settings of the machine that change what is measured: applied only when asked for, restored.
+
+A profile is `as-is` (nothing is touched), `papers` (what the literature sets before it
+measures), or one's own: `governor:performance+turbo:off`. Every change is in the ledger
+before it is made, so it is undone at the end of the campaign, after Ctrl-C, and after
+`kill -9` by the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from switchmark.testbed.host import Session
+from switchmark.testbed.things import Setting, chosen_of
+
+AS_IS, PAPERS = "as-is", "papers"
+SYSTEM = Path("/")  # tests have another
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One thing that can be tuned."""
+
+    name: str
+    meaning: str
+    values: tuple[str, ...]
+    files: Callable[[Path, str], Iterator[tuple[Path, str]]]  # what to write where
+
+
+@dataclass
+class Tuned:
+    """What became of a profile."""
+
+    profile: str
+    changed: dict[str, list[str]] = field(default_factory=dict)  # path: before, after
+    unchanged: list[str] = field(default_factory=list)  # had that value already
+    not_possible: dict[str, str] = field(default_factory=dict)  # knob: why
+
+
+def _each_cpu(name: str) -> Callable[[Path, str], Iterator[tuple[Path, str]]]:
+    """The same word for every CPU."""
+
+    def files(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+        for path in sorted((root / "sys/devices/system/cpu").glob(f"cpu[0-9]*/{name}")):
+            yield path, value
+
+    return files
+
+
+def _turbo(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+    cpu = root / "sys/devices/system/cpu"
+    yield cpu / "intel_pstate/no_turbo", "1" if value == "off" else "0"
+    yield cpu / "cpufreq/boost", "0" if value == "off" else "1"
+
+
+def _c_states(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+    """`off` leaves the shallowest state of each CPU, in which it wakes within a microsecond."""
+    pattern = "cpu[0-9]*/cpuidle/state[1-9]*/disable"
+    for path in sorted((root / "sys/devices/system/cpu").glob(pattern)):
+        yield path, "1" if value == "off" else "0"
+
+
+def _smt(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+    yield root / "sys/devices/system/cpu/smt/control", value
+
+
+def _huge(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+    yield root / "sys/kernel/mm/transparent_hugepage/enabled", value
+
+
+def _numa(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+    yield root / "proc/sys/kernel/numa_balancing", "0" if value == "off" else "1"
+
+
+def _irqs(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+    """All interrupts on the first CPU, away from those that measure."""
+    for path in sorted((root / "proc/irq").glob("[0-9]*/smp_affinity_list")):
+        yield path, "0" if value == "first-cpu" else value
+
+
+def _pages(root: Path, value: str) -> Iterator[tuple[Path, str]]:
+    yield root / "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", value
+
+
+KNOBS: dict[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        Knob("governor", "frequency governor of every CPU", ("performance", "powersave"),
+             _each_cpu("cpufreq/scaling_governor")),
+        Knob("turbo", "frequencies above the nominal one", ("on", "off"), _turbo),
+        Knob("smt", "second hardware threads", ("on", "off"), _smt),
+        Knob("c-states", "sleep states deeper than the first", ("on", "off"), _c_states),
+        Knob("thp", "transparent hugepages", ("always", "madvise", "never"), _huge),
+        Knob("numa-balancing", "pages that follow their users", ("on", "off"), _numa),
+        Knob("irq-affinity", "where interrupts are handled", ("first-cpu",), _irqs),
+        Knob("hugepages", "reserved pages of 2 MB", (), _pages),
+    )
+}  # fmt: skip
+PROFILES: dict[str, dict[str, str]] = {
+    AS_IS: {},
+    PAPERS: {
+        "governor": "performance",
+        "turbo": "off",
+        "c-states": "off",
+        "thp": "never",
+        "numa-balancing": "off",
+        "irq-affinity": "first-cpu",
+    },
+}
+
+
+def parse(text: str) -> dict[str, str]:
+    """The settings of a profile, by name or written out. Raises ValueError, one line."""
+    if text in PROFILES:
+        return PROFILES[text]
+    wanted: dict[str, str] = {}
+    for part in text.split("+"):
+        name, colon, value = part.partition(":")
+        knob = KNOBS.get(name)
+        if knob is None or not colon:
+            known = ", ".join(KNOBS)
+            raise ValueError(
+                f"'{part}' is no profile ({', '.join(PROFILES)}) and sets none of {known}; "
+                "write e.g. governor:performance+turbo:off"
+            )
+        fits = value in knob.values if knob.values else value.isascii() and value.isdigit()
+        if not fits:
+            raise ValueError(
+                f"{name}: '{value}' cannot be set; use {', '.join(knob.values) or 'a number'}"
+            )
+        wanted[name] = value
+    return wanted
+
+
+def apply(session: Session, profile: str, system: Path = SYSTEM) -> Tuned:
+    """Set what the profile says, as far as this machine can; never raises for what it cannot."""
+    tuned = Tuned(profile)
+    for name, value in parse(profile).items():
+        there = [pair for pair in KNOBS[name].files(system, value) if pair[0].exists()]
+        if not there:
+            tuned.not_possible[name] = "this machine or kernel does not have it"
+        for path, wanted in there:
+            try:
+                _set(session, path, wanted, tuned)
+            except OSError as error:
+                tuned.not_possible[name] = f"{path}: {error.strerror}"
+    return tuned
+
+
+def _set(session: Session, path: Path, wanted: str, tuned: Tuned) -> None:
+    before = chosen_of(path.read_text())
+    if before == wanted:
+        tuned.unchanged.append(str(path))
+        return
+    entry = session.ledger.record(Setting(str(path), before, wanted))
+    try:
+        path.write_text(wanted + "\n")
+    except OSError:
+        with suppress(OSError):
+            session.ledger.undo(entry)
+        raise
+    tuned.changed[str(path)] = [before, wanted]

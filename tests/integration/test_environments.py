@@ -1,0 +1,311 @@
+"""The bare host and Docker beside what a user runs there; CPU quotas; noisy neighbours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from switchmark.results.record import Record
+from switchmark.testbed.cpu_limit import find_hierarchy
+from switchmark.testbed.things import chosen_of
+from tests.integration.machine import needs_root
+from tests.integration.main_job import (
+    SHORT,
+    Bench,
+    bench,
+    campaign_file,
+    describe,
+    need,
+    settings,
+    went_well,
+)
+
+__all__ = ["bench"]
+pytestmark = [pytest.mark.integration, needs_root]
+
+
+@pytest.fixture(autouse=True)
+def own_docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever runs on the machine already: these tests bring their own."""
+    monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
+
+
+def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
+    file = campaign_file(tmp_path, text)
+    args = settings(*SHORT, *more)
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
+    assert went_well(code, err), err
+    return [record for record in bench.records() if record.status == "finished"]
+
+
+@pytest.mark.parametrize(
+    ("switch", "environment"),
+    [("linux-bridge", "bare"), ("linux-bridge", "docker"), ("ovs-dpdk", "docker")],
+)
+def test_one_pair_through_switches(
+    bench: Bench, tmp_path: Path, switch: str, environment: str
+) -> None:
+    need([switch], [environment])
+    records = measured(
+        bench, tmp_path,
+        f"switch: {switch}\nenvironment: {environment}\n"
+        "throughput: {duration: 1s, rate: 5k}\nlatency: {duration: 1s, rate: 500}\n",
+    )  # fmt: skip
+    for record in records:
+        assert record.verification is not None and record.verification.passed, describe(record)
+        assert record.reconciliation is not None and record.reconciliation.sent > 0
+        if record.throughput is not None:
+            assert record.throughput.forwarded_pps > 0
+
+
+def test_the_cpu_limit_is_in_force_and_throughput_follows(bench: Bench, tmp_path: Path) -> None:
+    """By the switch's own CPU time, which noise cannot raise; throughput only by its order."""
+    need(["basicfwd"], ["netns"])
+    if find_hierarchy() is None:
+        pytest.skip("no control group hierarchy with the cpu controller is mounted")
+    records = measured(
+        bench, tmp_path,
+        "switch: basicfwd\ncpu_limit: [100%, 50%, 12.5%]\npacket_size: 64\nduration: 2s\n",
+    )  # fmt: skip
+    found = {record.trial.cpu_limit: record for record in records}
+    for limit, record in found.items():
+        quota = record.cpu_quota
+        assert limit is not None and quota is not None and quota.used_cores is not None
+        assert quota.in_force and quota.used_cores <= limit * 1.1 + 0.05, describe(record)
+        assert quota.quota_us == limit * quota.period_us
+        assert record.verdict is not None and "limit-not-in-force" not in record.verdict.marks
+    if {1.0, 0.125} <= found.keys():
+        low, high = found[0.125], found[1.0]
+        assert low.cpu_quota is not None and low.cpu_quota.throttled_periods > 0
+        assert low.throughput is not None and high.throughput is not None
+        if high.cpu_quota is not None and (high.cpu_quota.used_cores or 0) > 0.7:
+            share = low.throughput.forwarded_pps / high.throughput.forwarded_pps
+            assert share < 0.5, f"an eighth of the CPU time carried {share:.0%}"
+
+
+def test_a_neighbour_is_there_for_the_trial_only(bench: Bench, tmp_path: Path) -> None:
+    need(["linux-bridge"], ["netns"])
+    if shutil.which("stress-ng") is None:
+        pytest.skip("no stress-ng on this machine: apt install stress-ng")
+    records = measured(
+        bench, tmp_path,
+        "switch: linux-bridge\nneighbour: [none, cpu]\nneighbour_cpus: applications\n"
+        "dimension: latency\nduration: 1s\nrate: 500\n",
+    )  # fmt: skip
+    found = {record.trial.neighbour: record for record in records}
+    assert "cpu" in found
+    if "none" in found:
+        assert found["none"].neighbour is None
+    noise = found["cpu"].neighbour
+    assert noise is not None and noise.command[:2] == ["stress-ng", "--quiet"]
+    cores = sorted({c for own in found["cpu"].placement.application_cores.values() for c in own})  # type: ignore[union-attr]
+    assert noise.cores == cores == found["cpu"].placement.neighbour_cores  # type: ignore[union-attr]
+    assert noise.cpu_s > 0.1, "it had CPU time of its own"
+    assert 0.9 < noise.wall_s < 60
+
+
+def test_a_neighbour_that_cannot_run_is_told_before(bench: Bench, tmp_path: Path) -> None:
+    file = campaign_file(tmp_path, "switch: linux-bridge\nneighbour: /nowhere/my-load\n")
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet")
+    assert code == 3 and "neighbour /nowhere/my-load cannot run here: there is no such" in err
+
+
+def run(*args: str, env: dict[str, str] | None = None) -> str:
+    return subprocess.run(
+        args, capture_output=True, text=True, check=True, env={**os.environ, **(env or {})}
+    ).stdout
+
+
+@pytest.fixture
+def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """What a user may have running: a bridge with an address and a route, an Open vSwitch, an
+    LXC container, a Docker daemon with a container. Returns where Docker and OVS answer."""
+    folder = Path(f"/tmp/smdc{os.getpid()}")
+    folder.mkdir()
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        run("ip", "link", "add", "decoybr0", "type", "bridge")
+        stack.callback(run, "ip", "link", "del", "decoybr0")
+        net = _free_network()
+        run("ip", "addr", "add", f"{net}.1/24", "dev", "decoybr0")
+        run("ip", "link", "set", "decoybr0", "up")
+        run("ip", "route", "add", f"{net}.128/25", "via", f"{net}.2", "dev", "decoybr0")
+        where = {"OVS_RUNDIR": str(folder)}
+        _user_ovs(stack, folder)
+        _user_lxc(stack, folder)
+        if shutil.which("dockerd"):
+            where["DOCKER_HOST"] = _user_docker(stack, folder)
+        yield where
+
+
+def _free_network() -> str:
+    """The first three numbers of a network that this machine does not know."""
+    known = run("ip", "route") + run("ip", "addr")
+    for net in ("203.0.113", "198.18.213", "172.31.213"):
+        if f"{net}." not in known:
+            return net
+    pytest.skip("this machine uses every network that the decoys could")
+
+
+def _background(stack: ExitStack, *args: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def end() -> None:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    stack.callback(end)
+    return process
+
+
+def _said(args: Sequence[str]) -> str:
+    return subprocess.run(args, capture_output=True, text=True, check=False).stdout
+
+
+def _user_ovs(stack: ExitStack, folder: Path) -> None:
+    schema = "/usr/share/openvswitch/vswitch.ovsschema"
+    if not Path(schema).exists():
+        return
+    run("ovsdb-tool", "create", f"{folder}/conf.db", schema)
+    socket = f"{folder}/db.sock"
+    remote, control = f"--remote=punix:{socket}", f"--unixctl={folder}/ctl"
+    _background(stack, "ovsdb-server", f"{folder}/conf.db", remote, control)
+    _until(lambda: Path(socket).exists(), "OVS")
+    run("ovs-vsctl", "--no-wait", f"--db=unix:{socket}", "add-br", "userbr0")
+
+
+def _user_lxc(stack: ExitStack, folder: Path) -> None:
+    if shutil.which("lxc-execute") is None:
+        return
+    config = folder / "lxc.conf"
+    config.write_text("lxc.net.0.type = empty\n")
+    args = ["-P", str(folder / "lxc"), "-n", "userbox"]
+    (folder / "lxc").mkdir()
+    _background(stack, "lxc-execute", *args, "-f", str(config), "--", "/bin/sleep", "600")
+    info = ("lxc-info", *args, "-s", "-H")
+    _until(lambda: "RUNNING" in _said(info), "LXC")
+    stack.callback(run, "lxc-stop", "-k", *args)
+
+
+def _user_docker(stack: ExitStack, folder: Path) -> str:
+    host = f"unix://{folder}/docker.sock"
+    _background(
+        stack, "dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",
+        f"{folder}/exec", "--pidfile", f"{folder}/pid", "--bridge=none", "--iptables=false",
+        "--ip-forward=false", "--storage-driver=vfs", "--cgroup-parent", f"/{folder.name}",
+    )  # fmt: skip
+    ask = ["docker", "-H", host, "ps"]
+    _until(lambda: subprocess.run(ask, capture_output=True, check=False).returncode == 0, "Docker")
+    busybox = folder / "root"
+    busybox.mkdir()
+    shutil.copy("/bin/busybox", busybox / "busybox")
+    run("sh", "-c", f"tar -C {busybox} -c . | docker -H {host} import - user:box")
+    name = ("run", "-d", "--name", "userbox", "--network", "none", "user:box")
+    run("docker", "-H", host, *name, "/busybox", "sleep", "600")
+    stack.callback(run, "docker", "-H", host, "rm", "-f", "userbox")
+    return host
+
+
+def _until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"the user's {what} does not run"
+        time.sleep(0.05)
+
+
+def look(where: dict[str, str]) -> dict[str, object]:
+    """Everything of the user's that the bench could have changed."""
+    kernel = ("net/ipv4/ip_forward", "kernel/numa_balancing", "vm/nr_hugepages")
+    seen: dict[str, object] = {
+        key: Path("/proc/sys", key).read_text() for key in kernel if Path("/proc/sys", key).exists()
+    }
+    for what in ("addr", "route", "neigh", "rule"):
+        entries = json.loads(run("ip", "-j", what) or "[]")
+        for entry in entries:
+            for info in entry.get("addr_info", []):
+                info.pop("valid_life_time", None), info.pop("preferred_life_time", None)
+        seen[what] = entries
+    seen["namespaces"] = run("ip", "netns")
+    folder = where["OVS_RUNDIR"]
+    if shutil.which("lxc-info"):
+        seen["lxc"] = run("lxc-info", "-P", f"{folder}/lxc", "-n", "userbox", "-s", "-p", "-H")
+    if Path(folder, "db.sock").exists():
+        seen["ovs"] = run("ovs-vsctl", "--no-wait", f"--db=unix:{folder}/db.sock", "show")
+    if host := where.get("DOCKER_HOST"):
+        for words in (("images", "-q"), ("ps", "-a", "--format", "{{.ID}} {{.Names}} {{.State}}"),
+                      ("network", "ls", "-q"), ("volume", "ls", "-q")):  # fmt: skip
+            seen[f"docker {words[0]} {words[1]}"] = run("docker", "-H", host, *words)
+    return seen
+
+
+def test_what_a_user_runs_is_not_changed(
+    bench: Bench, tmp_path: Path, decoys: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every environment; with Docker, in the user's own daemon, too."""
+    need(["linux-bridge", "ovs-dpdk"], ["bare", "netns", "lxc"])
+    environments = ["bare", "netns", "lxc"]
+    if "DOCKER_HOST" in decoys:
+        monkeypatch.setenv("DOCKER_HOST", decoys["DOCKER_HOST"])
+        monkeypatch.delenv("SWITCHMARK_DOCKER")
+        environments.append("docker")
+    before = look(decoys)
+    records = measured(
+        bench, tmp_path,
+        f"switch: [linux-bridge, ovs-dpdk]\nenvironment: [{', '.join(environments)}]\n"
+        "scenario: [v2v, loopback-1]\nduration: 800ms\nrate: 1k\n",
+    )  # fmt: skip
+    assert {record.trial.environment for record in records} == set(environments)
+    assert look(decoys) == before
+
+
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_path: Path) -> None:
+    need(["linux-bridge"], ["netns"])
+    if not THP.exists():
+        pytest.skip("this kernel has no transparent hugepages to tune")
+    before = THP.read_text()
+    other = "never" if chosen_of(before) == "madvise" else "madvise"
+    text = f"switch: linux-bridge\ntuning: thp:{other}\nrate: 1k\nduration: %s\n"
+    (record,) = measured(bench, tmp_path, text % "800ms")
+    assert record.provenance["tuning"]["changed"] == {str(THP): [chosen_of(before), other]}
+    assert THP.read_text() == before
+    file = campaign_file(tmp_path, text % "20s", name="long")
+    job = bench.start("run", file, "--no-baseline", "--quiet")
+    try:
+        job.wait_session()
+        job.until(lambda: chosen_of(THP.read_text()) == other, "the setting")
+    finally:
+        job.process.send_signal(signal.SIGKILL)
+        job.process.communicate(timeout=30)
+    assert chosen_of(THP.read_text()) == other, "nobody was left to restore it"
+    code, _, err = bench.run("clean")
+    assert code == 0, err
+    assert THP.read_text() == before
+
+
+def test_64_pairs_come_and_go(bench: Bench, tmp_path: Path) -> None:
+    """How fast is for bench/deploy.py to measure, on a machine that does nothing else."""
+    need(["linux-bridge"], ["netns"])
+    file = campaign_file(
+        tmp_path, "switch: linux-bridge\npairs: 64\nrate: 50\nburst: 1\nduration: 1s\n"
+    )
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    assert went_well(code, err), err
+    (record,) = bench.records()
+    assert len(record.engines) == 128 and record.timing is not None
+    assert record.timing.deploy_s < 60 and record.timing.teardown_s < 60

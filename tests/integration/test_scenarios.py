@@ -1,0 +1,142 @@
+"""Chains, wires and traffic both ways through real switches, by the command a user gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.results.record import Record
+from tests.integration.machine import needs_root
+from tests.integration.main_job import (
+    SHORT,
+    Bench,
+    bench,
+    campaign_file,
+    describe,
+    need,
+    settings,
+    went_well,
+)
+
+__all__ = ["bench"]
+pytestmark = [pytest.mark.integration, needs_root]
+
+
+def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
+    """The records of a campaign's trials, each of which ran to its end."""
+    file = campaign_file(tmp_path, text)
+    args = settings(*SHORT, *more)
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
+    assert went_well(code, err), err
+    return [record for record in bench.records() if record.status == "finished"]
+
+
+def check_clean(record: Record) -> None:
+    """What every trial through a chain must show, however slow the machine is."""
+    what = describe(record)
+    assert record.verification is not None and record.verification.passed, what
+    assert record.throughput is not None and record.throughput.forwarded_pps > 0, what
+    assert record.reconciliation is not None, what
+    middle = {stage.place for path in record.reconciliation.paths for stage in path.stages}
+    assert "in the chain" in middle, what
+    # What arrived at the receiver went through every VNF.
+    arrived = sum(path.arrived for path in record.reconciliation.paths)
+    for vnf in record.vnfs:
+        if vnf.forwarded_frames is not None:
+            assert vnf.forwarded_frames >= arrived, f"{what}: {vnf.node} was passed by"
+
+
+@pytest.mark.parametrize("switch", ["linux-bridge", "ovs-dpdk"])
+def test_chains_of_containers_one_way_and_both(bench: Bench, tmp_path: Path, switch: str) -> None:
+    need([switch], ["lxc"])
+    records = measured(
+        bench, tmp_path,
+        f"switch: {switch}\nenvironment: lxc\nscenario: [loopback-1, loopback-2, loopback-3]\n"
+        "bidirectional: [false, true]\npacket_size: 64\nduration: 1s\nrate: 2k\nburst: 4\n",
+    )  # fmt: skip
+    found = {(record.trial.scenario, record.trial.bidirectional) for record in records}
+    assert len(found) >= 5, "all six, or one was starved by the rest of the machine"
+    for record in records:
+        check_clean(record)
+        assert record.wire_ends == ["tx0", "rx0"]
+        assert len(record.vnfs) == int(record.trial.scenario[-1])
+        assert (
+            record.topology[0].startswith("[wire: ")
+            and "[lxc: forwarder 0.1]" in (record.topology[0])
+        )
+        seen = record.throughput
+        assert seen is not None
+        if record.trial.bidirectional:
+            assert [way.direction for way in seen.directions] == ["forward", "reverse"]
+            assert seen.intended_pps == 4000.0
+            total = sum(way.forwarded_pps for way in seen.directions)
+            assert total == pytest.approx(seen.forwarded_pps)
+            assert all(way.forwarded_pps > 0 for way in seen.directions)
+        else:
+            assert seen.directions == []
+
+
+@pytest.mark.parametrize("scenario", ["p2p", "p2v", "v2p", "v2v"])
+def test_wires_and_the_environment(bench: Bench, tmp_path: Path, scenario: str) -> None:
+    need(["linux-bridge"], ["netns", "lxc"])
+    (record,) = measured(
+        bench, tmp_path,
+        f"switch: linux-bridge\nenvironment: lxc\nscenario: {scenario}\n"
+        "latency: {duration: 1s, rate: 500}\n",
+    )  # fmt: skip
+    ends = {"p2p": ["cl0", "sv0"], "p2v": ["cl0"], "v2p": ["sv0"], "v2v": []}
+    assert record.wire_ends == ends[scenario]
+    assert record.latency is not None and record.latency.count > 0
+
+
+@pytest.mark.parametrize(
+    ("switch", "vnf", "mode"),
+    [("ovs-netdev", "bridge", "cross-connect"), ("linux-bridge", "pcap", "learning")],
+)
+def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str, vnf: str, mode: str) -> None:
+    need([switch], ["netns"])
+    (record,) = measured(
+        bench, tmp_path,
+        f"switch: {switch}\nscenario: loopback-2\nvnf: {vnf}\nconnect_mode: {mode}\n"
+        "duration: 1s\nrate: 1k\nburst: 1\n",
+    )  # fmt: skip
+    check_clean(record)
+    assert [one.kind for one in record.vnfs] == [vnf, vnf]
+
+
+def test_a_program_of_the_user_s_in_a_chain(bench: Bench, tmp_path: Path) -> None:
+    """It gets its two devices, and addresses in its environment. Here: the engine itself."""
+    need(["ovs-netdev"], ["bare"])
+    from switchmark.environment.engine_binary import find_engine
+
+    program = Path(f"{tmp_path}/my-vnf")
+    program.write_text(
+        f'#!/bin/sh\ntest -n "$SWITCHMARK_NEXT_B" || exit 3\n'
+        f'exec {find_engine()} forwarder --port "raw:dev=$1" --port "raw:dev=$2" --idle sleep'
+        " --start now\n"
+    )
+    program.chmod(0o755)
+    (record,) = measured(
+        bench, tmp_path,
+        f"switch: ovs-netdev\nenvironment: bare\nscenario: loopback-1\nvnf: {program}\n"
+        "connect_mode: cross-connect\nduration: 1s\nrate: 500\nburst: 1\n",
+    )  # fmt: skip
+    check_clean(record)
+    assert record.vnfs[0].kind == "program" and record.vnfs[0].command[0] == str(program)
+
+
+def test_a_vnf_that_dies_fails_the_trial(bench: Bench, tmp_path: Path) -> None:
+    need(["ovs-netdev"], ["netns"])
+    program = tmp_path / "dies"
+    program.write_text("#!/bin/sh\necho no such port >&2\nexit 4\n")
+    program.chmod(0o755)
+    file = campaign_file(
+        tmp_path,
+        f"switch: ovs-netdev\nscenario: loopback-1\nvnf: {program}\nconnect_mode: cross-connect\n"
+        "duration: 1s\nverify: {timeout: 1s}\n",
+    )
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    assert code == 1, err
+    (record,) = bench.records()
+    assert record.status == "failed" and "ended with exit code 4: no such port" in (record.message)

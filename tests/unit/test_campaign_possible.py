@@ -1,0 +1,129 @@
+"""What is refused before anything starts: scenarios, VNFs, environments and ports together."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.campaign.model import Dimension, Trial
+from switchmark.campaign.notation import from_notation, to_notation
+from switchmark.errors import UsageError
+
+THERE = installed()
+
+
+def trials_of(text: str) -> list[Trial]:
+    campaign = load_text(f"dimension: throughput\n{text}\n", "unit.yaml", THERE.known)
+    return expand(campaign, THERE.switches, THERE.environments)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("switch: direct\nscenario: loopback-1", "one wire, and cannot join a chain"),
+        ("switch: direct\nscenario: p2v", "a wire between two ends alike, not p2v"),
+        (
+            "switch: ovs-dpdk\nconnect_mode: cross-connect\nscenario: loopback-1\nvnf: bridge",
+            "needs network devices, and vhost-user is a socket",
+        ),
+        (
+            "switch: linux-bridge\nscenario: loopback-1\nvnf: bridge",
+            "only connect_mode cross-connect can carry a chain of them, which linux-bridge does",
+        ),
+        (
+            "switch: ovs-netdev\nconnect_mode: learning\nscenario: loopback-1\nvnf: bridge",
+            "write connect_mode: cross-connect",
+        ),
+        (
+            "switch: af-packet\nscenario: loopback-1\nvnf: /usr/bin/my-vnf\nenvironment: lxc\n"
+            "connect_mode: cross-connect",
+            "holds the engine and none of the host's programs",
+        ),
+        ("switch: linux-bridge\nenvironment: bare\nio: udp", "has the host's one for all"),
+        ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),
+        ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),
+    ],
+)
+def test_refused_with_a_reason_and_a_remedy(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        for trial in trials_of(text):
+            from switchmark.scenario.registry import expand as lay_out
+
+            lay_out(trial)
+
+
+def test_latency_is_not_bidirectional() -> None:
+    with pytest.raises(UsageError, match="round trips go both ways anyway"):
+        campaign = load_text(
+            "switch: ovs-dpdk\ndimension: latency\nbidirectional: true\n", "u.yaml", THERE.known
+        )
+        expand(campaign, THERE.switches, THERE.environments)
+
+
+def test_too_few_ports() -> None:
+    limited = next((name, can) for name, can in THERE.switches.items() if can.max_ports is not None)
+    name, can = limited
+    chain = (can.max_ports or 0) // 2
+    if chain > 64:
+        pytest.skip(f"{name} takes more ports than the longest chain has")
+    with pytest.raises(UsageError, match=f"takes at most {can.max_ports} ports, and 1 x loopback"):
+        trials_of(f"switch: {name}\nscenario: loopback-{chain}")
+
+
+def test_scenarios_with_numbers_become_one_name_and_pairs() -> None:
+    trials = trials_of("switch: linux-bridge\nscenario: [pairs-4, chains-2x3, loopback-1, p2p]")
+    found = {(trial.scenario, trial.pairs) for trial in trials}
+    assert found == {("pairs", 4), ("loopback-3", 2), ("loopback-1", 1), ("p2p", 1)}
+
+
+def test_notation_carries_them() -> None:
+    text = "(V=ovs-dpdk, scenario=loopback-2, vnf=/opt/x/my-vnf_1, bidirectional=true)"
+    trial = from_notation(text, THERE.known)
+    assert (trial.scenario, trial.vnf, trial.bidirectional) == (
+        "loopback-2", "/opt/x/my-vnf_1", True,
+    )  # fmt: skip
+    assert from_notation(to_notation(trial)) == trial
+    for wrong in ("scenario=loopbck-2", "scenario=loopback-x", "vnf=frwarder", "vnf=/a b"):
+        with pytest.raises(UsageError, match=r"did you mean|known:|not a path"):
+            from_notation(f"(V=ovs-dpdk, {wrong})", THERE.known)
+
+
+def test_what_was_measured_before_keeps_its_id() -> None:
+    """Records are kept under it: a new key of a trial must not change the ids there are."""
+    plain = Trial(dimension=Dimension.THROUGHPUT, switch="linux-bridge", packet_size_bytes=64)
+    assert plain.id == "a64c45028135ff3d"
+    other = Trial(
+        dimension=Dimension.LATENCY, switch="ovs", packet_size_bytes=1500, pairs=4,
+        rate_pps=1000, burst=1, repetition=2,
+    )  # fmt: skip
+    assert other.id == "feacbe6452ecc30a"
+    for change in ({"bidirectional": True}, {"vnf": "bridge"}):
+        assert plain.model_copy(update=change).id != plain.id
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("switch: linux-bridge\ncpu_limit: 50%", "none of its own that cpu_limit could limit"),
+        ("switch: linux-bridge\nswitch_cpus: 1", "on the senders' cores; use switch_cpus: auto"),
+        ("switch: ovs-dpdk\nswitch_cpus: 1+2", "switch_cpus 1.2 are 2; set switch_cores"),
+    ],
+)
+def test_cpu_time_and_cores_that_a_switch_does_not_have(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        trials_of(text)
+
+
+def test_keys_of_cpu_time_and_neighbours() -> None:
+    trials = trials_of(
+        "switch: ovs-dpdk\ncpu_limit: [none, 100%, 12.5%]\nneighbour: [none, cache]\n"
+        "neighbour_cpus: switch\nswitch_cpus: 3\napplication_cpus: 1+2"
+    )
+    assert {trial.cpu_limit for trial in trials} == {None, 1.0, 0.125}
+    assert {trial.neighbour for trial in trials} == {"none", "cache"}
+    assert all(from_notation(to_notation(trial), THERE.known) == trial for trial in trials)
+    for wrong in ("cpu_limit: 0%", "neighbour: cahe", "switch_cpus: 1,2", "neighbour_cpus: all"):
+        with pytest.raises(UsageError, match=r"50%|did you mean|write e\.g\. 2\+3|are 1; set|all"):
+            trials_of(f"switch: ovs-dpdk\n{wrong}\nswitch_cores: 2")

@@ -1,0 +1,108 @@
+"""Ceilings are kept for this machine and point, and for no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmark.method.calibration import Calibrations, machine_facts, point_of
+from switchmark.method.judge import Baseline
+from switchmark.method.trial import TrialPlan, run_trial
+from switchmark.results.record import Record
+from switchmark.switch.base import PortKind
+from tests.unit.trial_fakes import SESSION, FakeSwitch, placement, plan_for, trial
+
+MACHINE = {"cpu_model": "invented", "kernel": "6.18", "engine": "1"}
+
+
+def measured(plan: TrialPlan) -> Record:
+    return run_trial(
+        SESSION, plan, campaign="unit", run_id="abc123", baseline=Baseline(), provenance={},
+        observe=lambda _: None,
+    )  # fmt: skip
+
+
+def wire(dimension: str = "throughput", **changes: object) -> TrialPlan:
+    return plan_for(trial(dimension, switch="direct", **changes), FakeSwitch("direct"))
+
+
+def test_a_ceiling_is_found_again_for_any_switch_at_the_point(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path / "new", MACHINE)
+    assert kept.find(plan_for()) == Baseline()
+    record = measured(wire())
+    assert kept.keep(wire(), record)
+    found = kept.find(plan_for())
+    assert record.throughput is not None
+    assert found.forwarded_pps == record.throughput.forwarded_pps
+    assert found.source.startswith("calibration of 20")
+    paced = plan_for(trial(rate_pps=1000))
+    assert kept.find(paced).forwarded_pps == found.forwarded_pps, "a ceiling holds at any rate"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"packet_size_bytes": 1500},
+        {"pairs": 2},
+        {"burst": 1},
+        {"touch": True},
+        {"dimension": "latency"},
+    ],
+)
+def test_another_point_has_no_ceiling(tmp_path: Path, other: dict[str, object]) -> None:
+    kept = Calibrations(tmp_path, MACHINE)
+    kept.keep(wire(), measured(wire()))
+    assert kept.find(plan_for(trial(**other))) == Baseline()  # type: ignore[arg-type]
+
+
+def test_another_machine_or_placement_has_none(tmp_path: Path) -> None:
+    Calibrations(tmp_path, MACHINE).keep(wire(), measured(wire()))
+    for change in ({"kernel": "6.19"}, {"engine": "2"}, {"cpu_model": "another"}):
+        assert Calibrations(tmp_path, MACHINE | change).find(plan_for()) == Baseline()
+    here = Calibrations(tmp_path, MACHINE)
+    moved = replace(plan_for(), placement=placement(idle="yield"))
+    assert here.find(moved) == Baseline()
+    assert here.find(replace(plan_for(), port_kind=PortKind.VHOST_USER)) == Baseline()
+
+
+def test_a_floor_is_of_its_rate(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path, MACHINE)
+    plan = wire("latency", rate_pps=100)
+    assert kept.keep(plan, measured(plan))
+    assert kept.find(plan_for(trial("latency", rate_pps=100))).rtt_median_ns
+    assert kept.find(plan_for(trial("latency", rate_pps=200))) == Baseline()
+
+
+def test_only_sound_ceilings_are_kept(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path, MACHINE)
+    assert not kept.keep(plan_for(), measured(plan_for())), "a switch is no wire"
+    paced = wire(rate_pps=1000)
+    assert not kept.keep(paced, measured(paced)), "a paced wire shows no ceiling"
+    record = measured(wire())
+    assert record.verdict is not None
+    disturbed = record.verdict.model_copy(update={"marks": ["disturbed"]})
+    assert not kept.keep(wire(), record.model_copy(update={"verdict": disturbed}))
+
+
+def test_forgotten_and_damaged_ones_are_not_found(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path, MACHINE)
+    kept.keep(wire(), measured(wire()))
+    (file,) = tmp_path.glob("*.json")
+    text = file.read_text()
+    file.write_text(text[: len(text) // 2])
+    assert kept.find(plan_for()) == Baseline()
+    file.write_text(text)
+    kept.forget(plan_for())
+    assert kept.find(plan_for()) == Baseline()
+
+
+def test_a_place_that_cannot_be_written_costs_nothing_but_the_keeping() -> None:
+    assert not Calibrations(Path("/proc/none"), MACHINE).keep(wire(), measured(wire()))
+
+
+def test_this_machine_tells_its_facts() -> None:
+    facts = machine_facts()
+    assert {"cpu_model", "microcode", "kernel", "governor", "cores", "engine"} <= set(facts)
+    assert point_of(plan_for())["io"] == "raw-mmsg"

@@ -1,0 +1,55 @@
+"""Intervals of percentiles cover at their nominal rate, and are open where samples end."""
+
+# mypy: disable-error-code="import-untyped"
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from switchmark.results.order_statistics import percentile_intervals_ns, ranks_of
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 50_000_000), st.sampled_from([0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999]))
+def test_ranks_bracket_the_quantile(count: int, quantile: float) -> None:
+    low, high = ranks_of(count, quantile)
+    if low is not None:
+        assert 1 <= low <= count * quantile + 1
+    if high is not None:
+        assert count * quantile <= high <= count
+    if quantile**count > 0.0251:  # that none lies above: the largest sample is no bound
+        assert high is None
+
+
+@pytest.mark.parametrize(
+    ("count", "quantile"), [(200, 0.5), (2000, 0.99), (3000, 0.9), (60_000, 0.999)]
+)
+def test_the_interval_covers_at_its_nominal_rate(count: int, quantile: float) -> None:
+    source = np.random.default_rng(7)
+    low, high = ranks_of(count, quantile)
+    assert low is not None and high is not None
+    runs, held = 1500, 0
+    for _ in range(runs):  # uniform samples: the quantile is its own value
+        seen = np.sort(source.random(count))
+        held += bool(seen[low - 1] <= quantile <= seen[high - 1])
+    assert 0.94 <= held / runs <= 0.985, "discrete ranks cover a little more than asked"
+
+
+def test_bounds_are_values_of_the_histogram() -> None:
+    histogram = HdrHistogram(1, 10**10, 3)
+    for value in range(1000, 2000):
+        histogram.record_value(value)
+    found = percentile_intervals_ns(histogram)
+    low, high = found["50"]
+    assert low is not None and high is not None
+    assert 1450 < low < 1500 < high < 1550
+    assert found["99.999"][0] is not None
+    assert found["99.999"][1] is None, "1000 samples cannot bound it from above"
+
+
+def test_an_empty_histogram_bounds_nothing() -> None:
+    assert percentile_intervals_ns(HdrHistogram(1, 10**10, 3))["50"] == (None, None)

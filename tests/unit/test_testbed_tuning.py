@@ -1,0 +1,111 @@
+"""Tuning profiles on a machine that is only a folder; limits by what is mounted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.errors import UsageError
+from switchmark.testbed import tuning
+from switchmark.testbed.cpu_limit import Hierarchy, find_hierarchy
+from switchmark.testbed.host import Session
+from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.things import chosen_of
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    ledger = Ledger.create(tmp_path / "ledgers", "abc123")
+    return Session("abc123", LocalHost(ledger), ledger, tmp_path / "run")
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    """Two CPUs with a governor, transparent hugepages, and boost; nothing else."""
+    root = tmp_path / "system"
+    for path, text in {
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+        "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
+        "sys/devices/system/cpu/cpufreq/boost": "1\n",
+        "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def read(system: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(system)): path.read_text().strip()
+        for path in sorted(system.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_papers_sets_what_there_is_and_says_what_is_not(session: Session, system: Path) -> None:
+    before = read(system)
+    tuned = tuning.apply(session, "papers", system)
+    now = read(system)
+    assert now["sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"] == "performance"
+    assert now["sys/devices/system/cpu/cpufreq/boost"] == "0"
+    assert now["sys/kernel/mm/transparent_hugepage/enabled"] == "never"
+    assert len(tuned.changed) == 3 and len(tuned.unchanged) == 1
+    assert set(tuned.not_possible) == {"c-states", "numa-balancing", "irq-affinity"}
+    assert session.ledger.undo_all() == []
+    after = read(system)
+    thp = "sys/kernel/mm/transparent_hugepage/enabled"
+    assert after.pop(thp) == "madvise" and before.pop(thp) == "always [madvise] never"
+    assert after == before, "a real kernel would show the choice in brackets again"
+
+
+def test_another_s_later_change_is_left_alone(session: Session, system: Path) -> None:
+    tuning.apply(session, "turbo:off", system)
+    boost = system / "sys/devices/system/cpu/cpufreq/boost"
+    boost.write_text("1\n")
+    session.ledger.undo_all()
+    assert boost.read_text() == "1\n"
+
+
+def test_as_is_touches_nothing(session: Session, system: Path) -> None:
+    before = read(system)
+    assert tuning.apply(session, "as-is", system) == tuning.Tuned("as-is")
+    assert read(system) == before and session.ledger.outstanding() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("paper", "'paper' is no profile"),
+        ("governor:fast", "governor: 'fast' cannot be set; use performance, powersave"),
+        ("hugepages:many", "hugepages: 'many' cannot be set; use a number"),
+        ("turbo:off+", "'' is no profile"),
+    ],
+)
+def test_bad_profiles(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tuning.parse(text)
+    with pytest.raises(UsageError, match="tuning"):
+        load_text(f"switch: linux-bridge\ntuning: {text}\n", "t.yaml", installed().known)
+
+
+def test_the_chosen_word_of_a_setting() -> None:
+    assert chosen_of("always [madvise] never\n") == "madvise"
+    assert chosen_of("performance\n") == "performance"
+    assert chosen_of("[on]") == "[on]", "a lone word is itself"
+
+
+V1 = "30 25 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"
+V2 = "29 24 0:25 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate"
+SETS = "31 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset"
+
+
+def test_the_hierarchy_that_has_the_cpu_controller() -> None:
+    assert find_hierarchy(f"{V2}\n{SETS}\n{V1}\n") == Hierarchy(
+        1, Path("/sys/fs/cgroup/cpu,cpuacct")
+    )
+    assert find_hierarchy(f"{SETS}\n{V2}\n") == Hierarchy(2, Path("/sys/fs/cgroup/unified"))
+    assert find_hierarchy(f"{SETS}\n") is None
