@@ -53,12 +53,21 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         source_counters=totals(samples),
         sink_counters={},
         stretch=stretch(clients, trial.duration_s),
-        passed_frames=2 * sum(unique_frames(client) for client in clients),
+        passed_frames=_passed_frames(trial, pairs),
         on_schedule=all(
             bool(((client.result or {}).get("pacing") or {"on_schedule": True})["on_schedule"])
             for client in clients
         ),
     )
+
+
+def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
+    """Answered requests pass twice; beside probes, which do, too, the load passes once."""
+    if trial.probe_rate_pps is None:
+        return 2 * sum(unique_frames(pair.a) for pair in pairs)
+    probes = probe_results([pair.a.result or {} for pair in pairs])
+    answered = sum(one["loss"]["received_unique"] for one in probes)
+    return sum(unique_frames(pair.b) for pair in pairs) + 2 * int(answered)
 
 
 def merge_latency(

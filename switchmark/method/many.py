@@ -203,7 +203,7 @@ def _latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
         fraction=fraction,
         load_pps=load_pps,
         burst=burst,
-        probe_rate_pps=None if probes is None else float(probes * task.trial.pairs),
+        probe_rate_pps=None if probes is None else float(probes * task.trial.streams),
         load_met=point.load_met,
         loss_ratio=point.loss_ratio,
         latency=latency,

@@ -22,6 +22,7 @@ from switchmark.testbed.things import CgroupsNamed, Directory, DockerThing, Moun
 
 START_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 5.0
+REMOVE_TIMEOUT_S = 30.0
 WORK_TIMEOUT_S = 120.0  # of an import on a busy machine
 PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
 
@@ -154,9 +155,18 @@ def remove(what: str, name: str, host: str) -> None:
     if shutil.which("docker") is None or (host and server_version(host) is None):
         return  # a daemon of our own that is gone took it along
     words = ("rm", "-f") if what == "container" else ("rmi", "-f")
+    deadline = time.monotonic() + REMOVE_TIMEOUT_S
+    while (problem := _removal_problem(docker(host, *words, name))) is not None:
+        if "already in progress" not in problem or time.monotonic() > deadline:
+            raise OSError(f"docker {what} {name}: {problem}")
+        time.sleep(0.05)  # the daemon is about it, as it is after `docker run --rm`
+
+
+def _removal_problem(command: list[str]) -> str | None:
+    """Why it was not removed; None when it was, or was not there."""
     try:
         done = subprocess.run(
-            docker(host, *words, name),
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -164,9 +174,8 @@ def remove(what: str, name: str, host: str) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise OSError(f"docker {what} {name}: the daemon does not remove it") from None
-    if done.returncode != 0 and "No such" not in done.stderr:
-        raise OSError(f"docker {what} {name}: {_last(done.stderr)}")
+        return "the daemon does not answer"
+    return None if done.returncode == 0 or "No such" in done.stderr else _last(done.stderr)
 
 
 def ask(session: Session, daemon: Daemon, *args: str) -> str:

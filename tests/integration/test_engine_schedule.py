@@ -12,7 +12,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,7 @@ needs_tshark = pytest.mark.skipif(
     reason="tshark or tcpdump is not installed",
 )
 ATTEMPTS = 4
+DISTURBED = 0.002  # of the time, without a core
 PATIENT = ["--catch-up-us", "1000000", "--idle", "yield"]
 PROBES = 0x8000
 
@@ -48,10 +49,10 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 
 @contextlib.contextmanager
-def tcpdump(node: Node, path: Path) -> Iterator[None]:
+def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
     """Capture what arrives at a node into a file, which is whole at the end."""
     command = ["ip", "netns", "exec", node.namespace, "tcpdump", "-i", node.device, "-Q", "in"]
-    command += ["--immediate-mode", "-B", "32768", "-w", str(path), "-U", "udp"]
+    command += ["--immediate-mode", "-B", "32768", "-w", str(path), "-U", expression]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -66,13 +67,16 @@ def tcpdump(node: Node, path: Path) -> Iterator[None]:
         process.communicate(timeout=10)
 
 
-def fields(path: Path, *names: str) -> list[list[str]]:
+def fields(path: Path, *names: str, options: Sequence[str] = ()) -> list[list[str]]:
     """Of every frame in a file, as tshark decodes it."""
-    command = ["tshark", "-r", str(path), "-T", "fields"]
+    command = ["tshark", "-r", str(path), *options, "-T", "fields"]
     for name in names:
         command += ["-e", name]
     out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     return [line.split("\t") for line in out.splitlines()]
+
+
+waited_shares: list[float] = []  # of the senders of `sent_times`: time spent without a core
 
 
 def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[float], list[int]]:
@@ -85,19 +89,24 @@ def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[fl
         sender.tell("start")
         result, code = sender.finish("wait")
     assert code == 0
+    waited_shares.append(result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"])
     seen = fields(path, "frame.time_epoch", "frame.len")
     assert len(seen) == result["totals"]["tx_offered"]
     return [float(one[0]) for one in seen], [int(one[1]) + 4 for one in seen]
 
 
 def in_some_attempt(holds: Callable[[], float], low: float, high: float) -> None:
-    """Within bounds at least once: a busy machine spoils times, never for the better."""
+    """Within bounds at least once: a busy machine spoils times, never for the better. Where the
+    sender waited for a core in every attempt, nothing can be said."""
     seen = []
+    waited_shares.clear()
     for _ in range(ATTEMPTS):
         seen.append(holds())
         if low <= seen[-1] <= high:
             return
-    raise AssertionError(f"never from {low} to {high}: {seen}")
+    if min(waited_shares) > DISTURBED:
+        pytest.skip(f"the sender waited for its core in every attempt ({waited_shares}): {seen}")
+    raise AssertionError(f"never from {low} to {high}: {seen}, waited {waited_shares}")
 
 
 @needs_tshark

@@ -135,15 +135,25 @@ def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         run("ip", "link", "add", "decoybr0", "type", "bridge")
         stack.callback(run, "ip", "link", "del", "decoybr0")
-        run("ip", "addr", "add", "192.0.2.1/24", "dev", "decoybr0")
+        net = _free_network()
+        run("ip", "addr", "add", f"{net}.1/24", "dev", "decoybr0")
         run("ip", "link", "set", "decoybr0", "up")
-        run("ip", "route", "add", "198.51.100.0/24", "via", "192.0.2.2")
+        run("ip", "route", "add", f"{net}.128/25", "via", f"{net}.2", "dev", "decoybr0")
         where = {"OVS_RUNDIR": str(folder)}
         _user_ovs(stack, folder)
         _user_lxc(stack, folder)
         if shutil.which("dockerd"):
             where["DOCKER_HOST"] = _user_docker(stack, folder)
         yield where
+
+
+def _free_network() -> str:
+    """The first three numbers of a network that this machine does not know."""
+    known = run("ip", "route") + run("ip", "addr")
+    for net in ("203.0.113", "198.18.213", "172.31.213"):
+        if f"{net}." not in known:
+            return net
+    pytest.skip("this machine uses every network that the decoys could")
 
 
 def _background(stack: ExitStack, *args: str) -> subprocess.Popen[bytes]:
