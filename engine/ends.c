@@ -63,6 +63,9 @@ static struct io_config make_config(const struct trial *trial, unsigned index,
         .forwards = o->role->stands_between || o->role == &role_server,
         .queue_count = (unsigned)o->queues,
         .stream = (uint16_t)o->stream,
+        .kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0),
+        .address = a,
+        .tagged = a->tags > 0 || o->role->stands_between,
         .core = o->core_count > 0 ? o->cores[index < o->core_count ? index : 0] : -1,
         .specs = o->ports,
         .spec_count = o->port_count,
@@ -136,6 +139,22 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     return true;
 }
 
+/* Flows begin at the address of their end, which may be the port's own. */
+static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t size)
+{
+    struct end *end = &trial->ends[index];
+    const struct flow_set *asked = &trial->options->flows;
+    char reason[200];
+
+    const bool swapped = trial->options->queues <= 1 && index % 2 == 1;
+
+    end->flows = swapped ? flows_swapped(asked) : *asked;
+    if (flows_bind(&end->flows, &end->address, reason, sizeof reason))
+        return true;
+    snprintf(error, size, "port %u (%s): flows: %s", index, end->port->spec, reason);
+    return false;
+}
+
 void ends_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
 {
     const bool swapped = o->queues <= 1 && index % 2 == 1;
@@ -160,6 +179,9 @@ void ends_join(struct end *end, const struct options *o, unsigned index, uint16_
                    swapped ? o->src_ip_given : o->dst_ip_given,
                    swapped ? o->dst_udp_given : o->src_udp_given,
                    swapped ? o->src_udp_given : o->dst_udp_given);
+    receive_expect_flows(&end->rx, &end->flows);
+    if (o->touch || o->payload != PAYLOAD_FIXED)
+        end->rx.pattern = payload_pattern((enum payload_kind)o->payload);
     lanes_join(end, (unsigned)o->stream);
 }
 
@@ -189,8 +211,13 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
         if (!o->src_mac_given)
             memcpy(trial->ends[1].address.dst_mac, trial->ends[0].address.src_mac, 6);
     }
-    for (unsigned i = 0; i < trial->end_count; i++)
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        if (!bind_flows(trial, i, error, size))
+            return false;
         ends_join(&trial->ends[i], o, i, (uint16_t)o->stream);
+    }
+    if (o->flows.zipf)
+        zipf_make(&trial->zipf, o->flows.count, o->flows.exponent);
     return ends_fit(trial, error, size);
 }
 
@@ -206,17 +233,24 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
             (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
         return false;
     }
+    const struct frame_address *a = &trial->options->address;
+    const uint32_t beside_mtu = 18 + (uint32_t)a->tags * TAG_BYTES;
     if (trial->options->queues > 1 && trial->options->role->sends && trial_has_probes(trial)) {
         snprintf(error, size, "probes: a sender with several queues has no probe stream");
         return false;
     }
     for (unsigned i = 0; i < trial->end_count && trial->options->role->sends; i++) {
         const struct io_port *port = trial->ends[i].port;
-        if (largest > port->mtu_bytes + 18) {
+        if (largest > port->mtu_bytes + beside_mtu) {
             snprintf(error, size,
                      "port %u (%s): frame-size %llu needs an MTU of %llu; the port has %u", i,
-                     port->spec, (unsigned long long)largest, (unsigned long long)largest - 18,
-                     port->mtu_bytes);
+                     port->spec, (unsigned long long)largest,
+                     (unsigned long long)largest - beside_mtu, port->mtu_bytes);
+            return false;
+        }
+        if (trial->replay.count == 0 && trial->traffic.sizes.smallest < frame_size_min(a)) {
+            snprintf(error, size, "frame-size: %u is below %u, the smallest frame of this kind",
+                     trial->traffic.sizes.smallest, frame_size_min(a));
             return false;
         }
     }
@@ -267,8 +301,8 @@ static unsigned probe_end(struct end *end, const struct options *o, unsigned cou
 
     if (broadcast)
         memset(address.dst_mac, 0xff, 6);
-    frame_template_build(&probe, &address, FRAME_SIZE_MIN, (uint16_t)o->stream, FRAME_PROBE, 0,
-                         end->port->udp_payload_only);
+    frame_template_build(&probe, &address, frame_size_min(&address), (uint16_t)o->stream,
+                         FRAME_PROBE, 0, end->port->udp_payload_only);
     while (sent < count && clock_monotonic_ns() < last_ns && end->port->failure[0] == '\0') {
         const unsigned went =
             transmit_now(end->port, &probe, broadcast ? IO_FRAME_BROADCAST : 0, sent, count - sent);

@@ -15,10 +15,16 @@
 
 static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", NULL};
+static const char *const payload_names[] = {"fixed", "counter", "random", NULL};
 
 const char *idle_name(uint64_t idle)
 {
     return idle_names[idle];
+}
+
+const char *payload_name(uint64_t payload)
+{
+    return payload_names[payload];
 }
 
 __attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format,
@@ -95,8 +101,13 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
         return fail(error, size, "--%s: '%s' is not a MAC address such as 02:00:00:00:00:01",
                     row->name, text);
     case KIND_IP:
-        return fail(error, size, "--%s: '%s' is not an IPv4 address such as 198.18.0.1", row->name,
-                    text);
+        return fail(error, size, "--%s: '%s' is not an address such as 198.18.0.1 or 2001:2::1",
+                    row->name, text);
+    case KIND_VLAN:
+        return fail(error, size,
+                    "--vlan: '%s' is not a VLAN ID from 1 to 4094, or two such as 200.100", text);
+    case KIND_IP_VERSION:
+    case KIND_PAYLOAD:
     case KIND_IDLE:
     case KIND_START:
     case KIND_JITTER:
@@ -158,6 +169,40 @@ static bool read_name(const char *text, const char *const *names, uint64_t *inde
     return false;
 }
 
+static bool read_ip(struct options *o, const struct option_row *row, const char *text)
+{
+    const bool source = row->offset == offsetof(struct options, address.src_ip);
+    uint32_t *low = source ? &o->address.src_ip : &o->address.dst_ip;
+    uint8_t ip[16];
+
+    if (value_parse_ipv4(text, low))
+        return o->ip4_given = true;
+    if (!value_parse_ipv6(text, ip))
+        return false;
+    memcpy(source ? o->address.src_prefix : o->address.dst_prefix, ip, 12);
+    *low = __builtin_bswap32(load32(ip + 12));
+    return o->ip6_given = true;
+}
+
+static bool read_sizes(struct options *o, const char *text, char *error, size_t size)
+{
+    char reason[160];
+
+    if (!sizes_parse(text, &o->traffic.sizes, reason, sizeof reason))
+        return fail(error, size, "--frame-size: %s", reason);
+    o->traffic.frame_size = o->traffic.sizes.largest;
+    return true;
+}
+
+static bool read_flows(struct options *o, const char *text, char *error, size_t size)
+{
+    char reason[200];
+
+    if (flows_parse(text, &o->flows, reason, sizeof reason))
+        return true;
+    return fail(error, size, "--flows: %s", reason);
+}
+
 static bool apply(struct options *o, const struct option_row *row, const char *text, char *error,
                   size_t size)
 {
@@ -175,7 +220,22 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
         good = value_parse_mac(text, field);
         break;
     case KIND_IP:
-        good = value_parse_ipv4(text, field);
+        good = read_ip(o, row, text);
+        break;
+    case KIND_SIZES:
+        return read_sizes(o, text, error, size);
+    case KIND_FLOWS:
+        return read_flows(o, text, error, size);
+    case KIND_VLAN:
+        o->address.tags = (uint8_t)value_parse_vlan(text, o->address.vlan);
+        good = o->address.tags > 0;
+        break;
+    case KIND_IP_VERSION:
+        good = read_name(text, (const char *const[]){"", "", "", "", "4", "", "6", NULL}, field) &&
+               *text != '\0';
+        break;
+    case KIND_PAYLOAD:
+        good = read_name(text, payload_names, field);
         break;
     case KIND_PORT:
         return read_port(o, text, error, size);
@@ -298,12 +358,65 @@ static void set_defaults(struct options *o)
     o->queues = 1;
     o->traffic.burst = 32;
     o->traffic.frame_size = FRAME_SIZE_MIN;
+    sizes_set(&o->traffic.sizes, FRAME_SIZE_MIN);
+    o->flows.count = 1;
     o->traffic.interval_ns = NS_PER_S;
     o->reference.seed = 1;
     o->loops = 1;
     o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
     o->reference.queue = 8192;
+}
+
+/* Which IP version it is, and the addresses that were not given. */
+static bool choose_ip_version(struct options *o, char *error, size_t size)
+{
+    static const uint8_t prefix[12] = {0x20, 0x01, 0, 0x02}; /* RFC 5180: for benchmarks */
+
+    if (o->ip4_given && o->ip6_given)
+        return fail(error, size, "--src-ip, --dst-ip: one is IPv4, the other IPv6; use one kind");
+    if ((o->ip_version == 6 && o->ip4_given) || (o->ip_version == 4 && o->ip6_given))
+        return fail(error, size, "--ip-version: %llu, but the addresses are IPv%d",
+                    (unsigned long long)o->ip_version, o->ip4_given ? 4 : 6);
+    o->address.ip6 = o->ip_version == 6 || o->ip6_given;
+    if (o->address.ip6 && !o->src_ip_given) {
+        memcpy(o->address.src_prefix, prefix, sizeof prefix);
+        o->address.src_ip = 1;
+    }
+    if (o->address.ip6 && !o->dst_ip_given) {
+        memcpy(o->address.dst_prefix, prefix, sizeof prefix);
+        o->address.dst_ip = 2;
+    }
+    return true;
+}
+
+static bool check_frames(struct options *o, char *error, size_t size)
+{
+    char reason[200];
+
+    if (!choose_ip_version(o, error, size))
+        return false;
+    const uint32_t smallest = frame_size_min(&o->address);
+    if (!o->payload_given)
+        o->payload = o->touch ? PAYLOAD_RANDOM : PAYLOAD_FIXED;
+    for (unsigned i = 0; i < o->port_count; i++) {
+        if (strncmp(o->ports[i], "udp", 3) != 0)
+            continue;
+        if (o->address.ip6 || o->address.tags > 0 || o->flows.count > 1)
+            return fail(error, size, "%s: with udp the kernel writes the headers; use raw or dpdk",
+                        o->address.ip6        ? "--ip-version 6"
+                        : o->address.tags > 0 ? "--vlan"
+                                              : "--flows");
+    }
+    if (o->role->sends && o->replay_path == NULL && o->traffic.sizes.smallest < smallest)
+        return fail(error, size,
+                    "--frame-size: %u is below %u, the smallest IPv%d frame with %u VLAN tags that "
+                    "holds the stamp of %d bytes; use %u or more",
+                    o->traffic.sizes.smallest, smallest, o->address.ip6 ? 6 : 4, o->address.tags,
+                    STAMP_BYTES, smallest);
+    if (!flows_bind(&o->flows, &o->address, reason, sizeof reason))
+        return fail(error, size, "--flows: %s", reason);
+    return true;
 }
 
 static bool check_replay(const struct options *o, char *error, size_t size)
@@ -331,10 +444,14 @@ static bool check_replay(const struct options *o, char *error, size_t size)
         return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
     if (o->touch)
         return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
+    if (o->flows.count > 1 || o->address.tags > 0 || o->traffic.sizes.kind != SIZES_FIXED)
+        return fail(error, size,
+                    "--replay: its frames have their own sizes, tags and flows; leave "
+                    "--frame-size, --vlan and --flows out");
     return true;
 }
 
-static bool check_whole(const struct options *o, char *error, size_t size)
+static bool check_whole(struct options *o, char *error, size_t size)
 {
     if (o->role->pairs && (o->port_count == 0 || o->port_count % o->role->ports != 0))
         return fail(error, size, "%s takes pairs of --port (0 and 1, 2 and 3, ...), not %u",
@@ -395,7 +512,7 @@ static bool check_whole(const struct options *o, char *error, size_t size)
     if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
         return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
                     o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
-    return true;
+    return check_frames(o, error, size);
 }
 
 static enum parse_result parse_arguments(struct options *o, int argc, char **argv, char *error,

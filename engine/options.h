@@ -9,8 +9,10 @@
 
 #include "io/io.h"
 #include "role/faults.h"
+#include "traffic/flows.h"
 #include "traffic/frame.h"
 #include "traffic/schedule.h"
+#include "traffic/sizes.h"
 
 #define EAL_ARGUMENTS_MAX 32
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
@@ -27,7 +29,8 @@ struct traffic {
     struct schedule schedule;
     uint64_t line_bps; /* what a rate in percent is a share of; 0: not stated */
     uint64_t burst;
-    uint64_t frame_size;  /* with FCS */
+    uint64_t frame_size; /* with FCS; of several, the largest */
+    struct sizes sizes;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
     uint64_t latency;       /* receiver: 1 times every frame one way */
@@ -46,6 +49,11 @@ struct options {
     struct frame_address address_b; /* forwarder: MAC addresses of port B, where given */
     bool src_mac_b_given, dst_mac_b_given;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
+    uint64_t ip_version; /* 0: that of the addresses, or 4 */
+    bool ip4_given, ip6_given;
+    struct flow_set flows; /* as seen from port A */
+    uint64_t payload;      /* enum payload_kind */
+    bool payload_given;
     bool rate_given;
     const char *replay_path;
     uint64_t loops; /* of the replay; 0: until the trial ends */
@@ -90,4 +98,5 @@ void options_print_help(void);
 void options_print_manual(void); /* the same as a man page (roff) */
 
 const char *idle_name(uint64_t idle);
+const char *payload_name(uint64_t payload);
 #endif

@@ -31,6 +31,10 @@ static const struct {
     {"two queues on two cores over packed rings",
      "switchmark-traffic sender --port dpdk:virtio-user=/run/a.sock,packed --queues 2 \\\n"
      "    --core 2,3 --dst-mac 02:00:00:00:00:02 --duration 10 --start now"},
+    {"a million flows of mixed sizes with VLAN 100, some popular and most rare (Zipf)",
+     "switchmark-traffic sender --port dpdk:virtio-user=/run/a.sock --duration 10 \\\n"
+     "    --dst-mac 02:00:00:00:00:02 --frame-size 68*7+570*4+1522 --vlan 100 \\\n"
+     "    --flows 1M:src-ip+src-port:zipf=1.0 --start now"},
 };
 
 #define EXAMPLES (sizeof examples / sizeof examples[0])

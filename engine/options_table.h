@@ -10,6 +10,11 @@
 enum kind {
     KIND_FLAG,
     KIND_COUNT,
+    KIND_SIZES,
+    KIND_FLOWS,
+    KIND_VLAN,
+    KIND_IP_VERSION,
+    KIND_PAYLOAD,
     KIND_RATE,
     KIND_LINE_RATE,
     KIND_SCHEDULE,

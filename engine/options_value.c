@@ -121,6 +121,36 @@ bool value_parse_ipv4(const char *text, uint32_t *ip)
     return true;
 }
 
+bool value_parse_ipv6(const char *text, uint8_t ip[16])
+{
+    struct in6_addr address;
+    if (inet_pton(AF_INET6, text, &address) != 1)
+        return false;
+    memcpy(ip, &address, 16);
+    return true;
+}
+
+unsigned value_parse_vlan(const char *text, uint16_t ids[2])
+{
+    for (unsigned count = 0; count < 2; count++) {
+        char digits[5] = "";
+        uint64_t id = 0;
+        const size_t length = strspn(text, "0123456789");
+        if (length == 0 || length >= sizeof digits)
+            return 0;
+        memcpy(digits, text, length);
+        if (!value_parse_count(digits, &id) || id < 1 || id > 4094)
+            return 0;
+        ids[count] = (uint16_t)id;
+        text += length;
+        if (*text == '\0')
+            return count + 1;
+        if (*text++ != '.')
+            return 0;
+    }
+    return 0;
+}
+
 /* Damerau-Levenshtein distance of two short words (the restricted, "optimal alignment" one). */
 static unsigned distance(const char *a, const char *b)
 {

@@ -17,6 +17,9 @@ bool value_parse_seconds(const char *text, uint64_t *ns);
 bool value_parse_time(const char *text, uint64_t *ns);
 bool value_parse_mac(const char *text, uint8_t mac[6]);
 bool value_parse_ipv4(const char *text, uint32_t *ip);
+bool value_parse_ipv6(const char *text, uint8_t ip[16]);
+/* "100" or "200.100": VLAN IDs from 1 to 4094, the outer first; returns how many, 0 when bad. */
+unsigned value_parse_vlan(const char *text, uint16_t ids[2]);
 
 /* The one of `names` (ended by NULL) nearest to `text`, or NULL when none is near. */
 const char *value_nearest(const char *text, const char *const *names);

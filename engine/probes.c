@@ -50,9 +50,13 @@ static void begin_end(struct trial *trial, unsigned index)
 
     probe->port = end->port;
     probe->address = end->address;
+    probe->flows = end->flows;
     ends_join(probe, o, index, probe_stream(o));
     frame_template_build(&probe->tx.template, &probe->address, (uint32_t)trial->traffic.frame_size,
                          probe_stream(o), kind, trial->epoch, end->port->udp_payload_only);
+    frame_template_fill(&probe->tx.template, (enum payload_kind)o->payload);
+    varied_begin(&probe->tx.varied, &probe->tx.template, &probe->address, &trial->traffic.sizes,
+                 &probe->flows, &trial->zipf);
     probe->before = probe->counters;
     probe->tx.shares_port = true;
     if (trial_end_sends(trial, index))

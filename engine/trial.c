@@ -161,7 +161,7 @@ void trial_check_sending(struct trial *trial, const struct end *end)
 double trial_mean_frame_bytes(const struct trial *trial)
 {
     return trial->replay.count > 0 ? replay_mean_frame_bytes(&trial->replay)
-                                   : (double)trial->traffic.frame_size;
+                                   : sizes_mean(&trial->traffic.sizes);
 }
 
 static void begin_end(struct trial *trial, unsigned index)
@@ -174,6 +174,9 @@ static void begin_end(struct trial *trial, unsigned index)
 
     frame_template_build(&end->tx.template, &end->address, (uint32_t)trial->traffic.frame_size,
                          (uint16_t)stream, kind, trial->epoch, end->port->udp_payload_only);
+    frame_template_fill(&end->tx.template, (enum payload_kind)o->payload);
+    varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
+                 &end->flows, &trial->zipf);
     end->before = end->counters;
     memset(end->spent_ticks, 0, sizeof end->spent_ticks);
     end->tx.shares_port = end->probe != NULL;
@@ -184,8 +187,7 @@ static void begin_end(struct trial *trial, unsigned index)
         transmit_begin(&end->tx);
     if (trial_end_tracks(trial, index)) {
         end->rx.latency_wanted = trial_times_load(trial);
-        const uint32_t mark =
-            load32(end->tx.template.bytes + (end->port->udp_payload_only ? 0 : HEADERS_BYTES));
+        const uint32_t mark = load32(end->tx.template.bytes + end->tx.template.payload);
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);
         lanes_begin(end);
     }

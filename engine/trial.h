@@ -32,6 +32,7 @@ enum reason {
 struct end {
     struct io_port *port;
     struct frame_address address; /* as seen from this port */
+    struct flow_set flows;        /* as seen from this port */
     struct counters counters;     /* since ready */
     struct counters before;       /* as they were when the trial began */
     uint64_t forwarded_in;        /* forwarder: frames received, since ready */
@@ -77,8 +78,9 @@ struct trial {
     unsigned end_count;
     unsigned workers;
     unsigned epoch;
-    unsigned number; /* of the trial, from 1 */
-    uint64_t idle;   /* enum idle */
+    unsigned number;  /* of the trial, from 1 */
+    struct zipf zipf; /* of the flows, if they follow it */
+    uint64_t idle;    /* enum idle */
 
     uint64_t start_tick, end_tick;
     uint64_t next_event;    /* tick of the next interval or of the end */

@@ -17,6 +17,7 @@
 /* Send to the broadcast address (only `udp` needs to be told; elsewhere the header says it). */
 #define IO_FRAME_BROADCAST 1U
 
+struct frame_address;
 struct io_port; /* each backend begins its own struct with this one */
 
 /* One frame in a buffer that the backend owns. `data` points at the Ethernet header; `length`
@@ -38,13 +39,16 @@ struct io_config {
     uint32_t src_ip, dst_ip; /* host byte order */
     uint16_t src_udp, dst_udp;
     bool src_mac_given, src_ip_given, dst_ip_given;
-    bool rx_may_block;        /* the role does nothing but receive on this one port */
-    bool rx_untimed;          /* the role only counts: frames may be handed over late, together */
-    bool forwards;            /* what is received is sent on, from the same buffers */
-    unsigned queue_count;     /* queues of this port, 0 standing for 1 ... */
-    unsigned queue;           /* ... and which of them to open; 0 comes first */
-    struct io_port *first;    /* the port of queue 0, when another one is opened */
-    uint16_t stream;          /* `null` invents frames of this stream */
+    bool rx_may_block;     /* the role does nothing but receive on this one port */
+    bool rx_untimed;       /* the role only counts: frames may be handed over late, together */
+    bool forwards;         /* what is received is sent on, from the same buffers */
+    unsigned queue_count;  /* queues of this port, 0 standing for 1 ... */
+    unsigned queue;        /* ... and which of them to open; 0 comes first */
+    struct io_port *first; /* the port of queue 0, when another one is opened */
+    uint16_t stream;       /* `null` invents frames of this stream, of this kind (FRAME_...), */
+    unsigned kind;         /* as they would be sent to this address; */
+    const struct frame_address *address; /* NULL: plain ones */
+    bool tagged;              /* frames have VLAN tags, or may have: give them up whole */
     int core;                 /* the core of the worker that opens and uses the port, -1: any */
     const char *const *specs; /* every --port of this process: DPDK is set up once for all */
     unsigned spec_count;

@@ -59,12 +59,14 @@ static void invent(struct null_port *port, const struct io_config *config)
                                 .dst_ip = config->dst_ip,
                                 .src_udp = config->src_udp,
                                 .dst_udp = config->dst_udp};
+    if (config->address != NULL)
+        own = *config->address;
     memcpy(own.src_mac, config->src_mac, 6);
     memcpy(own.dst_mac, config->dst_mac, 6);
     const struct frame_address peer = frame_address_swapped(&own);
 
     frame_template_build(&port->invented, &peer, config->frame_length + FCS_BYTES, config->stream,
-                         FRAME_DATA, 0, false);
+                         config->kind, 0, false);
     for (unsigned i = 0; i < IO_BURST_MAX; i++)
         memcpy(port->rx_buffers + i * port->stride, port->invented.bytes, port->invented.length);
 }

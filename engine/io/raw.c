@@ -1,5 +1,6 @@
 /* raw: whole Ethernet frames through AF_PACKET on one device, past the device's queueing
  * discipline (or, with qdisc=queue, through it). */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +45,11 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
         socket_port_make(fd, &arguments, config, longest < 16384 ? longest : 16384, error, size);
     if (port == NULL)
         return NULL;
+    if (config->tagged && !socket_keep_tags(port)) {
+        snprintf(error, size, "PACKET_AUXDATA: %s", strerror(errno));
+        socket_close(&port->base);
+        return NULL;
+    }
     memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, 6);
     port->base.mtu_bytes = mtu;
     snprintf(port->base.driver, sizeof port->base.driver, "af_packet%s%s%s",

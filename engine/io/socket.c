@@ -2,7 +2,9 @@
  * its frame is accepted; frames that are refused stay in front of the ring of buffers. */
 #include "io/socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_packet.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 
 #define BUFFER_BYTES (64 << 20) /* tens of thousands of frames: rides out a long preemption */
 #define BLOCK_LONGEST_US 20000
+#define TAG_BYTES 4
 
 #define AT(field) offsetof(struct socket_arguments, field)
 
@@ -112,6 +115,41 @@ struct socket_port *socket_port_make(int fd, const struct socket_arguments *argu
     return port;
 }
 
+bool socket_keep_tags(struct socket_port *port)
+{
+    const int on = 1;
+
+    port->rx_control = calloc(IO_BURST_MAX, sizeof *port->rx_control);
+    if (port->rx_control == NULL ||
+        setsockopt(port->fd, SOL_PACKET, PACKET_AUXDATA, &on, sizeof on) != 0)
+        return false;
+    port->tags = true;
+    for (unsigned i = 0; i < IO_BURST_MAX; i++) { /* the buffers are larger than a frame and this */
+        port->rx_vectors[i].iov_base = port->rx_buffers + (size_t)i * port->stride + TAG_BYTES;
+        port->rx_vectors[i].iov_len = port->stride - TAG_BYTES;
+    }
+    return true;
+}
+
+/* The frame with the tag that came beside it, if one did. */
+static struct io_frame with_tag(struct io_frame frame, struct msghdr *message)
+{
+    struct tpacket_auxdata aux;
+    const struct cmsghdr *c = CMSG_FIRSTHDR(message);
+
+    if (c == NULL || c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA)
+        return frame;
+    memcpy(&aux, CMSG_DATA(c), sizeof aux);
+    if ((aux.tp_status & TP_STATUS_VLAN_VALID) == 0 || frame.length < 12)
+        return frame;
+    const uint16_t tag[2] = {htons(aux.tp_vlan_tpid), htons(aux.tp_vlan_tci)};
+    frame.data -= TAG_BYTES;
+    frame.length += TAG_BYTES;
+    memmove(frame.data, frame.data + TAG_BYTES, 12);
+    memcpy(frame.data + 12, tag, sizeof tag);
+    return frame;
+}
+
 void socket_close(struct io_port *base)
 {
     struct socket_port *port = (struct socket_port *)base;
@@ -121,6 +159,7 @@ void socket_close(struct io_port *base)
         close(port->broadcast_fd);
     free(port->tx_buffers);
     free(port->rx_buffers);
+    free(port->rx_control);
     free(port);
 }
 
@@ -226,6 +265,12 @@ void socket_tx_release(struct io_port *base, struct io_frame *frames, unsigned c
     (void)count;
 }
 
+static void expect_control(struct socket_port *port, unsigned i)
+{
+    port->rx_messages[i].msg_hdr.msg_control = port->rx_control[i].bytes;
+    port->rx_messages[i].msg_hdr.msg_controllen = sizeof port->rx_control[i].bytes;
+}
+
 static unsigned receive_many(struct socket_port *port, int fd, unsigned count)
 {
     const int flags = MSG_TRUNC | (port->rx_block ? MSG_WAITFORONE : MSG_DONTWAIT);
@@ -233,6 +278,8 @@ static unsigned receive_many(struct socket_port *port, int fd, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         if (port->rx_messages[i].msg_hdr.msg_name != NULL)
             port->rx_messages[i].msg_hdr.msg_namelen = sizeof port->rx_from[i];
+        if (port->tags)
+            expect_control(port, i);
     }
     const int got = recvmmsg(fd, port->rx_messages, count, flags, NULL);
     if (got < 0)
@@ -248,8 +295,11 @@ static unsigned receive_each(struct socket_port *port, int fd, unsigned count, b
         struct mmsghdr *message = &port->rx_messages[got];
         const int flags = MSG_TRUNC | (block && got == 0 ? 0 : MSG_DONTWAIT);
         ssize_t n;
-        if (message->msg_hdr.msg_name != NULL) {
-            message->msg_hdr.msg_namelen = sizeof port->rx_from[got];
+        if (message->msg_hdr.msg_name != NULL || port->tags) {
+            if (message->msg_hdr.msg_name != NULL)
+                message->msg_hdr.msg_namelen = sizeof port->rx_from[got];
+            if (port->tags)
+                expect_control(port, got);
             n = recvmsg(fd, &message->msg_hdr, flags);
         } else {
             n = recv(fd, port->rx_vectors[got].iov_base, port->stride, flags);
@@ -273,11 +323,14 @@ unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned
         got = receive_each(port, port->broadcast_fd, count, false);
     for (unsigned i = 0; i < got; i++) {
         const uint32_t length = port->rx_messages[i].msg_len;
+        const uint32_t room = (uint32_t)port->rx_vectors[i].iov_len;
         frames[i] = (struct io_frame){
             .data = port->rx_vectors[i].iov_base,
-            .length = length < port->stride ? length : port->stride,
+            .length = length < room ? length : room,
             .cookie = &port->rx_from[i],
         };
+        if (port->tags)
+            frames[i] = with_tag(frames[i], &port->rx_messages[i].msg_hdr);
     }
     return got;
 }

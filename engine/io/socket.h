@@ -14,6 +14,7 @@ struct socket_port {
     int broadcast_fd; /* udp only, else -1: sends to and receives from the broadcast address */
     bool mmsg, block;
     bool rx_block; /* receive calls may block */
+    bool tags;     /* raw: frames get back the VLAN tag that the kernel has taken off */
     uint32_t stride;
     unsigned tx_first; /* the buffer that tx_acquire hands out next */
     uint64_t drops;
@@ -22,6 +23,9 @@ struct socket_port {
     struct mmsghdr tx_messages[IO_BURST_MAX], rx_messages[IO_BURST_MAX];
     struct iovec tx_vectors[IO_BURST_MAX], rx_vectors[IO_BURST_MAX];
     struct sockaddr_in rx_from[IO_BURST_MAX]; /* udp without a known peer: whom to answer */
+    struct socket_control {
+        _Alignas(8) uint8_t bytes[64];
+    } * rx_control; /* with `tags`: what the kernel says of each frame */
 };
 
 struct socket_arguments {
@@ -37,6 +41,10 @@ bool socket_parse(const char *backend, const char *arguments, struct socket_argu
 struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,
                                      const struct io_config *config, uint32_t frame_room,
                                      char *error, size_t error_size);
+
+/* Have the kernel say which VLAN tag it took off each frame, and put it back: a packet socket
+ * gives frames without their outer tag. Before the first receive call. */
+bool socket_keep_tags(struct socket_port *port);
 
 /* Large buffers, and for blocking sockets the longest wait. Best effort. */
 void socket_tune(int fd, bool block);

@@ -21,12 +21,57 @@ static const char *reason_name(enum reason reason)
     }
 }
 
+/* What the frames are. Sizes with FCS; `frame_size_bytes` is null where there are several, and
+ * the mean is that of the mix (of what was sent: tx_bytes / tx_offered). */
+static void put_frames(struct json *j, const struct trial *trial)
+{
+    const struct sizes *sizes = &trial->traffic.sizes;
+    const struct options *o = trial->options;
+    char vlan[16];
+
+    if (sizes->kind == SIZES_FIXED && trial->replay.count == 0)
+        json_unsigned(j, "frame_size_bytes", sizes->largest);
+    else
+        json_null(j, "frame_size_bytes");
+    json_number(j, "mean_frame_size_bytes", trial_mean_frame_bytes(trial));
+    json_unsigned(j, "ip_version", o->address.ip6 ? 6 : 4);
+    snprintf(vlan, sizeof vlan, o->address.tags == 2 ? "%u.%u" : "%u", o->address.vlan[0],
+             o->address.vlan[1]);
+    json_string(j, "vlan", o->address.tags > 0 ? vlan : NULL);
+    json_unsigned(j, "flows", o->flows.count);
+    json_string(j, "payload", payload_name(o->payload));
+}
+
+/* How many frames of each size were sent. Every end's follow from how many it sent at all. */
+static void put_sizes(struct json *j, const struct trial *trial)
+{
+    const struct sizes *sizes = &trial->traffic.sizes;
+
+    if (!trial->options->role->sends || sizes->kind != SIZES_CYCLE)
+        return;
+    json_list(j, "sizes");
+    for (uint32_t size = sizes->smallest; size <= sizes->largest; size++) {
+        uint64_t frames = 0;
+        if (sizes_count(sizes, size, sizes->cycle_length) == 0)
+            continue;
+        for (unsigned i = 0; i < trial->end_count; i++) {
+            if (trial_end_sends(trial, i))
+                frames += sizes_count(sizes, size, trial->ends[i].tx.sequence);
+        }
+        json_object(j, NULL);
+        json_unsigned(j, "frame_size_bytes", size);
+        json_unsigned(j, "tx_frames", frames);
+        json_end_object(j);
+    }
+    json_end_list(j);
+}
+
 static void put_config(struct json *j, const struct trial *trial)
 {
     json_object(j, "config");
     report_schedule(j, trial);
     json_unsigned(j, "burst", trial->traffic.burst);
-    json_unsigned(j, "frame_size_bytes", trial->traffic.frame_size);
+    put_frames(j, trial);
     json_bool(j, "touch", trial->options->touch);
     json_string(j, "idle", idle_name(trial->options->idle));
     json_end_object(j);
@@ -289,6 +334,7 @@ void report_result(struct json *j, const struct trial *trial)
     if (trial->options->role->drains)
         json_bool(j, "drained", trial->drained);
     put_config(j, trial);
+    put_sizes(j, trial);
     json_object(j, "totals");
     report_counters(j, &totals);
     report_spent(j, nothing_spent, trial->last_snapshot.spent_ticks);

@@ -51,11 +51,12 @@ static void path_close(struct path *path)
 
 static bool is_data(const struct io_frame *frame)
 {
-    const uint8_t *d = frame->data;
+    struct frame_layout at;
 
-    return frame->length >= HEADERS_BYTES + STAMP_BYTES &&
-           load16(d + OFFSET_ETHERTYPE) == __builtin_bswap16(0x0800) &&
-           d[HEADERS_BYTES] == FRAME_MARK && (d[HEADERS_BYTES + 1] >> 4 & 3) == FRAME_DATA;
+    if (!frame_parse(frame->data, frame->length, &at))
+        return false;
+    const uint8_t *payload = frame->data + at.udp + 8;
+    return payload[0] == FRAME_MARK && (payload[1] >> 4 & 3) == FRAME_DATA;
 }
 
 static void drop(struct path *path, uint64_t *why)
@@ -129,9 +130,12 @@ static void pass(struct path *path, const struct reference *r, const struct io_f
 static void pass_damaged(struct path *path, const struct reference *r, struct io_frame *frame,
                          uint64_t number, uint64_t now, uint64_t due)
 {
-    uint8_t *payload = frame->data + HEADERS_BYTES;
+    struct frame_layout at = {0};
+
+    frame_parse(frame->data, frame->length, &at); /* it is: is_data has looked */
+    uint8_t *payload = frame->data + at.udp + 8;
     const uint64_t bit =
-        faults_bit(r, path->direction, number, payload, frame->length - HEADERS_BYTES);
+        faults_bit(r, path->direction, number, payload, frame->length - at.udp - 8);
 
     payload[bit / 8] ^= (uint8_t)(1U << bit % 8);
     pass(path, r, frame, number, now, due);

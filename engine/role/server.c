@@ -16,6 +16,7 @@ static unsigned select_wanted(const struct trial *trial, struct io_frame *frames
                               unsigned count)
 {
     const bool payload_only = trial->ends[0].rx.payload_only;
+    const struct frame_layout layout = receive_layout(&trial->ends[0].rx);
     unsigned kept = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -23,7 +24,7 @@ static unsigned select_wanted(const struct trial *trial, struct io_frame *frames
         if (!is_wanted(trial, verdicts[i]))
             continue;
         if (!payload_only)
-            frame_swap_addresses(frame.data);
+            frame_swap_addresses(frame.data, &layout);
         frames[i] = frames[kept];
         verdicts[kept] = verdicts[i];
         frames[kept++] = frame;

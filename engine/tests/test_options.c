@@ -152,7 +152,7 @@ static void errors_name_the_remedy(void **state)
     refused("sender --port null: --idle nap", "poll|yield|sleep");
     refused("sender --port null: --start later", "now|command");
     refused("sender --port null: --src-mac 02:00:00:00:00", "MAC address");
-    refused("sender --port null: --src-ip 10.0.3.256", "IPv4 address");
+    refused("sender --port null: --src-ip 10.0.3.256", "address such as 198.18.0.1");
     refused("sender --port raw:dev=x", "needs --dst-mac");
     refused("sender --port null: --bidirectional", "only a tester");
     refused("sender --port null: --core 0,1", "only a tester uses two cores");

@@ -36,6 +36,7 @@ static void make_trial(const struct role *role, bool can_forward)
         end->address = i == 0 ? options.address : frame_address_swapped(&options.address);
         end->rx.counters = &end->counters;
         end->rx.stream = __builtin_bswap16(7);
+        receive_expect(&end->rx, &end->address, false, false, false, false);
     }
 }
 

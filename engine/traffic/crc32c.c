@@ -45,20 +45,3 @@ uint32_t crc32c(uint32_t crc, const uint8_t *bytes, size_t length)
         crc = step1(crc, *bytes);
     return ~crc;
 }
-
-uint32_t payload_digest(const uint8_t *bytes, size_t length)
-{
-    const size_t third = length / 24 * 8;
-    uint32_t a = ~0U, b = ~0U, c = ~0U;
-
-    for (size_t i = 0; i < third; i += 8) {
-        a = step8(a, bytes + i);
-        b = step8(b, bytes + third + i);
-        c = step8(c, bytes + 2 * third + i);
-    }
-    const uint32_t values[3] = {~a, ~b, ~c};
-    uint8_t lanes[12];
-    for (unsigned i = 0; i < 12; i++)
-        lanes[i] = (uint8_t)(values[i / 4] >> (8 * (i % 4)));
-    return crc32c(crc32c(0, lanes, sizeof lanes), bytes + 3 * third, length - 3 * third);
-}

@@ -5,37 +5,97 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static void build_headers(uint8_t *f, const struct frame_address *a, uint32_t payload_length)
+#include "traffic/crc32c.h"
+
+uint32_t frame_headers_bytes(const struct frame_address *a)
 {
+    return HEADERS_BYTES + (uint32_t)a->tags * TAG_BYTES + (a->ip6 ? 20 : 0);
+}
+
+uint32_t frame_size_min(const struct frame_address *a)
+{
+    const uint32_t needed = frame_headers_bytes(a) + STAMP_BYTES + FCS_BYTES;
+    return needed > FRAME_SIZE_MIN ? needed : FRAME_SIZE_MIN;
+}
+
+/* Returns where the IP header begins. */
+static uint32_t build_ethernet(uint8_t *f, const struct frame_address *a)
+{
+    uint32_t at = OFFSET_ETHERTYPE;
+
     memcpy(f, a->dst_mac, 6);
     memcpy(f + 6, a->src_mac, 6);
-    store16(f + OFFSET_ETHERTYPE, htons(0x0800));
-    f[OFFSET_IP] = 0x45;
-    f[OFFSET_IP + 1] = 0;
-    store16(f + OFFSET_IP_LENGTH, htons((uint16_t)(28 + payload_length)));
-    store16(f + 18, 0);             /* identification: atomic datagrams need none (RFC 6864) */
-    store16(f + 20, htons(0x4000)); /* don't fragment */
-    f[22] = 64;                     /* time to live */
-    f[23] = 17;                     /* UDP */
-    store16(f + OFFSET_IP_CHECKSUM, 0);
-    store32(f + OFFSET_IP_SRC, htonl(a->src_ip));
-    store32(f + OFFSET_IP_DST, htonl(a->dst_ip));
-    store16(f + OFFSET_IP_CHECKSUM, (uint16_t)~sum_fold(sum_bytes(f + OFFSET_IP, 20)));
-    store16(f + OFFSET_UDP, htons(a->src_udp));
-    store16(f + OFFSET_UDP + 2, htons(a->dst_udp));
-    store16(f + OFFSET_UDP_LENGTH, htons((uint16_t)(8 + payload_length)));
-    store16(f + OFFSET_UDP_CHECKSUM, 0);
+    for (unsigned tag = 0; tag < a->tags; tag++, at += TAG_BYTES) {
+        const bool outer_of_two = a->tags == 2 && tag == 0;
+        store16(f + at, outer_of_two ? WIRE_SERVICE : WIRE_VLAN);
+        store16(f + at + 2, htons(a->vlan[tag]));
+    }
+    store16(f + at, a->ip6 ? WIRE_IPV6 : WIRE_IPV4);
+    return at + 2;
+}
+
+static void build_ipv4(uint8_t *ip, const struct frame_address *a, uint32_t payload_length)
+{
+    ip[0] = 0x45;
+    ip[1] = 0;
+    store16(ip + 2, htons((uint16_t)(28 + payload_length)));
+    store16(ip + 4, 0);             /* identification: atomic datagrams need none (RFC 6864) */
+    store16(ip + 6, htons(0x4000)); /* don't fragment */
+    ip[8] = 64;                     /* time to live */
+    ip[9] = 17;                     /* UDP */
+    store16(ip + 10, 0);
+    store32(ip + 12, htonl(a->src_ip));
+    store32(ip + 16, htonl(a->dst_ip));
+    store16(ip + 10, (uint16_t)~sum_fold(sum_bytes(ip, 20)));
+}
+
+static void build_ipv6(uint8_t *ip, const struct frame_address *a, uint32_t payload_length)
+{
+    store32(ip, htonl(0x60000000)); /* version 6, no traffic class, no flow label */
+    store16(ip + 4, htons((uint16_t)(8 + payload_length)));
+    ip[6] = 17; /* UDP */
+    ip[7] = 64; /* hop limit */
+    memcpy(ip + 8, a->src_prefix, 12);
+    store32(ip + 20, htonl(a->src_ip));
+    memcpy(ip + 24, a->dst_prefix, 12);
+    store32(ip + 36, htonl(a->dst_ip));
+}
+
+static void build_headers(uint8_t *f, const struct frame_address *a, uint32_t payload_length)
+{
+    uint8_t *ip = f + build_ethernet(f, a), *udp = ip + (a->ip6 ? 40 : 20);
+
+    if (a->ip6)
+        build_ipv6(ip, a, payload_length);
+    else
+        build_ipv4(ip, a, payload_length);
+    store16(udp, htons(a->src_udp));
+    store16(udp + 2, htons(a->dst_udp));
+    store16(udp + 4, htons((uint16_t)(8 + payload_length)));
+    store16(udp + 6, 0);
+}
+
+static uint64_t sum_headers(const uint8_t *f, const struct frame_address *a)
+{
+    const uint8_t *udp = f + frame_headers_bytes(a) - 8;
+    const uint32_t addresses = a->ip6 ? 32 : 8; /* they lie right in front */
+
+    return sum_bytes(udp - addresses, addresses) + htons(17) + load16(udp + 4) + sum_bytes(udp, 8);
 }
 
 void frame_template_build(struct frame_template *t, const struct frame_address *address,
                           uint32_t frame_size, uint16_t stream, unsigned kind, unsigned epoch,
                           bool payload_only)
 {
+    const uint32_t headers = frame_headers_bytes(address);
+
     memset(t, 0, sizeof *t);
-    t->payload_length = frame_size - FCS_BYTES - HEADERS_BYTES;
-    t->payload = payload_only ? 0 : HEADERS_BYTES;
+    t->payload_length = frame_size - FCS_BYTES - headers;
+    t->payload = payload_only ? 0 : headers;
     t->length = t->payload + t->payload_length;
+    t->beside = frame_size - t->length;
     t->touch = (kind & FRAME_TOUCHED) != 0;
+    t->pattern = t->touch ? payload_pattern(PAYLOAD_RANDOM) : NULL;
     if (!payload_only)
         build_headers(t->bytes, address, t->payload_length);
 
@@ -43,24 +103,60 @@ void frame_template_build(struct frame_template *t, const struct frame_address *
     payload[0] = FRAME_MARK;
     payload[1] = (uint8_t)(kind << 4 | (epoch & 15));
     store16(payload + 2, htons(stream));
-    if (!payload_only) {
-        t->constant_sum = sum_bytes(t->bytes + OFFSET_IP_SRC, 8) + htons(17) +
-                          load16(t->bytes + OFFSET_UDP_LENGTH) +
-                          sum_bytes(t->bytes + OFFSET_UDP, 8) + load32(payload);
-    }
+    if (!payload_only)
+        t->constant_sum = sum_headers(t->bytes, address) + load32(payload);
     const struct frame_times never = frame_times_make(0, 0);
     frame_stamp(t, t->bytes, 0, &never);
 }
 
+/* A touched frame gets its pattern when it is stamped. */
+void frame_template_fill(struct frame_template *t, enum payload_kind kind)
+{
+    const struct frame_times never = frame_times_make(0, 0);
+    const uint32_t behind = t->payload_length - STAMP_BYTES;
+    uint8_t *payload = t->bytes + t->payload;
+
+    t->pattern = payload_pattern(kind);
+    if (!t->touch && kind != PAYLOAD_FIXED) {
+        payload[1] |= FRAME_FILLED << 4;
+        memcpy(payload + STAMP_BYTES, t->pattern->bytes, behind);
+        t->constant_sum += htons(FRAME_FILLED << 4) + (uint64_t)t->pattern->sum[behind][0];
+    }
+    frame_stamp(t, t->bytes, 0, &never);
+}
+
+bool frame_parse(const uint8_t *f, uint32_t length, struct frame_layout *layout)
+{
+    uint32_t at = OFFSET_ETHERTYPE;
+
+    for (unsigned tags = 0; tags < TAGS_MAX && at + 2 <= length; tags++, at += TAG_BYTES) {
+        const uint16_t type = load16(f + at);
+        if (type != WIRE_VLAN && type != WIRE_SERVICE)
+            break;
+    }
+    layout->ip = at + 2;
+    if (length < layout->ip + 28 + STAMP_BYTES)
+        return false;
+    const uint8_t *ip = f + layout->ip;
+    layout->ip6 = load16(f + at) == WIRE_IPV6;
+    layout->udp = layout->ip + (layout->ip6 ? 40 : 20);
+    if (layout->ip6)
+        return length >= layout->udp + 8 + STAMP_BYTES && ip[0] >> 4 == 6 && ip[6] == 17;
+    return load16(f + at) == WIRE_IPV4 && ip[0] == 0x45 && ip[9] == 17 &&
+           (load16(ip + 6) & htons(0x3fff)) == 0;
+}
+
 struct frame_address frame_address_swapped(const struct frame_address *a)
 {
-    struct frame_address s;
+    struct frame_address s = *a;
     memcpy(s.src_mac, a->dst_mac, 6);
     memcpy(s.dst_mac, a->src_mac, 6);
     s.src_ip = a->dst_ip;
     s.dst_ip = a->src_ip;
     s.src_udp = a->dst_udp;
     s.dst_udp = a->src_udp;
+    memcpy(s.src_prefix, a->dst_prefix, sizeof s.src_prefix);
+    memcpy(s.dst_prefix, a->src_prefix, sizeof s.dst_prefix);
     return s;
 }
 
@@ -70,20 +166,25 @@ void frame_set_macs(uint8_t *frame, const uint8_t dst[6], const uint8_t src[6])
     memcpy(frame + 6, src, 6);
 }
 
-void frame_swap_addresses(uint8_t *frame)
+static void swap(uint8_t *one, uint8_t *other, size_t bytes)
 {
-    uint8_t mac[6];
-    memcpy(mac, frame, 6);
-    memmove(frame, frame + 6, 6);
-    memcpy(frame + 6, mac, 6);
+    uint8_t kept[16];
 
-    const uint32_t src_ip = load32(frame + OFFSET_IP_SRC);
-    store32(frame + OFFSET_IP_SRC, load32(frame + OFFSET_IP_DST));
-    store32(frame + OFFSET_IP_DST, src_ip);
+    memcpy(kept, one, bytes);
+    memcpy(one, other, bytes);
+    memcpy(other, kept, bytes);
+}
 
-    const uint16_t src_udp = load16(frame + OFFSET_UDP);
-    store16(frame + OFFSET_UDP, load16(frame + OFFSET_UDP + 2));
-    store16(frame + OFFSET_UDP + 2, src_udp);
+void frame_swap_addresses(uint8_t *frame, const struct frame_layout *layout)
+{
+    uint8_t *udp = frame + layout->udp;
+
+    swap(frame, frame + 6, 6);
+    if (layout->ip6)
+        swap(udp - 32, udp - 16, 16);
+    else
+        swap(udp - 8, udp - 4, 4);
+    swap(udp, udp + 2, 2);
 }
 
 static bool has_digest(uint32_t payload_length)
@@ -91,29 +192,52 @@ static bool has_digest(uint32_t payload_length)
     return payload_length >= STAMP_BYTES + DIGEST_BYTES;
 }
 
-void frame_touch(uint8_t *payload, uint32_t payload_length, uint32_t sequence)
+/* The sum of what stands behind an odd number of bytes counts with its bytes exchanged. */
+static uint64_t sum_behind(uint64_t sum, uint32_t bytes)
 {
-    uint8_t *at = payload + STAMP_BYTES;
-    uint32_t rest = payload_length - STAMP_BYTES;
-    /* Consecutive words and consecutive frames differ in every byte position over time, so a
-     * frame that a switch built from two others cannot pass. */
-    uint64_t word = (sequence + 1ULL) * 0x9e3779b97f4a7c15ULL;
+    return bytes % 2 == 0 ? sum : __builtin_bswap16(sum_fold(sum));
+}
 
-    if (has_digest(payload_length))
-        rest -= DIGEST_BYTES;
-    for (; rest >= 8; rest -= 8, at += 8, word += 0xbf58476d1ce4e5b9ULL)
-        store64(at, word);
-    memcpy(at, &word, rest);
-    if (has_digest(payload_length)) {
-        const uint32_t covered = payload_length - DIGEST_BYTES;
-        store32(payload + covered, htonl(payload_digest(payload, covered)));
-    }
+uint64_t frame_touch(const struct payload_pattern *pattern, uint8_t *payload,
+                     uint32_t payload_length, uint32_t sequence)
+{
+    const uint32_t bytes = frame_pattern_bytes(payload_length);
+    const uint32_t variant = sequence % PAYLOAD_VARIANTS;
+    const uint64_t sum = pattern->sum[bytes][variant];
+
+    memcpy(payload + STAMP_BYTES, payload_section(pattern, sequence), bytes);
+    if (!has_digest(payload_length))
+        return sum;
+    const uint32_t digest = htonl(crc32c(pattern->crc[bytes][variant], payload, STAMP_BYTES));
+    store32(payload + STAMP_BYTES + bytes, digest);
+    return sum + sum_behind(digest, bytes);
+}
+
+bool frame_touched_alike(const struct payload_pattern *pattern, const uint8_t *payload,
+                         uint32_t payload_length, uint64_t *sum)
+{
+    const uint32_t bytes = frame_pattern_bytes(payload_length);
+    const uint32_t sequence = ntohl(load32(payload + 4));
+    const uint32_t variant = sequence % PAYLOAD_VARIANTS;
+
+    if (bytes > PAYLOAD_LENGTH_MAX)
+        return false;
+    *sum = pattern->sum[bytes][variant];
+    if (memcmp(payload + STAMP_BYTES, payload_section(pattern, sequence), bytes) != 0)
+        return false;
+    if (!has_digest(payload_length))
+        return true;
+    const uint32_t digest = htonl(crc32c(pattern->crc[bytes][variant], payload, STAMP_BYTES));
+    *sum += sum_behind(digest, bytes);
+    return load32(payload + STAMP_BYTES + bytes) == digest;
 }
 
 bool frame_digest_is_right(const uint8_t *payload, uint32_t payload_length)
 {
+    const uint32_t bytes = frame_pattern_bytes(payload_length);
+
     if (!has_digest(payload_length))
         return true;
-    const uint32_t covered = payload_length - DIGEST_BYTES;
-    return load32(payload + covered) == htonl(payload_digest(payload, covered));
+    const uint32_t crc = crc32c(crc32c(0, payload + STAMP_BYTES, bytes), payload, STAMP_BYTES);
+    return load32(payload + STAMP_BYTES + bytes) == htonl(crc);
 }

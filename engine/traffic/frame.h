@@ -1,5 +1,6 @@
-/* The frames of the engine: Ethernet, IPv4, UDP and a payload that begins with a stamp of 18
- * bytes, so that it fits a 64-byte frame (60 without FCS).
+/* The frames of the engine: Ethernet with up to two VLAN tags, IPv4 or IPv6, UDP, and a payload
+ * that begins with a stamp of 18 bytes, so that it fits a 64-byte frame (60 without FCS) when
+ * that is plain: untagged IPv4. A tag takes 4 bytes more, IPv6 20.
  *
  *   offset  bytes  field (network byte order)
  *        0      1  0x53, the mark of this protocol
@@ -8,8 +9,10 @@
  *        4      4  sequence, low 32 bits (the receiver extends it)
  *        8      6  intended send time, low 48 bits of clock ticks
  *       14      4  lateness: ticks from intended to actual send time, saturated
- *       18      .  zeros; in touched frames a pattern that differs from frame to frame
- *   last 4      4  touched frames with 22 bytes of payload and more: payload_digest
+ *       18      .  zeros, or a pattern (payload.h); in touched frames it may differ from frame
+ *                  to frame
+ *   last 4      4  touched frames with 22 bytes of payload and more: the digest, CRC32C of what
+ *                  lies between stamp and digest followed by the stamp
  *
  * The epoch and the sender's own times let a receiver tell stragglers of an earlier trial. */
 #ifndef SM_FRAME_H
@@ -19,14 +22,16 @@
 #include <stdint.h>
 
 #include "traffic/checksum.h"
-#include "traffic/crc32c.h"
+#include "traffic/payload.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "stamps are written with byte swaps for little-endian machines"
 #endif
 
 #define FCS_BYTES 4
-#define HEADERS_BYTES 42 /* Ethernet 14, IPv4 20, UDP 8 */
+#define HEADERS_BYTES 42 /* of a plain frame: Ethernet 14, IPv4 20, UDP 8 */
+#define TAG_BYTES 4
+#define TAGS_MAX 2
 #define STAMP_BYTES 18
 #define DIGEST_BYTES 4
 #define FRAME_SIZE_MIN 64 /* with FCS */
@@ -37,9 +42,16 @@
 #define FRAME_DATA 1    /* kind */
 #define FRAME_PROBE 2   /* kind: teaches and verifies, is never measured */
 #define FRAME_TOUCHED 4 /* flag in the kind: the digest is there (or had no room) */
+#define FRAME_FILLED 8  /* flag in the kind: not touched, but a pattern, not zeros */
+
+/* EtherTypes, as they lie on the wire when loaded natively */
+#define WIRE_IPV4 0x0008
+#define WIRE_IPV6 0xdd86
+#define WIRE_VLAN 0x0081    /* 802.1Q */
+#define WIRE_SERVICE 0xa888 /* 802.1ad, the outer of two tags */
 
 #define OFFSET_ETHERTYPE 12
-#define OFFSET_IP 14
+#define OFFSET_IP 14 /* this and the next: of a plain frame */
 #define OFFSET_IP_LENGTH 16
 #define OFFSET_IP_CHECKSUM 24
 #define OFFSET_IP_SRC 26
@@ -48,19 +60,33 @@
 #define OFFSET_UDP_LENGTH 38
 #define OFFSET_UDP_CHECKSUM 40
 
+/* Who speaks to whom, and in what kind of frame. All zero but the addresses: a plain one. */
 struct frame_address {
     uint8_t src_mac[6], dst_mac[6];
-    uint32_t src_ip, dst_ip; /* host byte order */
+    uint32_t src_ip, dst_ip; /* host byte order; of IPv6 addresses the last four bytes */
     uint16_t src_udp, dst_udp;
+    bool ip6;
+    uint8_t tags;                           /* 0, 1 (802.1Q), 2 (802.1ad outside, 802.1Q inside) */
+    uint16_t vlan[TAGS_MAX];                /* VLAN IDs, the outer first */
+    uint8_t src_prefix[12], dst_prefix[12]; /* IPv6: the first twelve bytes */
+};
+
+/* Where things are in a frame. */
+struct frame_layout {
+    uint32_t ip;  /* offset of the IP header */
+    uint32_t udp; /* of the UDP header; the payload begins 8 bytes later */
+    bool ip6;
 };
 
 /* A frame to be sent many times: its bytes, and the sum of everything that does not change. */
 struct frame_template {
     uint32_t length;  /* what is handed to the port: without FCS, or the payload alone */
-    uint32_t payload; /* offset of the stamp in it: 42, or 0 when the kernel writes headers */
+    uint32_t payload; /* offset of the stamp in it; 0 when the kernel writes the headers */
     uint32_t payload_length;
-    uint64_t constant_sum; /* pseudo header, UDP header, mark and stream */
+    uint32_t beside;       /* bytes of the L2 frame that are not handed over: FCS, headers */
+    uint64_t constant_sum; /* pseudo header, UDP header, mark, stream, and bytes never rewritten */
     bool touch;
+    const struct payload_pattern *pattern; /* what lies behind the stamp; NULL: zeros */
     uint8_t bytes[FRAME_LENGTH_MAX] __attribute__((aligned(64)));
 };
 
@@ -71,10 +97,25 @@ struct frame_times {
     uint64_t sum;
 };
 
-/* Build the template for `frame_size` bytes with FCS. `payload_only`: without headers. */
+/* Bytes of all headers in front of the payload. */
+uint32_t frame_headers_bytes(const struct frame_address *address);
+
+/* The smallest frame (with FCS) of this kind that holds the stamp. */
+uint32_t frame_size_min(const struct frame_address *address);
+
+/* Build the template for `frame_size` bytes with FCS. `payload_only`: without headers. What
+ * lies behind the stamp: zeros, or in touched frames the random pattern. */
 void frame_template_build(struct frame_template *t, const struct frame_address *address,
                           uint32_t frame_size, uint16_t stream, unsigned kind, unsigned epoch,
                           bool payload_only);
+
+/* Put another pattern behind the stamp. */
+void frame_template_fill(struct frame_template *t, enum payload_kind kind);
+
+/* Find the headers of a frame as the engine builds them: at most two tags, IPv4 without options
+ * or IPv6 without extension headers, UDP, no fragment. False: it is something else, or too
+ * short to hold a stamp. */
+bool frame_parse(const uint8_t *frame, uint32_t length, struct frame_layout *layout);
 
 /* The same address seen from the other end. */
 struct frame_address frame_address_swapped(const struct frame_address *address);
@@ -82,14 +123,27 @@ struct frame_address frame_address_swapped(const struct frame_address *address);
 /* Overwrite the two MAC addresses of an Ethernet frame. */
 void frame_set_macs(uint8_t *frame, const uint8_t dst[6], const uint8_t src[6]);
 
-/* Exchange MAC, IP and UDP addresses in place, as an echo does. Neither checksum changes. */
-void frame_swap_addresses(uint8_t *frame);
+/* Exchange MAC, IP and UDP addresses in place, as an echo does. No checksum changes. */
+void frame_swap_addresses(uint8_t *frame, const struct frame_layout *layout);
 
-/* Fill the payload behind the stamp with the pattern of this sequence, and the digest. */
-void frame_touch(uint8_t *payload, uint32_t payload_length, uint32_t sequence);
+/* Fill the payload behind the stamp, which must be complete, with this sequence's variant of
+ * the pattern, and the digest. Returns what these bytes add to the UDP checksum's sum. */
+uint64_t frame_touch(const struct payload_pattern *pattern, uint8_t *payload,
+                     uint32_t payload_length, uint32_t sequence);
+
+/* Are the bytes behind the stamp those that frame_touch would write? `sum` is what they add. */
+bool frame_touched_alike(const struct payload_pattern *pattern, const uint8_t *payload,
+                         uint32_t payload_length, uint64_t *sum);
 
 /* True when the digest at the end of a touched payload is right (or there is no room). */
 bool frame_digest_is_right(const uint8_t *payload, uint32_t payload_length);
+
+/* Bytes of pattern behind the stamp of a touched payload: all but the digest. */
+static inline uint32_t frame_pattern_bytes(uint32_t payload_length)
+{
+    const uint32_t behind = payload_length - STAMP_BYTES;
+    return behind >= DIGEST_BYTES ? behind - DIGEST_BYTES : behind;
+}
 
 static inline struct frame_times frame_times_make(uint64_t intended, uint64_t actual)
 {
@@ -104,10 +158,11 @@ static inline struct frame_times frame_times_make(uint64_t intended, uint64_t ac
     return times;
 }
 
-/* Write what differs from frame to frame into `frame`, which holds the template, and bring
- * the UDP checksum up to date from the constant sum. */
-static inline void frame_stamp(const struct frame_template *t, uint8_t *frame, uint32_t sequence,
-                               const struct frame_times *times)
+/* Write what differs from frame to frame into `frame`, which holds the template with another
+ * `payload_length` maybe, and the UDP checksum. `sum`: of everything else that it covers. */
+static inline void frame_stamp_sum(const struct frame_template *t, uint8_t *frame,
+                                   uint32_t payload_length, uint32_t sequence,
+                                   const struct frame_times *times, uint64_t sum)
 {
     uint8_t *payload = frame + t->payload;
     const uint32_t wire_sequence = __builtin_bswap32(sequence);
@@ -115,13 +170,17 @@ static inline void frame_stamp(const struct frame_template *t, uint8_t *frame, u
     store32(payload + 4, wire_sequence);
     store64(payload + 8, times->intended_lateness);
     store16(payload + 16, times->lateness_low);
+    sum += wire_sequence + times->sum;
     if (t->touch)
-        frame_touch(payload, t->payload_length, sequence);
-    if (t->payload != 0) {
-        uint64_t sum = t->constant_sum + wire_sequence + times->sum;
-        if (t->touch)
-            sum += sum_bytes(payload + STAMP_BYTES, t->payload_length - STAMP_BYTES);
-        store16(frame + OFFSET_UDP_CHECKSUM, udp_checksum(sum_fold(sum)));
-    }
+        sum += frame_touch(t->pattern, payload, payload_length, sequence);
+    if (t->payload != 0)
+        store16(payload - 2, udp_checksum(sum_fold(sum)));
+}
+
+/* The same for a frame as long as the template. */
+static inline void frame_stamp(const struct frame_template *t, uint8_t *frame, uint32_t sequence,
+                               const struct frame_times *times)
+{
+    frame_stamp_sum(t, frame, t->payload_length, sequence, times, t->constant_sum);
 }
 #endif

@@ -10,6 +10,7 @@
 #include "measure/histogram.h"
 #include "measure/sequence.h"
 #include "measure/variation.h"
+#include "traffic/flows.h"
 #include "traffic/frame.h"
 
 enum verdict {
@@ -24,13 +25,27 @@ enum verdict {
     VERDICTS
 };
 
-/* The last frame that passed every check: one with the same length and headers passes all but
- * the checks of the payload without being looked at again. */
+/* The last plain frame of its length that passed every check: one with the same headers passes
+ * all but the checks of the stamp without being looked at again. */
 struct intact_headers {
     uint32_t length;   /* of the frame; 0: none yet */
     uint64_t bytes[3]; /* from OFFSET_IP to the UDP checksum, which is not part of it */
     uint16_t last;
-    uint64_t sum; /* what they and the pseudo header contribute to the UDP checksum */
+    uint8_t filled; /* FRAME_FILLED or 0 */
+    uint64_t sum;   /* what they, the pseudo header and the payload behind the stamp contribute */
+};
+
+#define INTACT_LENGTHS 8 /* a power of two */
+
+/* What must arrive in frames that are not plain, or of more than one flow. */
+struct expected_frames {
+    struct frame_layout layout;
+    uint16_t types[TAGS_MAX + 1];           /* EtherTypes, outer first, wire order */
+    unsigned tags;                          /* how many of them are tags */
+    uint16_t outer_vlan;                    /* of two tags */
+    struct flow_range fields[FLOW_FIELDS];  /* of what arrives; count 0: anything */
+    uint8_t src_prefix[12], dst_prefix[12]; /* IPv6 */
+    bool src_prefix_given, dst_prefix_given;
 };
 
 /* Frames received together that were also sent together: their times are computed and recorded
@@ -45,10 +60,12 @@ struct timed_run {
 struct receiver {
     struct io_port *port;
     struct counters *counters;
-    bool touch;        /* verify every byte of touched frames */
-    bool payload_only; /* the kernel has taken the headers off */
-    bool locked;       /* `mark` is that of the running trial's frames */
-    bool tracking;     /* a trial runs: sequence and, if wanted, latency */
+    bool touch;             /* verify every byte of touched frames */
+    bool payload_only;      /* the kernel has taken the headers off */
+    bool special;           /* not only untagged IPv4 of one flow: the longer way of judging */
+    uint32_t extra_headers; /* bytes more than HEADERS_BYTES, whoever takes them off */
+    bool locked;            /* `mark` is that of the running trial's frames */
+    bool tracking;          /* a trial runs: sequence and, if wanted, latency */
     bool latency_wanted;
     uint16_t stream;        /* wire order */
     uint32_t mark;          /* first four payload bytes of this trial's frames, wire image */
@@ -58,7 +75,9 @@ struct receiver {
     uint32_t ports, port_mask;
     uint8_t mac[6];
     bool mac_known;
-    struct intact_headers intact;
+    const struct payload_pattern *pattern; /* expected behind stamps; NULL: unknown */
+    struct intact_headers intact[INTACT_LENGTHS];
+    struct expected_frames expected;
     struct receiver *companion; /* for a second stream on the same port, or NULL */
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
@@ -72,53 +91,41 @@ struct receiver {
 void receive_expect(struct receiver *rx, const struct frame_address *own, bool src_ip_given,
                     bool dst_ip_given, bool src_udp_given, bool dst_udp_given);
 
+/* `own` flows may arrive, seen from this end; to be called after receive_expect. */
+void receive_expect_flows(struct receiver *rx, const struct flow_set *own);
+
 /* Begin a trial. `mark`: wire image of the frames' first four bytes when it is known (the
  * sender is this process), else 0: the first frame teaches it. */
 void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now);
 void receive_end(struct receiver *rx);
 
-/* Frames that are not this trial's data: probes, other streams, other trials, rubbish. */
-enum verdict receive_judge_unusual(struct receiver *rx, const struct io_frame *frame);
+/* Is this frame in our format at all, as far as headers tell? */
+bool receive_is_ours(const struct receiver *rx, const struct io_frame *frame);
+
+/* Say what a frame is, and count or remember nothing but what judging others needs. */
+enum verdict receive_judge(struct receiver *rx, const struct io_frame *frame);
 
 /* Are the headers, and as far as asked the payload, of a frame in our format right? */
 bool receive_is_intact(struct receiver *rx, const uint8_t *frame, uint32_t length);
+
+/* Where the headers of frames in our format are. */
+struct frame_layout receive_layout(const struct receiver *rx);
 
 /* Count a burst; trial data is tracked. Returns how many frames were our stream's data; what
  * each frame was goes to `verdicts` unless that is NULL. */
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
                        uint64_t now, uint8_t *verdicts);
 
-/* Is this frame in our format at all, as far as headers tell? */
-static inline bool receive_is_ours(const struct receiver *rx, const struct io_frame *f)
-{
-    const uint8_t *d = f->data;
-
-    if (rx->payload_only)
-        return f->length >= STAMP_BYTES && d[0] == FRAME_MARK;
-    /* version 4 without options, UDP, not a fragment */
-    return f->length >= HEADERS_BYTES + STAMP_BYTES &&
-           load16(d + OFFSET_ETHERTYPE) == __builtin_bswap16(0x0800) && d[OFFSET_IP] == 0x45 &&
-           d[23] == 17 && (load16(d + 20) & __builtin_bswap16(0x3fff)) == 0 &&
-           d[HEADERS_BYTES] == FRAME_MARK;
-}
-
+/* The stamp of a frame in our format. */
 static inline const uint8_t *receive_payload(const struct receiver *rx, const struct io_frame *f)
 {
-    return f->data + (rx->payload_only ? 0 : HEADERS_BYTES);
+    return f->data + (rx->payload_only ? 0 : HEADERS_BYTES + rx->extra_headers);
 }
 
 /* The L2 size with FCS of what arrived. */
 static inline uint32_t receive_frame_size(const struct receiver *rx, const struct io_frame *f)
 {
-    return f->length + FCS_BYTES + (rx->payload_only ? HEADERS_BYTES : 0);
-}
-
-static inline enum verdict receive_judge(struct receiver *rx, const struct io_frame *f)
-{
-    if (__builtin_expect(
-            receive_is_ours(rx, f) && rx->locked && load32(receive_payload(rx, f)) == rx->mark, 1))
-        return receive_is_intact(rx, f->data, f->length) ? VERDICT_DATA : VERDICT_CORRUPT;
-    return receive_judge_unusual(rx, f);
+    return f->length + FCS_BYTES + (rx->payload_only ? HEADERS_BYTES + rx->extra_headers : 0);
 }
 
 /* Signed distance in ticks from a 48-bit stamp to now. */

@@ -13,6 +13,7 @@
 #include "traffic/frame.h"
 #include "traffic/pacing.h"
 #include "traffic/replay.h"
+#include "traffic/varied.h"
 
 struct transmitter {
     struct io_port *port;
@@ -29,6 +30,7 @@ struct transmitter {
     const struct replay *replay; /* where frames come from instead of the template, or NULL */
     uint64_t replay_index;       /* of the next frame, all rounds counted */
     uint64_t replay_end;         /* index after the last; UINT64_MAX: rounds without end */
+    struct varied varied;        /* how frames differ from the template */
     struct frame_template template;
 };
 
@@ -62,6 +64,10 @@ static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames
         replay_fill(tx->replay, frames, count, tx->replay_index, sequence, &times);
         return;
     }
+    if (__builtin_expect(tx->varied.used, 0)) {
+        varied_fill(&tx->varied, t, frames, count, tx->sequence, &times, tx->prepared);
+        return;
+    }
     if (!tx->prepared) {
         for (unsigned i = 0; i < count; i++)
             memcpy(frames[i].data, t->bytes, t->length);
@@ -80,13 +86,17 @@ static inline uint32_t transmit_room(const struct transmitter *tx)
 static inline uint64_t transmit_account(struct transmitter *tx, const struct io_frame *frames,
                                         unsigned sent)
 {
-    if (__builtin_expect(tx->replay == NULL, 1))
-        return (uint64_t)sent * (tx->template.payload_length + HEADERS_BYTES + FCS_BYTES);
-    uint64_t bytes = (uint64_t)sent * FCS_BYTES;
+    const struct frame_template *t = &tx->template;
+
+    if (__builtin_expect(tx->replay == NULL && tx->varied.sizes == NULL, 1))
+        return (uint64_t)sent * (t->length + t->beside);
+    uint64_t bytes = (uint64_t)sent * (tx->replay != NULL ? FCS_BYTES : t->beside);
     for (unsigned i = 0; i < sent; i++)
         bytes += frames[i].length;
-    tx->replay_index += sent;
-    transmit_limit_burst(tx);
+    if (tx->replay != NULL) {
+        tx->replay_index += sent;
+        transmit_limit_burst(tx);
+    }
     return bytes;
 }
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from switchmark.campaign import rates
+from switchmark.campaign import rates, traffic
 from switchmark.campaign.model import (
     SWEPT_FIELDS,
     Campaign,
@@ -106,8 +106,12 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
     axes = (getattr(sweep, field) for field in SWEPT_FIELDS)
     for values in product(*axes):
         fields = dict(zip(SWEPT_FIELDS, values, strict=True))
+        if mix := fields["packet_mix"]:
+            fields["packet_size_bytes"] = round(traffic.mix(mix).mean)
         if isinstance(fields["rate_pps"], rates.BitRate):
-            fields["rate_pps"] = fields["rate_pps"].pps(fields["packet_size_bytes"])
+            fields["rate_pps"] = fields["rate_pps"].pps(
+                traffic.mix(mix).mean if mix else fields["packet_size_bytes"]
+            )
         if rates.has_own_rate(fields["schedule"]):
             fields["rate_pps"] = None
         yield Trial(dimension=sweep.dimension, **fields)
@@ -280,9 +284,43 @@ def _refusals(
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
+    yield from _frame_refusals(sweep)
     yield from scenario_refusals(sweep, switch, can)
     yield from cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
+
+
+def _frame_refusals(sweep: Sweep) -> Iterator[str]:
+    """What frames cannot be, whatever the switch."""
+    for version, vlan in product(sweep.ip_version, sweep.vlan):
+        least = traffic.smallest_frame(version, vlan)
+        kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
+        for mix in sweep.packet_mix:
+            smallest = traffic.mix(mix).smallest if mix else min(sweep.packet_size_bytes)
+            if smallest < least:
+                yield (
+                    f"packet_{'mix' if mix else 'size'}: {smallest} is below {least}, the smallest "
+                    f"{kind} that holds the engine's stamp; use {least} or more"
+                )
+    special = [flows for flows in sweep.flows if flows != "1"]
+    special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
+    special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]
+    for io in sweep.io:
+        if special and io in (Io.UDP, Io.UDP_MMSG):
+            yield (
+                f"io {io} cannot send {special[0]}: the kernel writes the headers of its frames; "
+                "use raw or dpdk"
+            )
+    for flows in sweep.flows:
+        fields = traffic.flow_fields(flows)
+        if "vlan" in fields and "" in sweep.vlan:
+            yield f"flows {flows}: the frames have no tag to differ in; give vlan"
+        macs = sorted(field for field in fields if field.endswith("-mac"))
+        if macs and set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
+            yield (
+                f"flows {flows}: a switch that goes by MAC addresses is taught those of the "
+                f"applications only, not every {macs[0]}; use connect_mode: cross-connect"
+            )
 
 
 def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:

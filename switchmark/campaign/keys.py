@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.campaign import model, rates, values
+from switchmark.campaign import model, rates, traffic, values
 from switchmark.campaign.model import Dimension, Idle, Io, Method, Trial
 from switchmark.campaign.values import BadValueError, Limits
 from switchmark.scenario.registry import WRITTEN
@@ -165,6 +165,22 @@ def _switch_options(text: str, _known: Known) -> str:
         raise BadValueError(str(error)) from None
 
 
+def _words(read: Callable[[str], str]) -> Callable[[str, Known], str]:
+    def checked(text: str, _known: Known) -> str:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise BadValueError(str(error)) from None
+
+    return checked
+
+
+def _packet_size(text: str, _known: Known) -> int:
+    if re.match(r"imix$|genome:|random:|\d+[+*]", text):
+        raise BadValueError(f"'{text}' is a mix of sizes in one trial; write packet_mix: {text}")
+    return values.whole(text, _FRAME)
+
+
 def _time(text: str, _known: Known) -> float:
     return values.seconds(text, model.MIN_TIME_S, model.MAX_TIME_S)
 
@@ -215,8 +231,9 @@ KEYS: tuple[Key, ...] = (
     Key(
         "packet_size",
         "packet_size_bytes",
-        "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame)",
-        _whole(_FRAME),
+        "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame); several make a "
+        "sweep, a mix of sizes is `packet_mix`",
+        _packet_size,
         str,
         "64..512 step 64, 1024, 1500",
         unit="bytes",
@@ -406,6 +423,41 @@ KEYS: tuple[Key, ...] = (
         "1",
         unit="cores",
         ranges=True,
+    ),
+    Key(
+        "packet_mix",
+        "packet_mix",
+        "frames of several sizes in one trial: `imix` (64, 570, 1518 as 7:4:1), a genome of "
+        "RFC 6985, sizes in turn, or `random:64-1518`; takes the place of `packet_size`",
+        _words(traffic.read_mix),
+        lambda value: value or traffic.NO_WORD,
+        "imix, genome:aaafag, 64*7+570*4+1518",
+    ),
+    Key(
+        "flows",
+        "flows",
+        "how many flows a pair sends, 1 to 1M, and the fields in which they differ (default "
+        "`src-ip`), joined by `+`; `:zipf=1.0` makes some popular",
+        _words(traffic.read_flows),
+        str,
+        "1, 1000, 1M:src-ip+src-port:zipf=1.0",
+    ),
+    Key(
+        "ip_version",
+        "ip_version",
+        "IP version of the frames; IPv6 takes 20 bytes more, so 84 is the smallest size",
+        lambda text, _known: int(values.choice(text, ("4", "6"), "IP version")),
+        str,
+        "4, 6",
+    ),
+    Key(
+        "vlan",
+        "vlan",
+        "VLAN ID with which frames are tagged (802.1Q), or two (`200.100`: 802.1ad outside); "
+        "each tag takes 4 bytes of the frame",
+        _words(traffic.read_vlan),
+        lambda value: value or traffic.NO_WORD,
+        "none, 100, 200.100",
     ),
     Key(
         "bidirectional",

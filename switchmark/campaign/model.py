@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.campaign import rates
+from switchmark.campaign import rates, traffic
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
@@ -129,6 +129,10 @@ class Trial(_Frozen):
     switch_cores: int = Field(default=1, ge=1, le=MAX_CORES)
     # Left idle on purpose, as a switch would use them.
     spare_cores: int = Field(default=0, ge=0, le=MAX_CORES)
+    packet_mix: str = ""  # sizes in turn or random; packet_size_bytes is then their mean, rounded
+    flows: str = "1"  # how many, and in which fields they differ
+    ip_version: int = Field(default=4, ge=4, le=6)
+    vlan: str = ""  # ID, or outer.inner
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
     bidirectional: bool = False  # throughput: both ends send, each at the rate
     vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
@@ -154,6 +158,14 @@ class Trial(_Frozen):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def frame_sizes(self) -> traffic.Mix:
+        """The frames' sizes in bytes, with FCS."""
+        if self.packet_mix:
+            return traffic.mix(self.packet_mix)
+        size = self.packet_size_bytes
+        return traffic.Mix(size, size, float(size))
+
+    @property
     def streams(self) -> int:
         """How many streams of traffic there are: a pair has two where it is bidirectional."""
         return self.pairs * (2 if self.bidirectional else 1)
@@ -173,6 +185,7 @@ _FIRST_FIELDS = frozenset({
     "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
     "spare_cores", "repetition",
 })  # fmt: skip
+LATER_FIELDS = tuple(name for name in Trial.model_fields if name not in _FIRST_FIELDS)
 
 
 # Trials of full length that each method usually takes, and seconds of a search by its goals.
@@ -237,6 +250,10 @@ class Sweep(_Frozen):
     switch_options: tuple[str, ...]
     switch_cores: tuple[int, ...]
     spare_cores: tuple[int, ...]
+    packet_mix: tuple[str, ...]
+    flows: tuple[str, ...]
+    ip_version: tuple[int, ...]
+    vlan: tuple[str, ...]
     bidirectional: tuple[bool, ...]
     vnf: tuple[str, ...]
     cpu_limit: tuple[float | None, ...]

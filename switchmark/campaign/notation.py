@@ -18,7 +18,7 @@ from switchmark.campaign.values import BadValueError, Limits, many, shorten, unk
 from switchmark.errors import UsageError
 
 _REPETITION = Limits(0, MAX_REPETITIONS - 1, "not a repetition", "above the last repetition")
-_KEY = re.compile(r"([A-Za-z_]\w*)\s*[=∈]")
+_KEY = re.compile(r"(?<![\w:+./*-])([A-Za-z_]\w*)\s*[=∈]")  # not the = inside a value
 _SEPARATORS = " \t\r\n,;"
 
 

@@ -34,10 +34,10 @@ class BitRate:
     bps: Decimal
     layer: int
 
-    def pps(self, frame_bytes: int) -> int:
+    def pps(self, frame_bytes: float) -> int:
         """The nearest whole number of frames of this size (with FCS) a second, at least 1."""
         more = L1_OVERHEAD_BYTES if self.layer == 1 else 0
-        return max(1, round(self.bps / (8 * (frame_bytes + more))))
+        return max(1, round(float(self.bps) / (8 * (frame_bytes + more))))
 
 
 def bit_rate(text: str) -> BitRate | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from switchmark.campaign.model import Io, Method, Trial
 from switchmark.campaign.rates import CONSTANT, has_own_rate
+from switchmark.campaign.traffic import mirrored_flows
 from switchmark.environment.base import NodePort
 from switchmark.errors import TrialFailed
 from switchmark.switch.base import PortKind
@@ -38,17 +39,20 @@ def engine_args(
     catch_up_us: int = CATCH_UP_US,
 ) -> list[str]:
     """The engine's command line for one end of a pair."""
+    own_ip, peer_ip = (ip.partition("/")[0] for ip in (port.ip, port.peer_ip))
+    if trial.ip_version == 6:  # frames only; no device has these addresses
+        own_ip, peer_ip = (f"2001:2:0:{pair:x}::{1 + one:x}" for one in (end, 1 - end))
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
         "--port", port_spec(port, resolve_io(trial.io, port.kind)),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
-        "--src-ip", port.ip.partition("/")[0],
-        "--dst-ip", port.peer_ip.partition("/")[0],
+        "--src-ip", own_ip,
+        "--dst-ip", peer_ip,
         "--src-port", str(own_udp),
         "--dst-port", str(peer_udp),
-        "--frame-size", str(trial.packet_size_bytes),
+        "--frame-size", trial.packet_mix or str(trial.packet_size_bytes),
         "--stream", str(pair),
         "--burst", str(trial.burst),
         "--interval", str(trial.interval_s),
@@ -68,6 +72,10 @@ def engine_args(
         args += beside if role == "client" else ["--probes", "1"]
     if trial.touch:
         args.append("--touch")
+    if trial.flows != "1":
+        args += ["--flows", trial.flows if end == 0 else mirrored_flows(trial.flows)]
+    if trial.vlan:
+        args += ["--vlan", trial.vlan]
     return args
 
 
@@ -112,7 +120,7 @@ def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list
         "--dst-mac", a.peer_mac,
         "--src-mac-b", b.mac,
         "--dst-mac-b", b.peer_mac,
-        "--frame-size", str(trial.packet_size_bytes),
+        "--frame-size", str(trial.frame_sizes.largest),
         "--interval", "1",
         "--idle", idle,
         "--session",

@@ -70,6 +70,11 @@ class Deployment:
         return [engine for pair in self.ends for engine in (pair.a, pair.b)]
 
     @property
+    def nodes(self) -> dict[str, Node]:
+        """All nodes by name, in the order of their ports."""
+        return dict(self._nodes)
+
+    @property
     def streams(self) -> list[PairEnds]:
         """What sends to what: a stream a pair, or one each way of bidirectional traffic."""
         forward = list(self.ends)

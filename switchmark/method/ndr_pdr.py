@@ -10,14 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
-
-from MLRsearch import (  # type: ignore[import-untyped]
-    Config,
-    MeasurementResult,
-    MultipleLossRatioSearch,
-    SearchGoal,
-)
 
 from switchmark.errors import UsageError
 from switchmark.method.bounds import (
@@ -86,6 +80,13 @@ def search(
     )
 
 
+def _library() -> ModuleType:
+    """The library takes half a second to import: only searches pay for it."""
+    import MLRsearch  # type: ignore[import-untyped]
+
+    return MLRsearch  # type: ignore[no-any-return]
+
+
 class _NoiseError(Exception):
     """No goal that is still open can be narrowed further."""
 
@@ -102,7 +103,7 @@ class _Adapter:
         self._stop_on_noise = stop_on_noise
         self._first = len(ledger.points)
 
-    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+    def measure(self, intended_duration: float, intended_load: float) -> Any:
         """Run a trial, unless the search should end here."""
         if self._stop_on_noise and self._only_noise_is_left():
             raise _NoiseError
@@ -118,8 +119,8 @@ class _Adapter:
         return lower is not None and upper is not None and (upper - lower) <= goal.width * upper
 
 
-def _library_goal(goal: Goal) -> SearchGoal:
-    return SearchGoal(
+def _library_goal(goal: Goal) -> Any:
+    return _library().SearchGoal(
         loss_ratio=goal.loss_ratio,
         exceed_ratio=goal.exceed_ratio,
         relative_width=goal.width,
@@ -135,7 +136,7 @@ def _library_goal(goal: Goal) -> SearchGoal:
 def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> Any:
     """The library's search object; its own warm-up and time limit are left to `search`."""
     try:
-        config = Config()
+        config = _library().Config()
         config.goals = [_library_goal(goal) for goal in goals]
         config.max_load = max_pps
         config.min_load = min_pps
@@ -143,13 +144,13 @@ def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> An
         config.warmup_duration = None
     except ValueError as error:
         raise UsageError(f"search goals: {error}") from None
-    return MultipleLossRatioSearch(config=config)
+    return _library().MultipleLossRatioSearch(config=config)
 
 
-def _as_library_result(point: LoadPoint) -> MeasurementResult:
+def _as_library_result(point: LoadPoint) -> Any:
     """Durations are the intended ones, so that duration sums count traffic and no overhead;
     a shortfall within tolerance is no loss."""
-    return MeasurementResult(
+    return _library().MeasurementResult(
         intended_duration=point.duration_s,
         intended_load=point.intended_pps,
         offered_count=point.offered_frames,

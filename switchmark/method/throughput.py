@@ -232,13 +232,17 @@ def _sum(
     offered_frames = sum((pair.a.result or {})["totals"]["tx_offered"] for pair in pairs)
     lost = sum(load.lost_frames or 0 for load in loads)
     forwarded = sum(load.forwarded_pps for load in loads)
-    bits = trial.packet_size_bytes * 8
+    l2_bps = forwarded * trial.packet_size_bytes * 8
+    if trial.packet_mix:  # a switch may lose some sizes more than others: what arrived counts
+        l2_bps = 8 * sum(
+            rate_per_s(kept_intervals(pair.b.intervals, window), "rx_bytes") for pair in pairs
+        )
     return Throughput(
         intended_pps=_total_intended_pps(trial, loads),
         offered_pps=sum(load.offered_pps for load in loads),
         forwarded_pps=forwarded,
-        forwarded_l2_bps=forwarded * bits,
-        forwarded_l1_bps=forwarded * (bits + 8 * L1_OVERHEAD_BYTES),
+        forwarded_l2_bps=l2_bps,
+        forwarded_l1_bps=l2_bps + forwarded * 8 * L1_OVERHEAD_BYTES,
         forwarded_stdev_pps=_stdev_pps(pairs, window),
         loss_ratio=lost / offered_frames if offered_frames else 0.0,
         pairs=list(loads),

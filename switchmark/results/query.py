@@ -17,7 +17,7 @@ from typing import Any, Union, get_args, get_origin
 import duckdb
 import polars as pl
 
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import LATER_FIELDS, Trial
 from switchmark.errors import SwitchmarkError
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.quality_summary import QUALITY_PLACES
@@ -80,9 +80,19 @@ def read_table(run_directory: Path) -> Table:
         refused |= culprits
         good = [path for path in good if path not in culprits]
         frame = _select(good, _COLUMNS)
+    frame = _with_defaults(frame)
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
     return Table(frame.sort("started_at", "file"), problems)
+
+
+def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
+    """Records of before a field existed have its default."""
+    return frame.with_columns(
+        pl.col(name).fill_null(default)
+        for name in LATER_FIELDS
+        if (default := Trial.model_fields[name].default) is not None
+    )
 
 
 def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[Histograms]:

@@ -152,7 +152,9 @@ class Record(Value):
         """L2 counts the frame with FCS; L1 adds 20 B. A slip here would change every figure."""
         if self.throughput is None:
             return self
-        size = self.trial.packet_size_bytes
+        size: float = self.trial.packet_size_bytes
+        if self.trial.packet_mix and self.throughput.forwarded_pps > 0:  # the mean that arrived
+            size = self.throughput.forwarded_l2_bps / 8 / self.throughput.forwarded_pps
         for name, frame_bytes in (
             ("forwarded_l2_bps", size),
             ("forwarded_l1_bps", size + L1_OVERHEAD_BYTES),
@@ -162,6 +164,6 @@ class Record(Value):
             if not math.isclose(stored, due, rel_tol=0.01, abs_tol=frame_bytes * 8):
                 raise ValueError(
                     f"throughput.{name} is {stored:.0f}, but {self.throughput.forwarded_pps:.1f} "
-                    f"frames/s of {frame_bytes} B make {due:.0f}"
+                    f"frames/s of {frame_bytes:g} B make {due:.0f}"
                 )
         return self

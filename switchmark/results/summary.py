@@ -44,6 +44,7 @@ _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was
 _LOAD_FIELDS = {
     "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "environment",
     "touch", "bidirectional", "schedule", "probe_rate_pps",
+    "packet_mix", "flows", "ip_version", "vlan",
 }  # fmt: skip
 _GROUPS_A_QUERY = 200
 

@@ -200,7 +200,7 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
         ]
         both_ways = duplex or trial.dimension is Dimension.LATENCY
         paths.append(Path(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
-    return Topology(tuple(nodes), tuple(paths), trial.switch == "direct", trial.packet_size_bytes)
+    return Topology(tuple(nodes), tuple(paths), trial.switch == "direct", trial.frame_sizes.largest)
 
 
 def _port(trial: Trial, index: int, pair: int, first: int, last: int) -> TopologyPort:

@@ -12,7 +12,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -49,10 +49,10 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 
 @contextlib.contextmanager
-def tcpdump(node: Node, path: Path) -> Iterator[None]:
+def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
     """Capture what arrives at a node into a file, which is whole at the end."""
     command = ["ip", "netns", "exec", node.namespace, "tcpdump", "-i", node.device, "-Q", "in"]
-    command += ["--immediate-mode", "-B", "32768", "-w", str(path), "-U", "udp"]
+    command += ["--immediate-mode", "-B", "32768", "-w", str(path), "-U", expression]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -67,9 +67,9 @@ def tcpdump(node: Node, path: Path) -> Iterator[None]:
         process.communicate(timeout=10)
 
 
-def fields(path: Path, *names: str) -> list[list[str]]:
+def fields(path: Path, *names: str, options: Sequence[str] = ()) -> list[list[str]]:
     """Of every frame in a file, as tshark decodes it."""
-    command = ["tshark", "-r", str(path), "-T", "fields"]
+    command = ["tshark", "-r", str(path), *options, "-T", "fields"]
     for name in names:
         command += ["-e", name]
     out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout

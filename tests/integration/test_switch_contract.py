@@ -119,10 +119,11 @@ def bring_up(
     assert switch.alive() is None
 
 
-def how_many(ends: list[VethEnd] | list[VhostEnd]) -> int:
-    """QEMU's igb does not deliver the 196th to 199th of the rig's frames, whatever comes before
-    and after them; its counters have them."""
-    return 150 if ends[0].port.kind is PortKind.VF else FRAMES
+def how_many(switch: Switch) -> int:
+    """Frames at a time. QEMU's igb does not deliver the 196th to 199th of the rig's, whatever
+    comes before and after them (its counters have them). What VALE sends to an attached device
+    it can send again only when the receiver has read it, and the rig reads late."""
+    return {"sriov": 150, "vale": 80}.get(switch.name, FRAMES)
 
 
 def gap_s(ends: list[VethEnd] | list[VhostEnd]) -> float:
@@ -182,7 +183,7 @@ def test_two_pairs_forward_both_ways_and_counters_agree(
 
 def veth_traffic(switch: Switch, ends: list[VethEnd]) -> None:
     """Frames from every port to its peer, all at their peers and nowhere else."""
-    count = how_many(ends)
+    count = how_many(switch)
     teach(ends)
     switch.settle()
     before = switch.counters().ports
@@ -254,20 +255,21 @@ def test_witness_sees_flooding_and_nothing_else(
     name: str, mode: ConnectMode, session: Session
 ) -> None:
     switch = available(name)
+    count = how_many(switch)
     with veth_ends(session, 4) as ends:
         try:
             bring_up(switch, session, ends, mode)
-            flood = 0 if mode is ConnectMode.STATIC_MAC else FRAMES
+            flood = 0 if mode is ConnectMode.STATIC_MAC else count
             for to in (UNKNOWN_MAC, BROADCAST):
                 start = witness(switch)
-                ends[0].send(to, FRAMES, gap_s(ends))
+                ends[0].send(to, count, gap_s(ends))
                 assert arrivals(ends, [0, flood, flood, flood]) == [0, flood, flood, flood]
                 assert witness(switch) - start == flood
             teach(ends)
             switch.settle()
             start = witness(switch)
-            ends[0].send(mac_of(1), FRAMES, gap_s(ends))
-            assert arrivals(ends, [0, FRAMES, 0, 0]) == [0, FRAMES, 0, 0]
+            ends[0].send(mac_of(1), count, gap_s(ends))
+            assert arrivals(ends, [0, count, 0, 0]) == [0, count, 0, 0]
             assert witness(switch) == start
         finally:
             switch.stop()
@@ -316,7 +318,7 @@ def test_virtual_bridge_knows_its_own_addresses_only(name: str, session: Session
     switch = available(name)
     with port_ends(session, switch, 4) as ends:
         assert all(isinstance(end, VethEnd) for end in ends)
-        count = how_many(ends)
+        count = how_many(switch)
         try:
             bring_up(switch, session, ends, ConnectMode.VEB)
             for to, expected in (
@@ -326,7 +328,10 @@ def test_virtual_bridge_knows_its_own_addresses_only(name: str, session: Session
             ):
                 start = witness(switch)
                 ends[0].send(to, count, gap_s(ends))  # type: ignore[call-arg]
-                assert arrivals(ends, expected) == expected  # type: ignore[arg-type]
+                heard = arrivals(ends, expected)  # type: ignore[arg-type]
+                # (A NIC may give broadcast back to the function that it came from.)
+                assert heard[1:] == expected[1:]
+                assert heard[0] == 0 or to == BROADCAST
                 moved = witness(switch) - start
                 if to == mac_of(1):
                     assert moved == 0
@@ -463,6 +468,7 @@ def test_killed_bench_is_cleaned_up(name: str) -> None:
 @pytest.mark.parametrize("name", REAL)
 def test_two_instances_side_by_side(name: str, session: Session) -> None:
     one, other = available(name), available(name)
+    count = how_many(one)
     if name in EXCLUSIVE:
         pytest.skip(f"{name}: one NIC has one embedded switch")
     with (
@@ -477,9 +483,9 @@ def test_two_instances_side_by_side(name: str, session: Session) -> None:
             one.stop()
             assert other.alive() is None
             if isinstance(other_ends[0], VethEnd):
-                other_ends[0].send(mac_of(1), FRAMES, gap_s(other_ends))
-                assert len(other_ends[1].received(FRAMES)) == FRAMES  # type: ignore[union-attr]
-                assert other.counters().ports[1].tx_frames == FRAMES
+                other_ends[0].send(mac_of(1), count, gap_s(other_ends))
+                assert len(other_ends[1].received(count)) == count  # type: ignore[union-attr]
+                assert other.counters().ports[1].tx_frames == count
         finally:
             one.stop()
             other.stop()

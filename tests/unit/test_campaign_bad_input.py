@@ -120,7 +120,8 @@ BAD = [
      "location, pairs, switch, packet_size, rate, burst, schedule, probe_rate, environment, "
      "scenario, connect_mode, "
      "port_kind, io, idle, touch, method, goals, budget, duration, interval, "
-     "switch_options, switch_cores, spare_cores, bidirectional, vnf, cpu_limit, switch_cpus, "
+     "switch_options, switch_cores, spare_cores, packet_mix, "
+     "flows, ip_version, vlan, bidirectional, vnf, cpu_limit, switch_cpus, "
      "application_cpus, neighbour, neighbour_cpus"),
     ("dimension: throughput\nlatency: {rate: 1}",
      "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
@@ -133,7 +134,8 @@ BAD = [
      "known: dimension, location, pairs, switch, packet_size, rate, burst, schedule, "
      "probe_rate, environment, scenario, "
      "connect_mode, port_kind, io, idle, touch, method, goals, budget, duration, interval, "
-     "switch_options, switch_cores, spare_cores, bidirectional, vnf, cpu_limit, switch_cpus, "
+     "switch_options, switch_cores, spare_cores, packet_mix, "
+     "flows, ip_version, vlan, bidirectional, vnf, cpu_limit, switch_cpus, "
      "application_cpus, neighbour, neighbour_cpus, "
      "throughput, latency"),
     ("sweeps:\n- repetitions: 2", "c.yaml:3: sweeps.repetitions: belongs to the whole campaign; "

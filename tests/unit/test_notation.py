@@ -43,6 +43,10 @@ TRIALS = st.builds(
     ).map(join),
     switch_cores=st.integers(1, 1024),
     spare_cores=st.integers(0, 1024),
+    packet_mix=st.sampled_from(["", "imix", "64*7+1518", "genome:aA:A=300", "random:64-65:seed=2"]),
+    flows=st.sampled_from(["1", "1000000", "70:src-ip=7/random+vlan:zipf=1.5:seed=9"]),
+    ip_version=st.sampled_from([4, 6]),
+    vlan=st.sampled_from(["", "5", "200.100"]),
     repetition=st.integers(0, 9999),
     bidirectional=st.booleans(),
     cpu_limit=st.none() | st.integers(1, 1000).map(lambda thousandth: thousandth / 1000),
@@ -51,6 +55,10 @@ TRIALS = st.builds(
     neighbour=st.sampled_from(NEIGHBOURS),
     neighbour_cpus=CORES | st.sampled_from(("any", "switch", "applications")),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
+).map(
+    lambda trial: trial.model_copy(
+        update={"packet_size_bytes": round(trial.frame_sizes.mean)} if trial.packet_mix else {}
+    )
 )
 TABLE_2 = Trial(
     dimension=Dimension.THROUGHPUT,
@@ -69,11 +77,11 @@ def test_the_strategy_knows_every_field() -> None:
         "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method", "goals",
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
         "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
-        "neighbour", "neighbour_cpus",
+        "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
     }  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(TRIALS)
 def test_what_is_printed_reads_back_as_it_was(trial: Trial) -> None:
     assert from_notation(to_notation(trial)) == trial
@@ -155,7 +163,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "probe_rate, environment, "
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
-                         "bidirectional, vnf, cpu_limit, switch_cpus, application_cpus, "
+                         "packet_mix, flows, ip_version, "
+                         "vlan, bidirectional, vnf, cpu_limit, switch_cpus, application_cpus, "
                          "neighbour, neighbour_cpus, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),

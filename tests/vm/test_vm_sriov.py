@@ -58,22 +58,6 @@ def test_virtual_functions_as_devices(
     check_restored(outcome)
 
 
-def test_virtual_functions_for_dpdk(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
-    prepare = """\
-modprobe vfio-pci
-echo Y >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts
-echo 192 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
-"""
-    line = trial("sriov --rate 500 --io dpdk --set switch_options=vf_driver:vfio")
-    outcome = keep(igb.run(PREPARE + prepare + f"{line} || true\n" + FINISH))
-    outcome.check()
-    (record,) = records(outcome)
-    check_forwarded(record, "sriov", "veb")
-    assert record.io == "dpdk"
-    assert record.switch_details["option:vf_driver"] == "vfio"
-    check_restored(outcome)
-
-
 def test_contract(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
     """The tests that every switch passes, those that need no second NIC."""
     files = "tests/integration/test_switch_contract.py tests/integration/test_switch_shortages.py"

@@ -1,0 +1,75 @@
+/* Flows: which header fields differ from frame to frame, over which values, in what order.
+ *
+ * Flow f of N has in every field that varies the value base + (first + f * step) mod count: with
+ * step 1 a range counted upwards, with a step that has no divisor in common with count the same
+ * values in scattered order. All fields go on together, so N flows are N different ones as long
+ * as N is at most the least common multiple of the counts. Nothing is looked up in a table of
+ * flows: round-robin adds `step` from frame to frame, Zipf (zipf.h) computes the flow from the
+ * sequence number. A frame that the port refused is filled again with the same flow. */
+#ifndef SM_FLOWS_H
+#define SM_FLOWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FLOWS_MAX 1000000U
+#define FLOW_VALUES_MAX (1U << 24) /* of one field */
+
+struct frame_address;
+
+enum flow_field {
+    FLOW_SRC_MAC,
+    FLOW_DST_MAC,
+    FLOW_SRC_IP,
+    FLOW_DST_IP,
+    FLOW_SRC_PORT,
+    FLOW_DST_PORT,
+    FLOW_VLAN, /* the inner of two */
+    FLOW_FIELDS
+};
+
+struct flow_range {
+    bool varies, random;
+    uint32_t asked; /* values, as given; 0: as many as make sense */
+    /* From flows_bind on: */
+    uint32_t base;  /* host byte order; of MAC and IPv6 addresses the last four bytes */
+    uint32_t count; /* values; 0: this field does not vary */
+    uint32_t first, step;
+};
+
+struct flow_set {
+    uint32_t count; /* flows; 1 (or 0): no field varies */
+    bool zipf;      /* else round-robin */
+    double exponent;
+    uint64_t seed;
+    struct flow_range fields[FLOW_FIELDS];
+};
+
+/* Read "N[:FIELD[+FIELD...]][:zipf=S][:seed=N]", FIELD being NAME[=COUNT][/random] and NAME
+ * src-mac, dst-mac, src-ip, dst-ip, src-port, dst-port or vlan (default: src-ip). COUNT is by
+ * default as many values as there are flows, or as fit (and, where several fields are too small,
+ * somewhat fewer, so that together they have enough). False: `error` says why. */
+bool flows_parse(const char *text, struct flow_set *flows, char *error, size_t error_size);
+
+/* Begin the ranges at this address and choose their counts; false when one of them does not fit
+ * there, or when they have not enough combinations. May be done again for another address. */
+bool flows_bind(struct flow_set *flows, const struct frame_address *address, char *error,
+                size_t error_size);
+
+/* The same flows seen from the other end. */
+struct flow_set flows_swapped(const struct flow_set *flows);
+
+bool flows_vary_mac(const struct flow_set *flows);
+
+static inline uint32_t flow_offset(const struct flow_range *range, uint64_t flow)
+{
+    return (uint32_t)((range->first + flow * range->step) % range->count);
+}
+
+/* The value of a field in flow `flow`. */
+static inline uint32_t flow_value(const struct flow_range *range, uint64_t flow)
+{
+    return range->base + flow_offset(range, flow);
+}
+#endif

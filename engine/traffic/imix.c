@@ -1,0 +1,80 @@
+/* Reading genomes. */
+#include "traffic/imix.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "options_value.h"
+#include "traffic/frame.h"
+
+/* What a letter stands for; 0: nothing. */
+static void set_standard(uint16_t letters[128])
+{
+    static const uint16_t standard[] = {64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000};
+
+    memset(letters, 0, 128 * sizeof *letters);
+    for (unsigned i = 0; i < sizeof standard / sizeof standard[0]; i++)
+        letters['a' + i] = standard[i];
+}
+
+static bool may_be_set(char letter)
+{
+    return (letter >= 'A' && letter <= 'Z') || letter == 'z';
+}
+
+/* ":A=300:B=70" */
+static bool read_letters(const char *text, uint16_t letters[128], char *error, size_t size)
+{
+    while (*text == ':') {
+        char number[16] = "";
+        uint64_t bytes = 0;
+        const char letter = text[1];
+        const size_t length = strcspn(text + 1, ":");
+
+        if (length >= 3 && length < sizeof number && text[2] == '=')
+            memcpy(number, text + 3, length - 2);
+        if (!may_be_set(letter) || !value_parse_count(number, &bytes) || bytes < FRAME_SIZE_MIN ||
+            bytes > FRAME_SIZE_MAX) {
+            snprintf(error, size,
+                     "'%.*s' is not a letter's size such as A=300 (A to Z or z, %d to %d bytes)",
+                     (int)(length < 40 ? length : 40), text + 1, FRAME_SIZE_MIN, FRAME_SIZE_MAX);
+            return false;
+        }
+        letters[(unsigned char)letter] = (uint16_t)bytes;
+        text += 1 + length;
+    }
+    return true;
+}
+
+unsigned imix_parse_genome(const char *text, uint16_t *sizes, unsigned max, char *error,
+                           size_t error_size)
+{
+    uint16_t letters[128];
+    const size_t length = strcspn(text, ":");
+
+    set_standard(letters);
+    if (length == 0 || length > max) {
+        snprintf(error, error_size, "a genome has 1 to %u letters, this one %zu", max, length);
+        return 0;
+    }
+    if (!read_letters(text + length, letters, error, error_size))
+        return 0;
+    for (size_t i = 0; i < length; i++) {
+        const unsigned char letter = (unsigned char)text[i];
+        if (letter < 128 && letters[letter] != 0) {
+            sizes[i] = letters[letter];
+            continue;
+        }
+        if (letter == 'j')
+            snprintf(error, error_size, "letter 'j' is 16000 bytes, above the largest frame, %d",
+                     FRAME_SIZE_MAX);
+        else if (letter < 128 && may_be_set((char)letter))
+            snprintf(error, error_size, "letter '%c' has no size; add e.g. :%c=300", letter,
+                     letter);
+        else
+            snprintf(error, error_size, "'%c' is not a letter of a genome (a to i, z, A to Z)",
+                     letter >= 32 && letter < 127 ? letter : '?');
+        return 0;
+    }
+    return (unsigned)length;
+}

@@ -1,0 +1,34 @@
+/* What lies behind the stamp: zeros, a counter or random bytes, and everything about it that can
+ * be known beforehand.
+ *
+ * A frame that is touched gets one of PAYLOAD_VARIANTS sections of a pattern, by its sequence
+ * number, so that every byte differs from one frame to the next. CRC32C and one's complement
+ * sum of every section of every length stand in tables: a sender copies the section, a receiver
+ * compares it, and neither computes over it. */
+#ifndef SM_PAYLOAD_H
+#define SM_PAYLOAD_H
+
+#include <stdint.h>
+
+#define PAYLOAD_VARIANTS 64
+#define PAYLOAD_LENGTH_MAX 9000 /* behind the stamp of the longest frame, and some */
+
+enum payload_kind { PAYLOAD_FIXED, PAYLOAD_COUNTER, PAYLOAD_RANDOM, PAYLOAD_KINDS };
+
+struct payload_pattern {
+    enum payload_kind kind;
+    uint8_t bytes[PAYLOAD_LENGTH_MAX + 8 * PAYLOAD_VARIANTS]; /* variant v begins at v * 8 */
+    /* [length][variant] */
+    uint32_t crc[PAYLOAD_LENGTH_MAX + 1][PAYLOAD_VARIANTS]; /* CRC32C, to be continued */
+    uint16_t sum[PAYLOAD_LENGTH_MAX + 1][PAYLOAD_VARIANTS]; /* one's complement, folded */
+};
+
+/* The pattern, made when it is first asked for (some 2 ms; not on the hot path, not from two
+ * threads at once). */
+const struct payload_pattern *payload_pattern(enum payload_kind kind);
+
+static inline const uint8_t *payload_section(const struct payload_pattern *p, uint32_t sequence)
+{
+    return p->bytes + (uint64_t)8 * (sequence % PAYLOAD_VARIANTS);
+}
+#endif

@@ -1,0 +1,272 @@
+/* Filling frames that differ. */
+#include "traffic/varied.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+/* Taking a 16- or 32-bit word out of a one's complement sum is adding its complement. */
+static uint64_t without(uint32_t word)
+{
+    return UINT32_MAX - word;
+}
+
+static uint32_t offset_of(enum flow_field field, const struct frame_address *a, uint32_t headers)
+{
+    const uint32_t udp = headers - 8;
+
+    switch (field) {
+    case FLOW_SRC_MAC:
+        return 8;
+    case FLOW_DST_MAC:
+        return 2;
+    case FLOW_SRC_IP: /* the last four bytes of the address */
+        return a->ip6 ? udp - 20 : udp - 8;
+    case FLOW_DST_IP:
+        return udp - 4;
+    case FLOW_SRC_PORT:
+        return udp;
+    case FLOW_DST_PORT:
+        return udp + 2;
+    default:
+        return OFFSET_ETHERTYPE + TAG_BYTES * (a->tags - 1U) + 2;
+    }
+}
+
+static void add_field(struct varied *v, const struct frame_template *t,
+                      const struct frame_address *a, enum flow_field field,
+                      const struct flow_range *range)
+{
+    const uint32_t offset = offset_of(field, a, v->headers);
+    const uint8_t *at = t->bytes + offset;
+
+    v->fields[v->field_count++] =
+        (struct varied_field){.field = field, .offset = offset, .range = *range};
+    if (field == FLOW_SRC_IP || field == FLOW_DST_IP) {
+        v->sum += without(load32(at));
+        v->ip_sum += without(load32(at));
+        v->ip_sum_varies = !a->ip6;
+    } else if (field == FLOW_SRC_PORT || field == FLOW_DST_PORT) {
+        v->sum += without(load16(at));
+    }
+}
+
+/* What lies behind the stamp of an untouched frame with this payload. */
+static inline uint64_t sum_pattern(const struct frame_template *t, uint32_t payload_length)
+{
+    if (t->touch || t->pattern == NULL)
+        return 0;
+    return t->pattern->sum[payload_length - STAMP_BYTES][0];
+}
+
+static void take_lengths_out(struct varied *v, const struct frame_template *t)
+{
+    const uint8_t *udp = t->bytes + v->headers - 8;
+
+    v->sum += 2 * without(load16(udp + 4)) + without((uint32_t)sum_pattern(t, t->payload_length));
+    v->ip_sum += v->ip6 ? 0 : without(load16(udp - 18));
+    v->ip_sum_varies |= !v->ip6;
+}
+
+void varied_begin(struct varied *v, const struct frame_template *t,
+                  const struct frame_address *address, const struct sizes *sizes,
+                  const struct flow_set *flows, const struct zipf *zipf)
+{
+    memset(v, 0, sizeof *v);
+    v->headers = t->payload;
+    v->beside = t->beside + t->payload;
+    v->ip6 = address->ip6;
+    v->sum = t->constant_sum;
+    if (!v->ip6 && v->headers > 0) { /* the template's own checksum would be in it */
+        const uint8_t *ip = t->bytes + v->headers - 28;
+        v->ip_sum = sum_bytes(ip, 20) + without(load16(ip + 10));
+    }
+    if (sizes != NULL && sizes->kind != SIZES_FIXED) {
+        v->sizes = sizes;
+        if (v->headers > 0)
+            take_lengths_out(v, t);
+    }
+    if (flows != NULL && flows->count > 1 && v->headers > 0) {
+        v->flows = flows->count;
+        v->seed = zipf_mix(flows->seed + 0x9e3779b97f4a7c15ULL);
+        v->zipf = flows->zipf ? zipf : NULL;
+        for (unsigned i = 0; i < FLOW_FIELDS; i++) {
+            if (flows->fields[i].count > 0)
+                add_field(v, t, address, (enum flow_field)i, &flows->fields[i]);
+        }
+    }
+    v->used = v->sizes != NULL || v->field_count > 0;
+    v->sequence = UINT64_MAX; /* to be sought */
+}
+
+uint32_t varied_flow(const struct varied *v, uint64_t sequence)
+{
+    if (v->zipf != NULL)
+        return zipf_rank(v->zipf, v->seed + sequence * 0x9e3779b97f4a7c15ULL);
+    return v->flows > 0 ? (uint32_t)(sequence % v->flows) : 0;
+}
+
+/* After a refusal, and once at the beginning. */
+static void seek(struct varied *v, uint64_t sequence)
+{
+    if (v->sizes != NULL && v->sizes->kind == SIZES_CYCLE)
+        v->cycle_at = (unsigned)(sequence % v->sizes->cycle_length);
+    for (unsigned i = 0; i < v->field_count && v->zipf == NULL; i++) {
+        struct varied_field *field = &v->fields[i];
+        field->at = flow_offset(&field->range, sequence % v->flows);
+    }
+}
+
+/* One burst's arrays. */
+struct burst {
+    uint64_t sum[IO_BURST_MAX], ip_sum[IO_BURST_MAX];
+    uint32_t value[IO_BURST_MAX];
+    uint32_t flow[IO_BURST_MAX];
+    uint32_t payload_length[IO_BURST_MAX];
+};
+
+static void choose_sizes(struct varied *v, struct burst *b, unsigned count, uint64_t sequence)
+{
+    const struct sizes *s = v->sizes;
+
+    if (s->kind == SIZES_RANDOM) {
+        for (unsigned i = 0; i < count; i++)
+            b->payload_length[i] = sizes_random(s, sequence + i) - v->beside;
+        return;
+    }
+    unsigned at = v->cycle_at;
+    for (unsigned i = 0; i < count; i++) {
+        b->payload_length[i] = s->cycle[at] - v->beside;
+        at = at + 1 == s->cycle_length ? 0 : at + 1;
+    }
+    v->cycle_at = at;
+}
+
+static void write_sizes(const struct varied *v, const struct frame_template *t,
+                        struct io_frame *frames, unsigned count, struct burst *b)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const uint32_t length = b->payload_length[i];
+        frames[i].length = v->headers + length;
+        if (v->headers == 0)
+            continue;
+        uint8_t *udp = frames[i].data + v->headers - 8;
+        const uint16_t udp_length = htons((uint16_t)(8 + length));
+        const uint16_t ip_length = v->ip6 ? udp_length : htons((uint16_t)(28 + length));
+        store16(udp + 4, udp_length);
+        store16(udp - (v->ip6 ? 36 : 18), ip_length);
+        b->sum[i] += 2U * udp_length + sum_pattern(t, length);
+        b->ip_sum[i] += ip_length;
+    }
+}
+
+/* The values of a field, in host byte order. Round-robin goes on from flow to flow, and from
+ * the last one to the first, whose values are not always the next in their ranges. */
+static void choose_values(struct varied *v, struct varied_field *field, struct burst *b,
+                          unsigned count, uint32_t flow)
+{
+    const struct flow_range r = field->range;
+
+    if (v->zipf != NULL) {
+        for (unsigned i = 0; i < count; i++)
+            b->value[i] = flow_value(&r, b->flow[i]);
+        return;
+    }
+    uint32_t at = field->at;
+    for (unsigned i = 0; i < count;) {
+        const uint32_t left = v->flows - flow;
+        const unsigned end = left < count - i ? i + left : count;
+        flow += end - i;
+        for (; i < end; i++) {
+            b->value[i] = r.base + at;
+            at += r.step;
+            at -= at >= r.count ? r.count : 0;
+        }
+        if (flow == v->flows) {
+            flow = 0;
+            at = r.first;
+        }
+    }
+    field->at = at;
+}
+
+static void write_field(const struct varied_field *field, struct io_frame *frames, unsigned count,
+                        struct burst *b)
+{
+    const uint32_t offset = field->offset;
+
+    switch (field->field) {
+    case FLOW_SRC_MAC:
+    case FLOW_DST_MAC:
+        for (unsigned i = 0; i < count; i++)
+            store32(frames[i].data + offset, __builtin_bswap32(b->value[i]));
+        break;
+    case FLOW_SRC_IP:
+    case FLOW_DST_IP:
+        for (unsigned i = 0; i < count; i++) {
+            const uint32_t wire = __builtin_bswap32(b->value[i]);
+            store32(frames[i].data + offset, wire);
+            b->sum[i] += wire;
+            b->ip_sum[i] += wire;
+        }
+        break;
+    case FLOW_VLAN:
+        for (unsigned i = 0; i < count; i++)
+            store16(frames[i].data + offset, __builtin_bswap16((uint16_t)b->value[i]));
+        break;
+    default:
+        for (unsigned i = 0; i < count; i++) {
+            const uint16_t wire = __builtin_bswap16((uint16_t)b->value[i]);
+            store16(frames[i].data + offset, wire);
+            b->sum[i] += wire;
+        }
+    }
+}
+
+static void write_flows(struct varied *v, struct io_frame *frames, unsigned count, struct burst *b,
+                        uint64_t sequence)
+{
+    uint32_t flow = 0;
+
+    if (v->zipf != NULL) {
+        for (unsigned i = 0; i < count; i++)
+            b->flow[i] = varied_flow(v, sequence + i);
+    } else {
+        flow = (uint32_t)(sequence % v->flows);
+    }
+    for (unsigned i = 0; i < v->field_count; i++) {
+        choose_values(v, &v->fields[i], b, count, flow);
+        write_field(&v->fields[i], frames, count, b);
+    }
+}
+
+void varied_fill(struct varied *v, const struct frame_template *t, struct io_frame *frames,
+                 unsigned count, uint64_t sequence, const struct frame_times *times, bool prepared)
+{
+    struct burst b;
+
+    if (v->sequence != sequence)
+        seek(v, sequence);
+    v->sequence = sequence + count;
+    for (unsigned i = 0; i < count; i++) {
+        b.sum[i] = v->sum;
+        b.ip_sum[i] = v->ip_sum;
+        b.payload_length[i] = t->payload_length;
+    }
+    if (v->sizes != NULL)
+        choose_sizes(v, &b, count, sequence);
+    if (!prepared) {
+        for (unsigned i = 0; i < count; i++)
+            memcpy(frames[i].data, t->bytes, v->headers + b.payload_length[i]);
+    }
+    if (v->sizes != NULL)
+        write_sizes(v, t, frames, count, &b);
+    if (v->field_count > 0)
+        write_flows(v, frames, count, &b, sequence);
+    if (v->ip_sum_varies) {
+        for (unsigned i = 0; i < count; i++)
+            store16(frames[i].data + v->headers - 18, (uint16_t)~sum_fold(b.ip_sum[i]));
+    }
+    for (unsigned i = 0; i < count; i++)
+        frame_stamp_sum(t, frames[i].data, b.payload_length[i], (uint32_t)sequence + i, times,
+                        b.sum[i]);
+}

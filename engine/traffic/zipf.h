@@ -1,0 +1,61 @@
+/* Zipf's law over up to a million ranks: rank k of 1..N comes with probability proportional to
+ * k^-s, exactly, without a table of N entries.
+ *
+ * The alias method (Walker 1974, Vose 1991) draws one of at most 2048 groups of neighbouring
+ * ranks: each of the first ranks is a group, later ones grow with the rank. Inside a group a
+ * rank is drawn evenly and kept with the probability that makes up for the difference to the
+ * group's first rank (rejection); nearly always the group's last rank says that it is kept, and
+ * no power is computed. The table is 32 kB. Draws depend on the key alone: the same key gives
+ * the same rank. */
+#ifndef SM_ZIPF_H
+#define SM_ZIPF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ZIPF_GROUPS_MAX 2048
+
+struct zipf_group {
+    uint32_t keep; /* of 2^32: stay in this group, else take the alias */
+    uint32_t alias;
+    uint32_t first; /* rank, from 0 */
+    uint32_t ranks : 24;
+    uint32_t sure : 8; /* of 256: kept whatever the rank */
+};
+
+struct zipf {
+    double exponent;
+    uint32_t groups;
+    struct zipf_group group[ZIPF_GROUPS_MAX];
+};
+
+/* For ranks 0..count-1; exponent from 0 (even) to 10. */
+void zipf_make(struct zipf *z, uint32_t count, double exponent);
+
+/* The slow end of a draw: compare with the true probability. */
+bool zipf_keep(const struct zipf *z, uint32_t first, uint32_t rank, uint32_t random);
+
+static inline uint64_t zipf_mix(uint64_t x) /* splitmix64 */
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
+
+static inline uint32_t zipf_rank(const struct zipf *z, uint64_t key)
+{
+    for (;;) {
+        const uint64_t one = zipf_mix(key);
+        const struct zipf_group *g = &z->group[(one >> 32) * z->groups >> 32];
+        if ((uint32_t)one >= g->keep)
+            g = &z->group[g->alias];
+        if (g->ranks == 1)
+            return g->first;
+        const uint64_t two = zipf_mix(one + 0xd6e8feb86659fd93ULL);
+        const uint32_t rank = g->first + (uint32_t)((two >> 32) * g->ranks >> 32);
+        if ((uint32_t)two >> 24 < g->sure || zipf_keep(z, g->first, rank, (uint32_t)two))
+            return rank;
+        key = two;
+    }
+}
+#endif

@@ -1,0 +1,251 @@
+"""Every kind of frame over a veth pair, read by tcpdump and tshark: it decodes right, all its
+checksums are good, and as many arrive as were sent; echoes and forwarders keep it so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.engine_tools import Engine, Node, engine_path, port, veth_pair
+from tests.integration.test_engine_schedule import fields, tcpdump
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
+]
+needs_tshark = pytest.mark.skipif(
+    shutil.which("tshark") is None or shutil.which("tcpdump") is None,
+    reason="tshark or tcpdump is not installed",
+)
+PATIENT = ["--catch-up-us", "1000000", "--idle", "yield"]
+# Not the devices' own addresses: so their kernels keep out of it.
+ADDRESSES = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
+SWAPPED = ["--src-mac", "02:00:00:00:00:0b", "--dst-mac", "02:00:00:00:00:0a"]
+CHECKED = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]
+GOOD = "1"
+
+KINDS = {
+    "ipv4": "--frame-size 64",
+    "vlan": "--frame-size 68 --vlan 100",
+    "qinq": "--frame-size 72 --vlan 200.100",
+    "ipv6": "--frame-size 84 --ip-version 6",
+    "ipv6-vlan": "--frame-size 88 --ip-version 6 --vlan 100",
+    "ipv6-qinq": "--frame-size 92*3+1024+1500 --ip-version 6 --vlan 200.100 --touch",
+    "imix": "--frame-size imix",
+    "genome": "--frame-size genome:aaafaB:B=300 --payload counter",
+    "random": "--frame-size random:64-1518 --payload random",
+    "flows": "--frame-size 64+333 --flows 100:src-ip+src-port=7+dst-port=9/random",
+    "flows-vlan": "--frame-size 72 --vlan 200.100 --flows 50:vlan+src-ip",
+    "flows-ipv6": "--frame-size 84 --ip-version 6 --flows 1M:src-ip/random",
+    "zipf": "--frame-size 64 --flows 1000:src-ip:zipf=1.0 --touch --payload counter",
+    "macs": "--frame-size 64 --flows 10:src-mac",
+}
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[tuple[Node, Node]]:
+    with veth_pair("tr") as pair:
+        yield pair
+
+
+@contextlib.contextmanager
+def running(namespace: str, role: str, *args: str) -> Iterator[Engine]:
+    """An engine in a namespace, with addresses of its own, that has said `ready`."""
+    one = Engine(role, list(args), namespace)
+    try:
+        one.wait("ready")
+        yield one
+    finally:
+        one.close()
+
+
+def mirrored(words: list[str]) -> list[str]:
+    """The same flows from the other end."""
+    if "--flows" not in words:
+        return words
+    at = words.index("--flows") + 1
+    parts = words[at]
+    for a, b in (("src-", "@"), ("dst-", "src-"), ("@", "dst-")):
+        parts = parts.replace(a, b)
+    return [*words[:at], parts, *words[at + 1 :]]
+
+
+@needs_tshark
+@pytest.mark.parametrize("kind", KINDS)
+def test_captured_frames_decode_right(wire: tuple[Node, Node], tmp_path: Path, kind: str) -> None:
+    a, b = wire
+    words = KINDS[kind].split()
+    pcap = tmp_path / "seen.pcap"
+    with (
+        tcpdump(b, pcap, "ether src 02:00:00:00:00:0a or ether[0] = 2"),
+        running(
+            b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
+            *mirrored(words),
+        ) as receiver,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *words,
+        ) as sender,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start rate=20k burst=20 duration=0.1")
+        sent = sender.wait("result")
+        receiver.tell("stop")
+        received = receiver.wait("result")
+    totals = sent["totals"]
+    frames = totals["tx_offered"]
+    assert frames == 2000
+    assert received["totals"]["rx_frames"] == frames
+    assert received["totals"]["rx_bytes"] == totals["tx_bytes"]
+    assert received["totals"]["rx_corrupt"] == received["totals"]["rx_foreign"] == 0
+    assert received["loss"]["lost"] == 0
+
+    seen = fields(
+        pcap, "frame.len", "ip.checksum.status", "udp.checksum.status", "eth.type", "vlan.id",
+        "ip.src", "ipv6.src", "udp.srcport", "udp.dstport", "eth.src", "ieee8021ad.id",
+        options=CHECKED,
+    )  # fmt: skip
+    assert len(seen) == frames
+    assert sum(int(row[0]) + 4 for row in seen) == totals["tx_bytes"]
+    six = "--ip-version" in words
+    assert {row[1] for row in seen} == ({""} if six else {GOOD})
+    assert {row[2] for row in seen} == {GOOD}
+    check_kind(kind, seen, sent)
+
+
+def check_kind(kind: str, seen: list[list[str]], sent: dict[str, object]) -> None:
+    """What is particular to the kind: sizes, tags, how many flows."""
+    sizes = Counter(int(row[0]) + 4 for row in seen)
+    ids = {tuple(sorted({*row[4].split(","), *row[10].split(",")} - {""})) for row in seen}
+    if kind in ("vlan", "ipv6-vlan"):
+        assert ids == {("100",)}
+        assert {row[3] for row in seen} == {"0x8100"}
+    elif kind in ("qinq", "ipv6-qinq"):
+        assert ids == {("100", "200")}
+        assert {row[3].split(",")[0] for row in seen} == {"0x88a8"}
+    elif kind == "flows-vlan":
+        assert ids == {tuple(sorted(("200", str(100 + i)))) for i in range(50)}
+    else:
+        assert ids == {()}
+    if kind == "imix":  # 166 rounds of twelve, and eight more
+        assert sizes == {64: 166 * 7 + 5, 570: 166 * 4 + 2, 1518: 166 + 1}
+        assert sent["sizes"] == [
+            {"frame_size_bytes": size, "tx_frames": count} for size, count in sorted(sizes.items())
+        ]
+    elif kind == "genome":
+        assert sizes == {64: 333 * 4 + 2, 1280: 333, 300: 333}
+    elif kind == "random":
+        assert min(sizes) >= 64
+        assert max(sizes) <= 1518
+        assert len(sizes) > 900
+    flows = Counter((row[5], row[6], row[7], row[8], row[9], row[4]) for row in seen)
+    expected = {"flows": 100, "flows-vlan": 50, "flows-ipv6": 2000, "macs": 10}.get(kind, 1)
+    if kind == "zipf":
+        assert 150 < len(flows) < 1000
+        assert 0.10 < flows.most_common(1)[0][1] / 2000 < 0.17  # 1 / H(1000) = 0.134
+    else:
+        assert len(flows) == expected
+        assert set(flows.values()) == {2000 // expected}
+
+
+@pytest.mark.parametrize("kind", ["vlan", "qinq", "ipv6", "ipv6-qinq", "imix", "flows", "zipf"])
+@pytest.mark.parametrize("io", ["raw", "raw-mmsg"])
+def test_a_server_echoes_it(wire: tuple[Node, Node], kind: str, io: str) -> None:
+    a, b = wire
+    words = KINDS[kind].split()
+    with (
+        running(
+            b.namespace, "server", "--port", port(io, b), *SWAPPED, *PATIENT, *mirrored(words),
+        ) as server,
+        running(
+            a.namespace, "client", "--port", port(io, a), *ADDRESSES, *PATIENT, *words,
+        ) as client,
+    ):  # fmt: skip
+        server.tell("start")
+        server.wait("started")
+        client.tell("start rate=2k burst=1 duration=0.2")
+        result = client.wait("result")
+    assert result["totals"]["tx_offered"] == 400
+    assert result["totals"]["rx_frames"] == 400
+    assert result["totals"]["rx_bytes"] == result["totals"]["tx_bytes"]
+    assert result["totals"]["rx_corrupt"] == 0
+    assert result["latency"]["count"] == 400
+
+
+@pytest.fixture(scope="module")
+def two_wires() -> Iterator[tuple[Node, list[str], Node]]:
+    """Two ends, and between them a namespace with a device on either wire."""
+    with veth_pair("tf") as (a, near), veth_pair("tg") as (far, b):
+        moved = f"{far.device}x"[:15]
+        where = ["ip", "-n", far.namespace, "link", "set", far.device]
+        subprocess.run([*where, "down"], check=True)
+        subprocess.run([*where, "name", moved, "netns", near.namespace], check=True)
+        subprocess.run(["ip", "-n", near.namespace, "link", "set", moved, "up"], check=True)
+        far.device = moved
+        ports = ["--port", port("raw-mmsg", near), "--port", port("raw-mmsg", far)]
+        yield a, [near.namespace, *ports], b
+
+
+@pytest.mark.parametrize("kind", ["ipv4", "vlan", "qinq", "ipv6-vlan", "flows-vlan", "imix"])
+@pytest.mark.parametrize("role", ["forwarder", "reference"])
+def test_a_forwarder_passes_it(
+    two_wires: tuple[Node, list[str], Node], kind: str, role: str
+) -> None:
+    a, (between, *ports), b = two_wires
+    words = KINDS[kind].split()
+    update = ["--mac-update", *ADDRESSES] if role == "forwarder" else []
+    with (
+        running(between, role, *ports, *update, "--idle", "yield", "--start", "now") as forwarder,
+        running(
+            b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
+            *mirrored(words),
+        ) as receiver,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *words
+        ) as sender,
+    ):  # fmt: skip
+        forwarder.wait("started")
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start rate=4k burst=20 duration=0.1")
+        sent = sender.wait("result")["totals"]
+        receiver.tell("stop")
+        received = receiver.wait("result")
+    assert sent["tx_offered"] == 400
+    assert received["totals"]["rx_frames"] == 400
+    assert received["totals"]["rx_bytes"] == sent["tx_bytes"]
+    assert received["totals"]["rx_corrupt"] == 0
+
+
+def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
+    a, b = wire
+    with (
+        running(
+            b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, "--vlan", "100",
+        ) as receiver,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
+            "--vlan", "101", "--frame-size", "68",
+        ) as other,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
+        ) as untagged,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        for sender in (other, untagged):
+            sender.tell("start rate=10k burst=20 duration=0.02")
+            sender.wait("result")
+        receiver.tell("stop")
+        totals = receiver.wait("result")["totals"]
+    assert totals["rx_frames"] == 0
+    assert totals["rx_corrupt"] == 200
+    assert totals["rx_other"] >= 200
