@@ -20,7 +20,7 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.rootfs import build_root, shared_libraries
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.switch.base import PortKind
-from switchmark.testbed import netlink
+from switchmark.testbed import docker_daemon, netlink
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.session import open_session
 from switchmark.testbed.things import Link
@@ -127,6 +127,10 @@ def test_stubborn_engine_is_killed(state: Path, environment: Environment) -> Non
         assert engine.terminate(grace_s=0.2) != 0
         node.close()
         time.sleep(0.1)
+        if environment.name == "docker":  # its daemon runs until the end of the session
+            daemon = docker_daemon.daemon_for(session, state)
+            assert docker_daemon.ask(session, daemon, "ps", "-aq") == ""
+            return
         left = [text for text in remains(state, session.id) if "process" in text]
         assert left == []
 

@@ -25,6 +25,8 @@ METHODS = {
     "plateau": ["--duration", "300ms"],
     "loss-vs-load": ["--rate", "20k", "--duration", "300ms"],
     "back-to-back": ["--rate", "20k", "--set", "budget=8s"],
+    "recovery": ["--rate", "5k", "--duration", "300ms"],
+    "reconfiguration": ["--rate", "5k", "--duration", "500ms"],
     "soak": ["--rate", "5k", "--duration", "2s"],
 }
 
@@ -78,6 +80,8 @@ def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
     ("args", "says"),
     [
         (["linux-bridge", "--method", "calibrate"], "use switch: direct"),
+        (["tc-redirect", "--method", "reconfiguration"], "tc-redirect: no way is known"),
+        (["direct", "--method", "recovery"], "needs a switch"),
         (["linux-bridge", "--method", "soak"], "give its rate"),
         (["linux-bridge", "--method", "r-plus", "-d", "latency"], "dimension: throughput"),
         (["linux-bridge", "--method", "ndrpdr"], "did you mean ndr-pdr"),

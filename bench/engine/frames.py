@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What each kind of traffic costs the engine: flows, sizes, touched payload.
+
+Every kind is compared with the plainest traffic of the same size, in alternating runs in random
+order: with `null` (no I/O: the engine's own work alone, in its harshest light), and through a
+vhost-user wire to `testpmd rxonly`, or for receivers from the engine's own sender. The table
+gives medians, nanoseconds a frame, the ratio to the plain kind, and the spread (half the
+distance between the quartiles, of the median).
+
+Needs two cores; for the wires about 400 MB of free hugepages and dpdk-testpmd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from programs import Program, Testpmd, Traffic
+from run import find_engine, preferred, spread
+
+WARM_UP_S = 0.3
+MACS = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
+
+# By role: (kind, options of the measured end, options of the sender where that is not it).
+# The first of each group, up to the next None, is what the others are compared with.
+SENDERS = (
+    ("64 B", ""),
+    ("64 B, 1M flows by src-ip", "--flows 1M"),
+    ("64 B, 1M flows by src-ip and src-port", "--flows 1M:src-ip+src-port"),
+    ("64 B, 1M flows, Zipf 1.0", "--flows 1M:zipf=1.0"),
+    ("imix", "--frame-size imix"),
+    None,
+    ("1518 B", "--frame-size 1518"),
+    ("1518 B, every byte written", "--frame-size 1518 --touch"),
+)
+RECEIVERS = (
+    ("64 B", ""),
+    None,
+    ("1518 B", "--frame-size 1518"),
+    ("1518 B, every byte verified", "--frame-size 1518 --touch"),
+)
+
+
+class Bench:
+    """Runs one kind on one port kind."""
+
+    def __init__(self, engine: Path, folder: Path, seconds: float, cores: tuple[int, int]) -> None:
+        self.engine = engine
+        self.folder = folder
+        self.seconds = seconds
+        self.core, self.other = cores
+
+    def run(self, role: str, port: str, options: str) -> float:
+        """Frames a second of the measured end."""
+        words = options.split()
+        programs: list[Program] = []
+        try:
+            if port == "null":
+                spec = "null:" if role == "sender" else "null:rx-rate=max"
+                programs.append(self._traffic(role, spec, words, self.core))
+            else:
+                programs += self._wire(role, port, words)
+            for program in reversed(programs):
+                program.start()
+            time.sleep(WARM_UP_S)
+            counter = "tx_offered" if role == "sender" else "rx_frames"
+            first = programs[0].frames(counter)
+            time.sleep(self.seconds)
+            last = programs[0].frames(counter)
+            for program in programs:
+                program.finish()
+            return (last.frames - first.frames) / (last.time_s - first.time_s)
+        finally:
+            for program in programs:
+                program.process.kill()
+            for socket in self.folder.iterdir():
+                socket.unlink()
+
+    def _wire(self, role: str, port: str, words: list[str]) -> list[Program]:
+        """The measured end first; `port` is its side of the wire."""
+        path = self.folder / "0.sock"
+        spec = f"dpdk:{port}={path}"
+        far = "vhost" if port == "virtio-user" else "virtio-user"
+        vdev = {
+            "vhost": f"net_vhost0,iface={path}",
+            "virtio-user": f"net_virtio_user0,path={path},queue_size=256",
+        }[far]
+
+        def measured() -> Program:
+            return self._traffic(role, spec, words, self.core)
+
+        def peer() -> Program:
+            if role == "sender":
+                return Testpmd("rxonly", [vdev], ["--burst=32"], self.other)
+            return self._traffic("sender", f"dpdk:{far}={path}", words, self.other)
+
+        if port == "vhost":  # the listening side first
+            return [measured(), peer()]
+        there = peer()
+        return [measured(), there]
+
+    def _traffic(self, role: str, spec: str, words: list[str], core: int) -> Traffic:
+        sending = ["--rate", "max", *MACS] if role == "sender" else []
+        return Traffic(self.engine, role, [spec], [*sending, "--idle", "poll", *words], core)
+
+
+def compare(bench: Bench, role: str, port: str, runs: int) -> None:
+    """Measure all kinds of a role in turns, and print the table."""
+    kinds = SENDERS if role == "sender" else RECEIVERS
+    rates: dict[str, list[float]] = {kind[0]: [] for kind in kinds if kind}
+    for _ in range(runs):
+        for kind in random.sample([kind for kind in kinds if kind], len(rates)):
+            rates[kind[0]].append(bench.run(role, port, kind[1]))
+    plain = 0.0
+    for kind in kinds:
+        if kind is None:
+            plain = 0.0
+            continue
+        median = statistics.median(rates[kind[0]])
+        plain = plain or median
+        print(
+            f"{port:12s} {role:9s} {kind[0]:40s} {median / 1e6:8.2f} Mpps {1e9 / median:7.2f} ns "
+            f"{median / plain:6.3f}  spread {spread(rates[kind[0]]):.1%}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--engine", type=Path, help="the engine to measure")
+    parser.add_argument("--port", action="append", choices=("null", "virtio-user", "vhost"))
+    parser.add_argument("--role", action="append", choices=("sender", "receiver"))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--core", type=int, default=1, help="of the measured end")
+    parser.add_argument("--other-core", type=int, default=0)
+    parser.add_argument("--priority", action="store_true", help="have the cores first (root)")
+    options = parser.parse_args()
+    with preferred(options.priority), tempfile.TemporaryDirectory(prefix="sm-frames-") as folder:
+        cores = (options.core, options.other_core)
+        bench = Bench(find_engine(options.engine), Path(folder), options.seconds, cores)
+        for port in options.port or ("null", "virtio-user", "vhost"):
+            for role in options.role or ("sender", "receiver"):
+                compare(bench, role, port, options.runs)
+
+
+if __name__ == "__main__":
+    main()
