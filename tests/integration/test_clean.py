@@ -20,6 +20,8 @@ from tests.integration.machine import needs_root, own_state, remains
 
 pytestmark = [pytest.mark.integration, needs_root]
 ROOT = Path(__file__).parents[2]
+# Lines that a deployment and its end write at least.
+FEWEST = {"bare": 8} | dict.fromkeys(set(ENVIRONMENTS) - {"bare"}, 15)
 DECOY = f"smdecoy{os.getpid() % 1000}"  # begins as our names do, and is a user's all the same
 
 # Deploys two nodes and a bridge, talks to both engines, takes all down; and kills itself right
@@ -173,7 +175,7 @@ def test_undisturbed_run_leaves_nothing(
     child = deploy(environment, 0)
     out, _ = child.communicate(timeout=30)
     session_id, deployed, lines = out.split()
-    assert child.returncode == 0 and deployed == "deployed" and int(lines) > 15
+    assert child.returncode == 0 and deployed == "deployed" and int(lines) > FEWEST[environment]
     assert remains_soon(state, session_id) == []
     assert clean_stale() == []
 
@@ -183,7 +185,8 @@ def test_killed_after_any_line_of_the_ledger(
     state: Path, environment: str, decoys: dict[str, str]
 ) -> None:
     last, most = 1, 60
-    for last in range(1, most):
+    # A private dockerd takes seconds to start: there, some of the lines.
+    for last in range(1, most, 8 if environment == "docker" else 1):
         child = deploy(environment, last)
         out, _ = child.communicate(timeout=30)
         session_id = out.split()[0]
@@ -194,7 +197,7 @@ def test_killed_after_any_line_of_the_ledger(
         assert [one.session for one in done] == [session_id]
         assert done[0].problems == [], f"killed after line {last}"
         assert remains_soon(state, session_id) == [], f"killed after line {last}"
-    assert 15 < last < most - 1, "each line was tried, deployment and teardown"
+    assert FEWEST[environment] < last < most - 1, "deployment and teardown were tried"
 
 
 @pytest.mark.parametrize("delay_s", [0.01, 0.05, 0.2])
@@ -206,12 +209,13 @@ def test_killed_while_it_runs(
     session_id = child.stdout.readline().strip()
     assert child.stdout.readline() == "deployed\n"
     time.sleep(delay_s)
-    assert len(remains(state, session_id)) > 5, "there is something to clean"
+    assert len(remains(state, session_id)) > 3, "there is something to clean"
     assert clean_stale() == [], "not while it lives"
     child.kill()
     child.wait()
     dry = clean_stale(dry_run=True)
-    assert len(dry) == 1 and any("netns" in text for text in dry[0].removed)
+    made = "link" if environment == "bare" else "netns"
+    assert len(dry) == 1 and any(made in text for text in dry[0].removed)
     assert clean_stale()[0].problems == []
     assert remains_soon(state, session_id) == []
     child.stdin.close()
