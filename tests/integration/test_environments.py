@@ -188,16 +188,17 @@ def _user_ovs(stack: ExitStack, folder: Path) -> None:
 
 
 def _user_lxc(stack: ExitStack, folder: Path) -> None:
-    if shutil.which("lxc-execute") is None:
+    if shutil.which("lxc-create") is None:
         return
     config = folder / "lxc.conf"
     config.write_text("lxc.net.0.type = empty\n")
     args = ["-P", str(folder / "lxc"), "-n", "userbox"]
     (folder / "lxc").mkdir()
-    _background(stack, "lxc-execute", *args, "-f", str(config), "--", "/bin/sleep", "600")
+    run("lxc-create", "-q", *args, "-t", "busybox", "-f", str(config))
+    run("lxc-start", *args)
+    stack.callback(run, "lxc-stop", "-k", *args)
     info = ("lxc-info", *args, "-s", "-H")
     _until(lambda: "RUNNING" in _said(info), "LXC")
-    stack.callback(run, "lxc-stop", "-k", *args)
 
 
 def _user_docker(stack: ExitStack, folder: Path) -> str:
@@ -266,7 +267,7 @@ def test_what_a_user_runs_is_not_changed(
     records = measured(
         bench, tmp_path,
         f"switch: [linux-bridge, ovs-dpdk]\nenvironment: [{', '.join(environments)}]\n"
-        "scenario: [v2v, loopback-1]\nduration: 800ms\nrate: 1k\n",
+        "scenario: v2v\nduration: 800ms\nrate: 1k\n",
     )  # fmt: skip
     assert {record.trial.environment for record in records} == set(environments)
     assert look(decoys) == before
