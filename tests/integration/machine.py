@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.base import PortKind
 from switchmark.testbed import procfs
 from switchmark.testbed.lxc_remains import LXC_LOCK_DIR
@@ -68,3 +69,12 @@ def remains(state: Path, session_id: str) -> list[str]:
         if f"sm{session_id}" in command:
             found.append(f"process {pid}: {command}")
     return found
+
+
+def every_environment() -> list[object]:
+    """Names of all environments, for a fixture's `params`. Docker's are slow: each test starts
+    a daemon of its own."""
+    return [
+        pytest.param(name, marks=pytest.mark.slow) if name == "docker" else name
+        for name in ENVIRONMENTS
+    ]

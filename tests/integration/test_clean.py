@@ -16,7 +16,7 @@ import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.testbed.clean import clean_stale
-from tests.integration.machine import needs_root, own_state, remains
+from tests.integration.machine import every_environment, needs_root, own_state, remains
 
 pytestmark = [pytest.mark.integration, needs_root]
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     yield from own_state(monkeypatch, tmp_path)
 
 
-@pytest.fixture(params=list(ENVIRONMENTS))
+@pytest.fixture(params=every_environment())
 def environment(request: pytest.FixtureRequest) -> str:
     if not (probe := ENVIRONMENTS[request.param]().probe()).available:
         pytest.skip(f"{request.param}: {probe.reason}; {probe.remedy}")
@@ -180,7 +180,6 @@ def test_undisturbed_run_leaves_nothing(
     assert clean_stale() == []
 
 
-@pytest.mark.slow
 def test_killed_after_any_line_of_the_ledger(
     state: Path, environment: str, decoys: dict[str, str]
 ) -> None:

@@ -24,7 +24,7 @@ from switchmark.testbed import docker_daemon, netlink
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.session import open_session
 from switchmark.testbed.things import Link
-from tests.integration.machine import needs_root, node_spec, own_state, remains
+from tests.integration.machine import every_environment, needs_root, node_spec, own_state, remains
 
 pytestmark = [pytest.mark.integration, needs_root]
 BUSYBOX = "/bin/busybox"
@@ -35,7 +35,7 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     yield from own_state(monkeypatch, tmp_path)
 
 
-@pytest.fixture(params=[name for name in ENVIRONMENTS if name != "bare"])
+@pytest.fixture(params=[name for name in every_environment() if name != "bare"])
 def environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Environment:
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     made = ENVIRONMENTS[request.param]()

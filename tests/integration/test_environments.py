@@ -300,6 +300,7 @@ def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_pat
     assert THP.read_text() == before
 
 
+@pytest.mark.slow
 def test_64_pairs_come_and_go(bench: Bench, tmp_path: Path) -> None:
     """How fast is for bench/deploy.py to measure, on a machine that does nothing else."""
     need(["linux-bridge"], ["netns"])
