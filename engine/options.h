@@ -91,8 +91,8 @@ bool options_fit(const struct traffic *traffic, char *error, size_t error_size);
 /* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);
 
-/* Do workers, queues and cores fit together? */
-bool options_check_workers(const struct options *options, char *error, size_t error_size);
+/* Do all options fit together? Sets those that follow from others (IP version, payload). */
+bool options_check(struct options *options, char *error, size_t error_size);
 
 void options_print_help(void);
 void options_print_manual(void); /* the same as a man page (roff) */

@@ -1,23 +1,23 @@
-/* Options that must fit together: workers, queues and cores. */
-#include <stdarg.h>
+/* Options that must fit together, once all are read. */
 #include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
 #include "io/io.h"
 #include "options.h"
 #include "role/role.h"
 
-__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format,
-                                                       ...)
+bool options_fit(const struct traffic *t, char *error, size_t size)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error, size, format, arguments);
-    va_end(arguments);
-    return false;
+    if (t->probe_schedule.shape == SCHEDULE_RAMP || t->probe_schedule.shape == SCHEDULE_ON_OFF)
+        return fail(error, size, "--probe-schedule: constant or poisson, not %s",
+                    schedule_name(t->probe_schedule.shape));
+    if (t->probe_rate.unit == RATE_LINE_SHARE && t->line_bps == 0)
+        return fail(error, size, "--probe-rate: a share of the line needs --line-rate");
+    return schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
 }
 
-bool options_check_workers(const struct options *o, char *error, size_t size)
+static bool check_workers(const struct options *o, char *error, size_t size)
 {
     const char *spec = o->ports[0];
     const struct io_ops *ops = io_find(spec, strcspn(spec, ":"));
@@ -41,4 +41,151 @@ bool options_check_workers(const struct options *o, char *error, size_t size)
     if (o->core_count > 2 && strcmp(o->role->name, "tester") == 0)
         return fail(error, size, "--core: a tester uses one core or two, not %u", o->core_count);
     return true;
+}
+
+/* Which IP version it is, and the addresses that were not given. */
+static bool choose_ip_version(struct options *o, char *error, size_t size)
+{
+    static const uint8_t prefix[12] = {0x20, 0x01, 0, 0x02}; /* RFC 5180: for benchmarks */
+
+    if (o->ip4_given && o->ip6_given)
+        return fail(error, size, "--src-ip, --dst-ip: one is IPv4, the other IPv6; use one kind");
+    if ((o->ip_version == 6 && o->ip4_given) || (o->ip_version == 4 && o->ip6_given))
+        return fail(error, size, "--ip-version: %llu, but the addresses are IPv%d",
+                    (unsigned long long)o->ip_version, o->ip4_given ? 4 : 6);
+    o->address.ip6 = o->ip_version == 6 || o->ip6_given;
+    if (o->address.ip6 && !o->src_ip_given) {
+        memcpy(o->address.src_prefix, prefix, sizeof prefix);
+        o->address.src_ip = 1;
+    }
+    if (o->address.ip6 && !o->dst_ip_given) {
+        memcpy(o->address.dst_prefix, prefix, sizeof prefix);
+        o->address.dst_ip = 2;
+    }
+    return true;
+}
+
+static bool check_frames(struct options *o, char *error, size_t size)
+{
+    char reason[200];
+
+    if (!choose_ip_version(o, error, size))
+        return false;
+    const uint32_t smallest = frame_size_min(&o->address);
+    if (!o->payload_given)
+        o->payload = o->touch ? PAYLOAD_RANDOM : PAYLOAD_FIXED;
+    for (unsigned i = 0; i < o->port_count; i++) {
+        if (strncmp(o->ports[i], "udp", 3) != 0)
+            continue;
+        if (o->address.ip6 || o->address.tags > 0 || o->flows.count > 1)
+            return fail(error, size, "%s: with udp the kernel writes the headers; use raw or dpdk",
+                        o->address.ip6        ? "--ip-version 6"
+                        : o->address.tags > 0 ? "--vlan"
+                                              : "--flows");
+    }
+    if (o->role->sends && o->replay_path == NULL && o->traffic.sizes.smallest < smallest)
+        return fail(error, size,
+                    "--frame-size: %u is below %u, the smallest IPv%d frame with %u VLAN tags that "
+                    "holds the stamp of %d bytes; use %u or more",
+                    o->traffic.sizes.smallest, smallest, o->address.ip6 ? 6 : 4, o->address.tags,
+                    STAMP_BYTES, smallest);
+    if (!flows_bind(&o->flows, &o->address, reason, sizeof reason))
+        return fail(error, size, "--flows: %s", reason);
+    return true;
+}
+
+static bool check_replay(const struct options *o, char *error, size_t size)
+{
+    const bool recorded = o->traffic.schedule.shape == SCHEDULE_RECORDED;
+
+    if (o->replay_path == NULL) {
+        if (recorded || o->stamp || o->loops != 1)
+            return fail(error, size, "--%s: only with --replay FILE",
+                        recorded   ? "schedule recorded"
+                        : o->stamp ? "stamp"
+                                   : "loops");
+        return true;
+    }
+    if (!o->role->sends)
+        return fail(error, size, "--replay: a %s does not send", o->role->name);
+    if (o->role->tracks && !o->stamp)
+        return fail(error, size,
+                    "--replay: a %s follows its frames by their stamp; give --stamp, "
+                    "or use a sender",
+                    o->role->name);
+    if (io_is_datagram(o->ports[0]))
+        return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
+    if (recorded && o->rate_given)
+        return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
+    if (o->touch)
+        return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
+    if (o->flows.count > 1 || o->address.tags > 0 || o->traffic.sizes.kind != SIZES_FIXED)
+        return fail(error, size,
+                    "--replay: its frames have their own sizes, tags and flows; leave "
+                    "--frame-size, --vlan and --flows out");
+    return true;
+}
+
+bool options_check(struct options *o, char *error, size_t size)
+{
+    if (o->role->pairs && (o->port_count == 0 || o->port_count % o->role->ports != 0))
+        return fail(error, size, "%s takes pairs of --port (0 and 1, 2 and 3, ...), not %u",
+                    o->role->name, o->port_count);
+    if (!o->role->pairs && o->port_count != o->role->ports)
+        return fail(error, size, "%s takes %u --port, not %u", o->role->name, o->role->ports,
+                    o->port_count);
+    if (o->bidirectional && strcmp(o->role->name, "tester") != 0)
+        return fail(error, size, "--bidirectional: only a tester has two sending ports");
+    if (o->mac_update && strcmp(o->role->name, "forwarder") != 0)
+        return fail(error, size, "--mac-update: only a forwarder rewrites frames");
+    if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
+        return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
+    if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
+        return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
+    if (o->traffic.latency && (!o->role->tracks || o->role->latency != LATENCY_NONE))
+        return fail(error, size,
+                    "--latency: only receiver and duplex take it; clients and testers time "
+                    "every frame anyway");
+    if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
+        return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
+    if (!options_fit(&o->traffic, error, size))
+        return false;
+    if (o->traffic.latency && strncmp(o->ports[0], "pcap", 4) == 0)
+        return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
+    if (!check_replay(o, error, size))
+        return false;
+    if (o->traffic.probe_rate.amount > 0 && !o->role->sends)
+        return fail(error, size,
+                    "--probe-rate: only a sender, client or tester sends; give "
+                    "--probes 1 to what receives");
+    if (o->traffic.probes && o->role != &role_receiver && o->role != &role_server)
+        return fail(error, size, "--probes: only a receiver or server; others have --probe-rate");
+    if (o->probe_stream_given && o->probe_stream == o->stream)
+        return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
+                    (unsigned long long)o->stream);
+    if ((o->flow_groups & (o->flow_groups - 1)) != 0)
+        return fail(error, size, "--flow-groups: %llu is not a power of two",
+                    (unsigned long long)o->flow_groups);
+    if (o->flow_groups > 0 && o->queues > 1)
+        return fail(error, size, "--flow-groups: with several queues each flow has a queue");
+    if (o->flow_groups > 0 && !o->role->tracks)
+        return fail(error, size, "--flow-groups: a %s does not look at order", o->role->name);
+    if ((o->reference.queue & (o->reference.queue - 1)) != 0)
+        return fail(error, size, "--queue: %llu is not a power of two",
+                    (unsigned long long)o->reference.queue);
+    if (o->reference.jitter == JITTER_UNIFORM && o->reference.jitter_ns > o->reference.delay_ns)
+        return fail(error, size, "--jitter-us: more than --delay-us would make delays below 0");
+    if (o->reference.every[FAULT_REORDER] == 1)
+        return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
+    if (io_is_datagram(o->ports[0]) && strcmp(o->role->name, "reference") == 0)
+        return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
+    if (!check_workers(o, error, size))
+        return false;
+    const bool has_headers = !io_is_datagram(o->ports[0]) && strncmp(o->ports[0], "null", 4) != 0 &&
+                             strncmp(o->ports[0], "pcap", 4) != 0;
+    const bool sends = o->role->sends && o->role->ports == 1;
+    if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
+        return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
+                    o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
+    return check_frames(o, error, size);
 }

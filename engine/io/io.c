@@ -47,6 +47,13 @@ const char *io_missing_reason(const char *name)
     return NULL;
 }
 
+void io_release_nothing(struct io_port *port, struct io_frame *frames, unsigned count)
+{
+    (void)port;
+    (void)frames;
+    (void)count;
+}
+
 const struct io_ops *io_find(const char *name, size_t length)
 {
     for (const struct io_ops *const *ops = io_backends; *ops != NULL; ops++) {

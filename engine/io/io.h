@@ -138,6 +138,20 @@ struct io_port {
 extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_packet_mmap, io_af_xdp, io_uring,
     io_dpdk, io_netmap;
 
+/* For backends whose frames lie in buffers of the port's own: nothing to hand back. */
+void io_release_nothing(struct io_port *port, struct io_frame *frames, unsigned count);
+
+/* For backends that write into a row of buffers of `stride` bytes: the first `count` of them. */
+static inline unsigned io_acquire_row(uint8_t *buffers, size_t stride, struct io_frame *frames,
+                                      unsigned count, uint32_t length)
+{
+    if (length > stride)
+        return 0;
+    for (unsigned i = 0; i < count; i++)
+        frames[i] = (struct io_frame){.data = buffers + i * stride, .length = length};
+    return count;
+}
+
 /* All backends of this build, ended by NULL. */
 extern const struct io_ops *const io_backends[];
 

@@ -60,7 +60,6 @@ bool uring_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t lengt
 unsigned uring_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                           uint32_t length);
 unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
-void uring_tx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
 void uring_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 void uring_rx_wait(struct io_port *base, uint64_t timeout_ns);

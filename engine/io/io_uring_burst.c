@@ -177,13 +177,6 @@ unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned c
     return taken;
 }
 
-void uring_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base;
-    (void)frames;
-    (void)count;
-}
-
 /* --- receiving --- */
 
 static void give_back(struct uring_port *port)

@@ -113,14 +113,8 @@ static bool null_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t
 static unsigned null_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                                 uint32_t length)
 {
-    struct null_port *port = (struct null_port *)base;
-
-    if (length > port->stride)
-        return 0;
-    for (unsigned i = 0; i < count; i++)
-        frames[i] =
-            (struct io_frame){.data = port->tx_buffers + i * port->stride, .length = length};
-    return count;
+    const struct null_port *port = (const struct null_port *)base;
+    return io_acquire_row(port->tx_buffers, port->stride, frames, count, length);
 }
 
 static unsigned null_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
@@ -128,13 +122,6 @@ static unsigned null_tx_send(struct io_port *base, struct io_frame *frames, unsi
     (void)base;
     (void)frames;
     return count;
-}
-
-static void null_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base;
-    (void)frames;
-    (void)count;
 }
 
 static unsigned null_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
@@ -153,13 +140,6 @@ static unsigned null_rx_burst(struct io_port *base, struct io_frame *frames, uns
     return count;
 }
 
-static void null_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base;
-    (void)frames;
-    (void)count;
-}
-
 const struct io_ops io_null = {
     .name = "null",
     .queues_max = IO_QUEUES_MAX,
@@ -169,8 +149,8 @@ const struct io_ops io_null = {
     .tx_prepare = null_tx_prepare,
     .tx_acquire = null_tx_acquire,
     .tx_send = null_tx_send,
-    .tx_release = null_tx_release,
+    .tx_release = io_release_nothing,
     .rx_burst = null_rx_burst,
-    .rx_release = null_rx_release,
+    .rx_release = io_release_nothing,
     .close = null_close,
 };

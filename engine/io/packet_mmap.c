@@ -262,13 +262,6 @@ static unsigned tx_send(struct io_port *base, struct io_frame *frames, unsigned 
     return taken;
 }
 
-static void tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base;
-    (void)frames;
-    (void)count;
-}
-
 const struct io_ops io_packet_mmap = {
     .name = "packet_mmap",
     .summary = "AF_PACKET rings: dev=NAME, ring=auto|v2|v3, ring-mb=N, qdisc=bypass|queue, block",
@@ -277,7 +270,7 @@ const struct io_ops io_packet_mmap = {
     .tx_prepare = tx_prepare,
     .tx_acquire = tx_acquire,
     .tx_send = tx_send,
-    .tx_release = tx_release,
+    .tx_release = io_release_nothing,
     .rx_burst = packet_mmap_rx_burst,
     .rx_release = packet_mmap_rx_release,
     .rx_wait = packet_mmap_rx_wait,

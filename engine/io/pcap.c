@@ -150,14 +150,8 @@ static struct io_port *pcap_open(const struct io_config *config, char *error, si
 static unsigned pcap_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                                 uint32_t length)
 {
-    struct pcap_port *port = (struct pcap_port *)base;
-
-    if (length > port->stride)
-        return 0;
-    for (unsigned i = 0; i < count; i++)
-        frames[i] =
-            (struct io_frame){.data = port->tx_buffers + i * port->stride, .length = length};
-    return count;
+    const struct pcap_port *port = (const struct pcap_port *)base;
+    return io_acquire_row(port->tx_buffers, port->stride, frames, count, length);
 }
 
 static unsigned pcap_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
@@ -178,13 +172,6 @@ static unsigned pcap_tx_send(struct io_port *base, struct io_frame *frames, unsi
         }
     }
     return count;
-}
-
-static void pcap_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base;
-    (void)frames;
-    (void)count;
 }
 
 static unsigned pcap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
@@ -224,9 +211,9 @@ const struct io_ops io_pcap = {
     .open = pcap_open,
     .tx_acquire = pcap_tx_acquire,
     .tx_send = pcap_tx_send,
-    .tx_release = pcap_release,
+    .tx_release = io_release_nothing,
     .rx_burst = pcap_rx_burst,
-    .rx_release = pcap_release,
+    .rx_release = io_release_nothing,
     .rx_drops = pcap_rx_drops,
     .close = pcap_close,
 };

@@ -258,13 +258,6 @@ unsigned socket_tx_send(struct io_port *base, struct io_frame *frames, unsigned 
     return sent;
 }
 
-void socket_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base;
-    (void)frames;
-    (void)count;
-}
-
 static void expect_control(struct socket_port *port, unsigned i)
 {
     port->rx_messages[i].msg_hdr.msg_control = port->rx_control[i].bytes;
@@ -333,13 +326,6 @@ unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned
             frames[i] = with_tag(frames[i], &port->rx_messages[i].msg_hdr);
     }
     return got;
-}
-
-void socket_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base;
-    (void)frames;
-    (void)count;
 }
 
 void socket_rx_wait(struct io_port *base, uint64_t timeout_ns)

@@ -61,9 +61,7 @@ bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t leng
 unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                            uint32_t length);
 unsigned socket_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
-void socket_tx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
-void socket_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 void socket_rx_wait(struct io_port *base, uint64_t timeout_ns);
 void socket_close(struct io_port *base);
 

@@ -1,11 +1,11 @@
 /* Reading flow sets. */
 #include "traffic/flows.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail.h"
 #include "options_value.h"
 #include "traffic/frame.h"
 #include "traffic/zipf.h"
@@ -20,16 +20,6 @@ static const struct {
     {"dst-ip", UINT32_MAX},  {"src-port", 65535},     {"dst-port", 65535},
     {"vlan", 4094},
 };
-
-__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format,
-                                                       ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error, size, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 /* The text up to one of `ends`, at most 63 characters; returns what follows it. */
 static const char *take(const char *text, const char *ends, char piece[64])
