@@ -56,8 +56,7 @@ def deployed(switch: Switch, **settings: str) -> Iterator[Rig]:
     plan = planned(switch, **settings)
     with open_session(measuring=False) as session:
         made = Deployment(session, replace(plan, switch=switch))
-        with made:
-            raise_priority(session.id)
+        with made, raised_priority(session.id):
             wait_reachable(made.ends, plan.verify.timeout_s)
             switch.settle()
             checked = verify(made.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
@@ -74,12 +73,23 @@ def planned(switch: Switch, **settings: str) -> TrialPlan:
     return replace(step.plan, switch=switch)
 
 
-def raise_priority(session_id: str) -> None:
+@contextmanager
+def raised_priority(session_id: str) -> Iterator[None]:
     """Put every process of a session before those of others (mildly: never real-time, which
-    would starve the kernel's own threads that carry the frames)."""
-    for pid in [one.pid for one in procfs.marked(session_id)]:
-        with contextlib.suppress(OSError):  # no sched_autogroup in this kernel
-            Path(f"/proc/{pid}/autogroup").write_text(AUTOGROUP_NICE)
+    would starve the kernel's own threads that carry the frames); and this one with them: one
+    that waits for its turn behind two polling applications hears of nothing in time."""
+    for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
+        set_autogroup_nice(pid, AUTOGROUP_NICE)
+    try:
+        yield
+    finally:
+        set_autogroup_nice(os.getpid(), "0")
+
+
+def set_autogroup_nice(pid: int, nice: str) -> None:
+    """How much weight the group of this process has against other groups."""
+    with contextlib.suppress(OSError):  # no sched_autogroup in this kernel, or it has ended
+        Path(f"/proc/{pid}/autogroup").write_text(nice)
 
 
 def reference(**faults: float | str) -> Reference:

@@ -163,6 +163,13 @@ def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.Monkey
         calls[call]()
 
 
+def test_a_result_in_the_pipe_is_in_time_however_late_the_look() -> None:
+    """A bench that was kept from running finds the deadline past and the result there."""
+    engine = process(FakeEngine(started(*samples(2), result())))  # type: ignore[arg-type]
+    engine.start()
+    assert engine.wait_result(0)["duration_ns"] == 2 * S
+
+
 def test_pump_takes_all_that_is_there_and_returns_when_nothing_is() -> None:
     fake = FakeEngine(started(*samples(4)))  # type: ignore[arg-type]
     engine = process(fake)

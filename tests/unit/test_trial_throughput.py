@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -215,6 +216,24 @@ def test_a_sender_without_result_has_a_deadline() -> None:
     a, b = engine("sender", 0), receiver(0, [], unique=0)
     with pytest.raises(TrialFailed, match="sender in se0 gave no result"):
         run_traffic([a], [b], 0.1, lambda: None)
+
+
+def test_time_in_which_the_bench_did_not_run_ends_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine stood still past the deadline; the engine needs a moment to say its result."""
+    monkeypatch.setattr(throughput, "RESULT_GRACE_S", 0.0)
+    a = engine("sender", 0)
+    looks = iter([event("started", t_ns=T0), None, result()])
+
+    def read_line(_: float) -> str:
+        line = next(looks)
+        if line is None:
+            time.sleep(0.2)
+            raise TimeoutError
+        return line
+
+    monkeypatch.setattr(a.spawned, "read_line", read_line)
+    run_traffic([a], [], 0.1, lambda: None)
+    assert a.result is not None
 
 
 def test_an_engine_that_ends_in_mid_trial_is_named() -> None:
