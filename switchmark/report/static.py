@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from switchmark.campaign.model import Dimension
 from switchmark.report.throughput import facets, x_field
 from switchmark.results import words
-from switchmark.results.summary import SummaryRow, summary
+from switchmark.results.rows import SummaryRow
+from switchmark.results.summary import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

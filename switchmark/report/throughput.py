@@ -12,8 +12,8 @@ from typing import Any
 
 from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
 from switchmark.results import words
+from switchmark.results.rows import SummaryRow
 from switchmark.results.statistics import Estimate
-from switchmark.results.summary import SummaryRow
 
 _LINE_FROM = 3  # values on the x axis from which a line is drawn
 _X_FIELDS = {
