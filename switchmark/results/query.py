@@ -107,20 +107,34 @@ def _select(paths: Sequence[Path], columns: Sequence[_Column]) -> pl.DataFrame:
     """The frame of these files. Raises duckdb.Error for text that is not UTF-8 or a value
     that is not of its column's type; what is not JSON at all gives a row of nulls."""
     places = ", ".join(f"'{column.place}'" for column in columns)
+    fields = ", ".join(
+        f'{_expression(index, column)} AS "{column.name}"'
+        for index, column in enumerate(columns, start=1)
+    )
     sql = f"""
-        INSERT INTO records
-        SELECT file, {", ".join(_expression(i, c) for i, c in enumerate(columns, start=1))}
-        FROM (SELECT filename AS file,
-                     json_extract_string(CASE WHEN json_valid(content) THEN content END,
-                                         [{places}]) AS found
+        SELECT file, {fields}
+        FROM (SELECT filename AS file, json_extract_string({{content}}, [{places}]) AS found
               FROM read_text($paths))
     """
-    fields = ", ".join(f'"{column.name}" {column.kind}' for column in columns)
     with _connection() as connection:
-        connection.execute(f"CREATE TEMP TABLE records (file VARCHAR, {fields})")
-        for batch in _batches(paths):
-            connection.execute(sql, {"paths": [str(path) for path in batch]})
-        return pl.DataFrame(connection.table("records").to_arrow_table())
+        frames = [_batch(connection, sql, batch) for batch in _batches(paths)]
+        if not frames:
+            kinds = ", ".join(f'NULL::{column.kind} AS "{column.name}"' for column in columns)
+            nothing = connection.execute(f"SELECT NULL::VARCHAR AS file, {kinds} LIMIT 0")
+            return pl.DataFrame(nothing.to_arrow_table())
+    return pl.concat(frames, rechunk=False)
+
+
+def _batch(connection: duckdb.DuckDBPyConnection, sql: str, paths: Sequence[Path]) -> pl.DataFrame:
+    """To ask whether each document is JSON costs as much again as to read it, so that is done
+    only where one is not."""
+    wanted = {"paths": [str(path) for path in paths]}
+    try:
+        found = connection.execute(sql.format(content="content"), wanted)
+    except duckdb.InvalidInputException:
+        if_json = "CASE WHEN json_valid(content) THEN content END"
+        found = connection.execute(sql.format(content=if_json), wanted)
+    return pl.DataFrame(found.to_arrow_table())
 
 
 def _expression(index: int, column: _Column) -> str:
