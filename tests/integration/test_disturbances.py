@@ -174,7 +174,7 @@ def wait(done: Callable[[], bool], look: Callable[[], object]) -> None:
 def test_recovery_of_a_limiter_without_queue_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference loses what is above its rate, and nothing as soon as it is below. Killed
     and started again, it forwards again."""
-    for name, seconds in (("SHORTEST_RELIEF_S", 0.6), ("RESET_AT_S", 0.1), ("RESET_TAIL_S", 1.5)):
+    for name, seconds in (("SHORTEST_RELIEF_S", 0.6), ("RESET_AT_S", 0.1), ("RESET_TAIL_S", 0.3)):
         monkeypatch.setattr(recovery, name, seconds)
     with deployed(reference(limit_pps=LIMIT_PPS, limit_burst=400)) as rig:
 
