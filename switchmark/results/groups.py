@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from switchmark.results.query import TRIAL_COLUMNS
+from switchmark.campaign.model import Trial
 
 DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _SLICE_ROWS = 4096
@@ -71,7 +71,7 @@ def groups(frame: pl.DataFrame) -> Iterator[Group]:
     first group that asked the same."""
     asked = [
         f"asked_{name}" if f"asked_{name}" in frame.columns else name
-        for name in TRIAL_COLUMNS
+        for name in Trial.model_fields
         if name != "repetition"
     ]
     varying = [name for name in asked if frame[name].n_unique() > 1]
