@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.switch import vpp_changes
 from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
@@ -24,13 +23,11 @@ from switchmark.switch.base import (
     SwitchOption,
     SwitchPort,
 )
-from switchmark.switch.changes import Change
 from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import device_of, peer_index, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 from switchmark.switch.tools import memory_nodes, online_cores, which
-from switchmark.switch.vpp_changes import Bridge
 from switchmark.testbed.things import FilesNamed
 
 BUFFERS = 16384  # per NUMA node; VPP's own default
@@ -62,8 +59,12 @@ DEFAULTS: Mapping[str, str] = {option.name: option.default for option in OPTIONS
 STATISTIC = re.compile(r"^\[(\d+)(?: @ \d+)?\]: (?:(\d+) packets(?:, \d+ bytes)?|(\S+)) /(.+)$")
 
 
-def thread_cores(cores: Sequence[int], online: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+def thread_cores(
+    cores: Sequence[int], online: Sequence[int], main: int | None = None
+) -> tuple[int, tuple[int, ...]]:
     """The main thread's core and the workers' (none: the main thread forwards)."""
+    if main is not None:
+        return main, tuple(core for core in cores if core != main)
     if len(cores) == 1:
         return cores[0], ()
     others = [core for core in online if core not in cores]
@@ -220,6 +221,7 @@ class Vpp(WithOptions, ProgramSwitch):
     """VPP with `l2 xconnect` or a bridge domain."""
 
     name = "vpp"
+    main_core: int | None = None
     setting = "SWITCHMARK_VPP"
     programs = ("vpp",)
     obtain = "install VPP (packagecloud.io/fdio, packages vpp and vpp-plugin-core) or build it"
@@ -228,8 +230,8 @@ class Vpp(WithOptions, ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,
+        main_thread=True,
         needs_hugepages=True,
-        reconfigures=True,
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
         options=OPTIONS,
     )
@@ -265,7 +267,7 @@ class Vpp(WithOptions, ProgramSwitch):
         self._control = str(self._tool(program, "vppctl"))
         self._statistics = str(self._tool(program, "vpp_get_stats"))
         self._names = interfaces_of(self.ports)
-        self._main_core, self._workers = thread_cores(self.cores, online_cores())
+        self._main_core, self._workers = thread_cores(self.cores, online_cores(), self.main_core)
         devices = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
         namespace = self.footprint.namespace("sw") if devices else None
         self._folder = self.footprint.folder("vpp")
@@ -314,12 +316,6 @@ class Vpp(WithOptions, ProgramSwitch):
         """What a CLI command prints; empty when nobody answers."""
         socket = str(self._folder / "cli.sock")
         return self.session.host.run([self._control, "-s", socket, *words], check=False).stdout
-
-    def changes(self) -> Sequence[Change]:
-        """Interfaces and table entries; see `vpp_changes`."""
-        return vpp_changes.changes(
-            self.mode, self._folder, self._cli, self.until, Bridge(BRIDGE_DOMAIN, WITNESS)
-        )
 
     def waiting(self) -> list[SwitchPort]:
         """The ports whose interface has no link."""
