@@ -58,18 +58,12 @@ static void jump_ahead(struct sequence_tracker *t, uint64_t sequence, uint64_t n
     t->unique++;
 }
 
-/* The earliest frame with a higher number: how many first copies had come before it, and when
- * it came. False: there is none. */
-static bool find_earlier(struct sequence_tracker *t, uint64_t sequence, uint64_t *arrival,
-                         uint64_t *tick)
+/* The gap that the earliest frame with a higher number opened; NULL: there is none. */
+static struct sequence_gap *find_gap(struct sequence_tracker *t, uint64_t sequence)
 {
     const uint64_t oldest = t->gap_count > SEQUENCE_GAPS ? t->gap_count - SEQUENCE_GAPS : 0;
     uint64_t low = oldest, high = t->gap_count;
 
-    *arrival = 0; /* older than the first frame: that one was the earliest with a higher number */
-    *tick = t->first_tick;
-    if (sequence < t->first)
-        return true;
     while (low < high) { /* the first gap that ends above the sequence */
         const uint64_t middle = low + (high - low) / 2;
         if (t->gaps[middle % SEQUENCE_GAPS].end > sequence)
@@ -78,13 +72,21 @@ static bool find_earlier(struct sequence_tracker *t, uint64_t sequence, uint64_t
             low = middle + 1;
     }
     if (low == t->gap_count)
-        return false;
-    const struct sequence_gap *gap = &t->gaps[low % SEQUENCE_GAPS];
+        return NULL;
+    struct sequence_gap *gap = &t->gaps[low % SEQUENCE_GAPS];
     if (sequence < gap->first) /* its own gap has left the ring; the true extent is larger */
         t->extent_is_lower_bound = true;
-    *arrival = gap->arrival;
-    *tick = gap->tick;
-    return true;
+    return gap;
+}
+
+/* A late frame, and the one that came too early: is that `known` for a discontinuity already? */
+static void add_late(struct sequence_tracker *t, uint64_t sequence, uint64_t now, uint64_t arrival,
+                     uint64_t tick, bool *known)
+{
+    if (!*known)
+        reorder_add_discontinuity(&t->reorder, arrival, tick);
+    *known = true;
+    reorder_add(&t->reorder, sequence, t->unique, t->unique - arrival, now - tick);
 }
 
 static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
@@ -100,9 +102,13 @@ static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence,
         }
         mark(t, sequence);
     }
-    uint64_t arrival, tick;
-    if (find_earlier(t, sequence, &arrival, &tick))
-        reorder_add(&t->reorder, sequence, t->unique, t->unique - arrival, now - tick);
+    if (sequence < t->first) { /* the first frame was the earliest with a higher number */
+        add_late(t, sequence, now, 0, t->first_tick, &t->older_came);
+    } else {
+        struct sequence_gap *gap = find_gap(t, sequence);
+        if (gap != NULL)
+            add_late(t, sequence, now, gap->arrival, gap->tick, &gap->closing);
+    }
     if (sequence < t->lowest)
         t->lowest = sequence;
     t->reordered++;

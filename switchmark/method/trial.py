@@ -153,6 +153,7 @@ def run_trial(
         facts |= {"status": "failed", "message": _why(plan.switch, deployment.switch_words, error)}
         facts["switch_log"] = deployment.switch_words
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
+    facts["faults"] = deployment.faults()
     facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
     facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
     return _record(facts | {"ended_at": _now(), "timing": watch.timing()})
@@ -196,6 +197,7 @@ def _measure(
 
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
+    deployment.forget_faults()  # of warming up: they took nothing from what is measured
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
@@ -227,6 +229,7 @@ def _measure(
         counters_agree=reconciled.agrees,
         stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
+        faults=tuple(deployment.faults()),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
