@@ -4,14 +4,10 @@
  * that frames older than the first one do not run below zero. */
 #include "measure/sequence.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define ORIGIN (1ULL << 32)
-
-void sequence_reset(struct sequence_tracker *t)
-{
-    memset(t, 0, sizeof *t);
-}
 
 static uint64_t *word_of(struct sequence_tracker *t, uint64_t sequence)
 {
@@ -34,6 +30,15 @@ static void clear_range(struct sequence_tracker *t, uint64_t from, uint64_t end)
         from++;
     for (; from < end; from += 64)
         *word_of(t, from) = 0;
+}
+
+/* Only the words that hold something: a short trial has few. Gaps that are not counted need none.
+ */
+void sequence_reset(struct sequence_tracker *t)
+{
+    if (t->started)
+        clear_range(t, t->lowest & ~63ULL, t->next);
+    memset(t, 0, offsetof(struct sequence_tracker, seen));
 }
 
 static void start(struct sequence_tracker *t, uint32_t sequence, uint64_t now)

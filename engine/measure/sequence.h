@@ -41,6 +41,7 @@ struct sequence_tracker {
     struct sequence_gap gaps[SEQUENCE_GAPS];
 };
 
+/* Of a tracker that is all zero, or in use. */
 void sequence_reset(struct sequence_tracker *t);
 
 /* What an arrival was: a first copy in order, a first copy that comes late, another copy. */

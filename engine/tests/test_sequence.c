@@ -335,6 +335,23 @@ static void groups_add_up_and_are_right(void **state)
     assert_true(all.lost > 0 && all.reordered > 0 && all.duplicates > 0);
 }
 
+/* Wherever the last trial's numbers lay: none of this one's is a duplicate of them. */
+static void a_reset_forgets_every_number(void **state)
+{
+    (void)state;
+    uint64_t random = 9;
+    for (unsigned round = 0; round < 200; round++) {
+        const uint32_t first = (uint32_t)test_random(&random);
+        const uint32_t span = 1 + (uint32_t)(test_random(&random) % (round % 8 ? 3000 : 3000000));
+        for (unsigned i = 0; i < 200; i++)
+            arrive(first + (uint32_t)(test_random(&random) % span));
+        sequence_reset(&t);
+        for (unsigned i = 0; i < SEQUENCE_WORDS; i++)
+            assert_int_equal(t.seen[i], 0);
+        assert_false(sequence_summarise(&t).any);
+    }
+}
+
 static void empty_is_sound(void **state)
 {
     (void)state;
@@ -354,6 +371,7 @@ int main(void)
         cmocka_unit_test_setup(too_many_gaps_are_admitted, reset),
         cmocka_unit_test_setup(more_late_frames_than_the_stack_holds_give_a_lower_bound, reset),
         cmocka_unit_test_setup(groups_add_up_and_are_right, reset),
+        cmocka_unit_test_setup(a_reset_forgets_every_number, reset),
         cmocka_unit_test_setup(empty_is_sound, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
