@@ -150,7 +150,8 @@ def run_trial(
         facts["status"] = "finished"
     except (SwitchmarkError, TimeoutError, OSError, ValueError, KeyError) as error:
         watch.lap("teardown")
-        facts |= {"status": "failed", "message": _why(plan.switch, deployment.switch_words, error)}
+        died = f"{plan.switch.name}: {words}" if (words := deployment.switch_words) else ""
+        facts |= {"status": "failed", "message": _why([died, *deployment.faults()], error)}
         facts["switch_log"] = deployment.switch_words
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
     facts["faults"] = deployment.faults()
@@ -337,12 +338,15 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _why(switch: Switch, switch_died: str, error: BaseException) -> str:
-    """A dead switch is the reason for whatever went wrong after it."""
+def _why(causes: Sequence[str], error: BaseException) -> str:
+    """A dead switch, or an application's port that failed, is the reason for whatever went wrong
+    after it."""
     seen = _one_line(error)
-    if not switch_died or switch_died in seen:
-        return seen
-    return f"{switch.name}: {' '.join(switch_died.split())} (seen as: {seen})"
+    for cause in causes:
+        words = " ".join(cause.split())
+        if words and words not in seen:
+            return f"{words} (seen as: {seen})"
+    return seen
 
 
 def _one_line(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from tests.integration.engine_tools import Engine, Event, Node, engine, engine_path, ip, veth_pair
 from tests.integration.truth_rig import find
@@ -255,6 +256,20 @@ def test_delays_are_the_set_one_and_the_floor(
 JITTER_US = 100  # twice that is less than the time between frames: none overtakes
 
 
+def check_shape(histogram: str, shape: str, spread_us: int) -> None:
+    """The distribution of the delays is the one that was set, by its quantiles: what stalls add
+    to a few frames does not move them."""
+    found = HdrHistogram.decode(histogram)
+    at = {p: found.get_value_at_percentile(p) for p in (5, 25, 75, 95)}
+    middle, most = at[75] - at[25], at[95] - at[5]
+    # Of a uniform distribution half lies within J, of a normal one within 1.349 deviations.
+    due = 1000 * spread_us * (1.0 if shape == "uniform" else 1.349)
+    assert 0.85 * due < middle < 1.15 * due
+    # How much further out nine tenths reach: 1.8 times, or 2.44 times.
+    lowest, highest = (1.55, 2.05) if shape == "uniform" else (2.1, 2.8)
+    assert lowest < most / middle < highest
+
+
 @pytest.mark.parametrize(
     ("shape", "deviation", "magnitude"),
     [
@@ -282,6 +297,7 @@ def test_delay_variation_is_that_of_the_set_jitter(
     assert 850 * deviation <= seen["stdev_ns"] <= 3000 * deviation
     assert 0 < seen["ipdv"]["count"] < RATE_PPS
     assert abs(seen["ipdv"]["mean_ns"]) <= 5000  # what grows shrinks again
+    check_shape(seen["from_actual"], shape, spread_us)
     assert seen["pdv"]["max_ns"] == seen["max_ns"] - seen["min_ns"]
 
 

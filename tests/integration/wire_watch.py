@@ -6,7 +6,8 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from switchmark.environment.base import Environment, Node, NodeSpec
@@ -18,6 +19,7 @@ SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8  # linux/if_packet.h
 SO_RCVBUFFORCE = 33
 VLAN_VALID = 0x10  # TP_STATUS_VLAN_VALID
 TAG_TYPES = (0x8100, 0x88A8)
+POLL_S = 0.05
 MARK, DATA = 0x53, 1  # of the engine's stamp (engine/traffic/frame.h)
 
 
@@ -31,37 +33,38 @@ class SeenFrame:
     flow: tuple[bytes, bytes, int, int]  # source and destination address, then ports
     stream: int
     sequence: int
+    intended_ticks: int  # of the sender's clock, when it was due; the low 48 bits
 
 
-@dataclass
 class Watch(threading.Thread):
     """Keeps every frame that comes in at a device, until it goes down with its node."""
 
-    namespace: str
-    device: str
-    raw: list[tuple[bytes, tuple[int, int] | None]] = field(default_factory=list)
-    missed: int = 0
-
-    def __post_init__(self) -> None:
+    def __init__(self, namespace: str, device: str) -> None:
         super().__init__(daemon=True)
-        self._socket = packet_socket(self.namespace, self.device)
+        self.raw: list[tuple[bytes, tuple[int, int] | None]] = []
+        self.missed = 0
+        self._socket = packet_socket(namespace, device)
         self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
         self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        self._socket.settimeout(120)
+        self._socket.settimeout(POLL_S)
+        self._over = threading.Event()
         self.start()
 
     def run(self) -> None:
-        """Until the device is gone, and what it had brought is read."""
-        try:
-            while True:
+        """Until it is told that nothing more comes."""
+        while not self._over.is_set():
+            with suppress(TimeoutError):
                 self._take(0)
-        except OSError:
-            pass
-        try:
+
+    def finish(self) -> None:
+        """Read what is still there, and let go of the device. Idempotent."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        self.join()
+        with suppress(OSError):
             while True:
                 self._take(socket.MSG_DONTWAIT)
-        except OSError:
-            pass
         statistics = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
         self.missed = struct.unpack("II", statistics)[1]
         self._socket.close()
@@ -79,8 +82,7 @@ class Watch(threading.Thread):
 
     def data_frames(self) -> list[SeenFrame]:
         """The engine's data, in the order of its arrival; the node must have been closed."""
-        self.join(timeout=60)
-        assert not self.is_alive(), "the device is still up"
+        assert self._over.is_set(), "the node is still there"
         assert self.missed == 0, "the observer itself was too slow"
         found = (_decode(data, tag) for data, tag in self.raw)
         return [frame for frame in found if frame is not None]
@@ -105,8 +107,9 @@ def _decode(data: bytes, stripped: tuple[int, int] | None) -> SeenFrame | None:
         return None
     ports = struct.unpack_from("!HH", data, udp)
     stream, sequence = struct.unpack_from("!HI", data, stamp + 2)
+    due = int.from_bytes(data[stamp + 8 : stamp + 14], "big")
     size = len(data) + 4 + (4 if stripped else 0)
-    return SeenFrame(size, tuple(tags), version, (source, target, *ports), stream, sequence)
+    return SeenFrame(size, tuple(tags), version, (source, target, *ports), stream, sequence, due)
 
 
 @dataclass
@@ -151,3 +154,11 @@ class WatchingEnvironment:
                 device = node.spec.port.device_inside
                 assert device is not None
                 self.watch = Watch(node.netns, device)
+                _before(node, self.watch.finish)
+
+
+def _before(node: Node, first: Callable[[], None]) -> None:
+    """Do this before the node is closed: a socket would keep its namespace and devices."""
+    for name in ("close", "begin_close"):
+        if (then := getattr(node, name, None)) is not None:
+            setattr(node, name, lambda then=then: (first(), then())[1])
