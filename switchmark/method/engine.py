@@ -37,6 +37,7 @@ class EngineProcess:
     intervals: list[Interval] = field(default_factory=list)
     result: dict[str, Any] | None = None
     started_ns: int | None = None
+    patience: float = 1.0  # by which answers may take longer (an emulated guest's)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
@@ -45,17 +46,17 @@ class EngineProcess:
     def probe(self, count: int, timeout_s: float = 2.0) -> int:
         """Send `count` probe frames to the peer; returns how many the port accepted."""
         self._command(f"probe {count}")
-        return self._number(self._wait_event("probe", timeout_s), "sent")
+        return self._number(self._wait_event("probe", timeout_s * self.patience), "sent")
 
     def probe_broadcast(self, count: int, timeout_s: float = 2.0) -> int:
         """The same to everybody."""
         self._command(f"probe-broadcast {count}")
-        return self._number(self._wait_event("probe", timeout_s), "sent")
+        return self._number(self._wait_event("probe", timeout_s * self.patience), "sent")
 
     def counters(self, timeout_s: float = 2.0) -> dict[str, int]:
         """What has arrived since `ready`, in the idle state."""
         self._command("counters")
-        event = self._wait_event("counters", timeout_s)
+        event = self._wait_event("counters", timeout_s * self.patience)
         return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
 
     def start(self, **overrides: str | float) -> None:
@@ -64,7 +65,8 @@ class EngineProcess:
         self.result = None
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
         self._command(" ".join(["start", *words]))
-        self.started_ns = self._number(self._wait_event("started", STARTED_TIMEOUT_S), "t_ns")
+        started = self._wait_event("started", STARTED_TIMEOUT_S * self.patience)
+        self.started_ns = self._number(started, "t_ns")
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""
@@ -87,6 +89,7 @@ class EngineProcess:
 
     def wait_result(self, timeout_s: float) -> dict[str, Any]:
         """The trial's result; raises `TrialFailed` when it does not come in time."""
+        timeout_s *= self.patience
         deadline = time.monotonic() + timeout_s
         while self.result is None:
             left = deadline - time.monotonic()

@@ -152,6 +152,7 @@ def run_trial(
         watch.lap("teardown")
         facts |= {"status": "failed", "message": _why(plan.switch, deployment.switch_words, error)}
         facts["switch_log"] = deployment.switch_words
+    facts["machines"] = deployment.machine_details
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
     facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
     facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
@@ -199,7 +200,8 @@ def _measure(
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
-    with Meter.begin(switch, plan.placement) as meter:
+    machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
+    with Meter.begin(switch, plan.placement, machines) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         results = seen.results or [one.result for one in deployment.engines if one.result]
         used = meter.end(
@@ -227,6 +229,7 @@ def _measure(
         counters_agree=reconciled.agrees,
         stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
+        emulated=any(machine.emulated for machine in deployment.machines),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
