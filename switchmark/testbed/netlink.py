@@ -175,7 +175,8 @@ def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
         deadline = time.monotonic() + timeout_s
         with IPRoute() as netlink:
             while time.monotonic() < deadline:
-                (link,) = netlink.get_links(ifname=end.device)
+                # One device, not a list of all: with many there are as many lists.
+                (link,) = netlink.link("get", ifname=end.device)
                 if link.get("operstate") == "UP":
                     return True
                 time.sleep(0.0005)
