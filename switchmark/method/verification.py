@@ -44,11 +44,10 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
         asked = {id(pair): pair for pair in silent.values()}.values()
         probe_all([end for pair in asked for end in (pair.a, pair.b)], TEACHING_FRAMES)
         time.sleep(_POLL_S)
-        ends = list(silent)
         hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
-        for end, heard in zip(ends, counters_of(hearing), strict=True):
+        for key, heard in zip(list(silent), counters_of(hearing), strict=True):
             if heard["rx_probe"]:
-                del silent[end]
+                del silent[key]
         if silent and time.monotonic() > deadline:
             number, end = next(iter(silent))
             raise TrialFailed(
