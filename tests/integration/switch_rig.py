@@ -25,7 +25,7 @@ import pytest
 
 from switchmark.scenario.topology import pair_mac
 from switchmark.switch.base import MADE_BY_SWITCH, MakesPorts, PortKind, Switch, SwitchPort
-from switchmark.switch.registry import make_switch
+from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.testbed import netlink, procfs
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.session import open_session
@@ -39,6 +39,19 @@ RIG_KINDS = (PortKind.VETH, PortKind.VHOST_USER, PortKind.MACVLAN, PortKind.VF)
 QUIET_S = 0.1
 LATE_S = 5.0  # a machine that is busy with something else
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+REAL = [name for name in SWITCHES if name != "direct"]
+EXCLUSIVE = ("sriov",)  # a NIC has one user
+
+
+def available(name: str) -> Switch:
+    """The switch, or a skip with its reason and remedy."""
+    switch = make_switch(name)
+    probe = switch.probe()
+    if not probe.available:
+        pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
+    return switch
 
 
 @contextmanager

@@ -9,7 +9,6 @@ adds, so the shortest of a run is compared and disturbed runs are tried again (`
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,11 +16,12 @@ from typing import Any
 import pytest
 
 from tests.integration.engine_tools import Engine, Event, Node, engine, engine_path, ip, veth_pair
+from tests.integration.machine import needs_root
 from tests.integration.truth_rig import find
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    needs_root,
     pytest.mark.skipif(engine_path() is None, reason="the engine is not built"),
 ]
 
