@@ -6,15 +6,12 @@ ports end in a `dpdk-testpmd` each. Both count frames by themselves.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import re
 import shutil
 import socket
 import struct
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -38,7 +35,6 @@ FRAME_BYTES = 60
 RIG_KINDS = (PortKind.VETH, PortKind.VHOST_USER, PortKind.MACVLAN, PortKind.VF)
 QUIET_S = 0.1
 LATE_S = 5.0  # a machine that is busy with something else
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 REAL = [name for name in SWITCHES if name != "direct"]
@@ -83,20 +79,14 @@ def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
 
 def packet_socket(namespace: str, device: str) -> socket.socket:
     """An AF_PACKET socket on a device in another namespace (a thread goes there for it)."""
-    made: list[socket.socket] = []
 
-    def go() -> None:
-        with Path("/run/netns", namespace).open() as handle:
-            assert _LIBC.setns(handle.fileno(), 0) == 0, os.strerror(ctypes.get_errno())
-            bound = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
-            bound.bind((device, 3))
-            made.append(bound)
+    def make() -> socket.socket:
+        bound = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+        bound.bind((device, 3))
+        return bound
 
-    thread = threading.Thread(target=go)
-    thread.start()
-    thread.join()
-    return made[0]
+    return netlink.inside(namespace, make)
 
 
 @dataclass
