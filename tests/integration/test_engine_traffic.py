@@ -4,7 +4,6 @@ checksums are good, and as many arrive as were sent; echoes and forwarders keep 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 from collections import Counter
@@ -14,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.engine_tools import Engine, Node, engine_path, port, veth_pair
+from tests.integration.machine import needs_root
 from tests.integration.test_engine_schedule import fields, tcpdump
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    needs_root,
     pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
 ]
 needs_tshark = pytest.mark.skipif(
