@@ -76,6 +76,17 @@ def cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
             f"{switch} works in the kernel, on the senders' CPU time, and has none of its own that "
             "cpu_limit could limit; leave it out of this sweep"
         )
+    for place in sweep.switch_environment:
+        if place not in can.runs_in:
+            yield f"{switch} does not run in {place}; it runs in: {', '.join(can.runs_in)}"
+    if set(sweep.main_cpu) != {"auto"} and not can.main_thread:
+        yield f"{switch} has no main thread apart from what forwards; use main_cpu: auto"
+    for name, words, nothing in (("smt", sweep.smt, "siblings"), ("numa", sweep.numa, "other")):
+        if can.in_kernel and nothing in words:
+            yield (
+                f"{switch} works on the senders' cores and has none of its own, so {name}: "
+                f"{nothing} says nothing; name the cores with application_cpus"
+            )
     for cpus in sweep.switch_cpus:
         if cpus == "auto":
             continue

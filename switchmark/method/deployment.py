@@ -17,10 +17,11 @@ from switchmark.environment.base import Node, NodeSpec
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import engine_args
-from switchmark.method.engine import EngineProcess, close_engines
+from switchmark.method.engine import EngineProcess, close_engines, counters_of
 from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import Vnf, start_vnf
+from switchmark.switch import contained
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.host import Session
@@ -37,6 +38,8 @@ class Deployment:
     def __init__(self, session: Session, plan: TrialPlan) -> None:
         self.session = session
         self.plan = plan
+        # What the switch is started with: it may put its programs into containers.
+        self._inside = contained.contained(session, plan.trial.switch_environment)
         self.switch = plan.switch
         self.ends: list[PairEnds] = []  # path by path
         self.vnfs: list[Vnf] = []
@@ -85,7 +88,13 @@ class Deployment:
     def read(self) -> Reading:
         """All counters now; meaningful while no traffic runs."""
         return Reading(
-            applications={engine.node: engine.counters() for engine in self.engines},
+            applications=dict(
+                zip(
+                    (engine.node for engine in self.engines),
+                    counters_of(self.engines),
+                    strict=True,
+                )
+            ),
             devices={
                 name: DeviceDrops(*drops)
                 for name, node in self._nodes.items()
@@ -103,8 +112,12 @@ class Deployment:
             self.session.host.run(["kill", "-KILL", *pids], check=False)
         self.switch.stop()
         self.switch_restarted = True
+        self._start_switch()
+
+    def _start_switch(self) -> None:
+        """On the host or in a container, as the trial says."""
         self.switch.start(
-            self.session, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
+            self._inside, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
         )
 
     def vnf_work(self) -> list[dict[str, Any]]:
@@ -156,10 +169,9 @@ class Deployment:
             a = self._spawn(path.source, 0)
             self.ends.append(PairEnds(a, b))
         self._undo.callback(self._remove_limit)
+        self._undo.callback(contained.close, self._inside)
         self._undo.callback(self.switch.stop)
-        self.switch.start(
-            self.session, self._switch_ports(), plan.mode, plan.placement.switch_cores
-        )
+        self._start_switch()
         self._switch_runs = True
         for engine in self.engines:
             engine.wait_ready(READY_TIMEOUT_S)
@@ -173,7 +185,10 @@ class Deployment:
         plan = self.plan
         if plan.trial.cpu_limit is not None:
             cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
-            self.limit = CpuLimit.impose(self.session, self.switch.process_ids(), cores)
+            contained_ = plan.trial.switch_environment in contained.CONTAINERS
+            self.limit = CpuLimit.impose(
+                self.session, self.switch.process_ids(), cores, own_group=not contained_
+            )
             self._undo.callback(self.limit.lift)
 
     def _remove_limit(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.campaign.rates import has_own_rate, is_steady
 from switchmark.errors import TrialFailed
-from switchmark.method.engine import EngineProcess
+from switchmark.method.engine import EngineProcess, start_all
 from switchmark.method.quality import jain, reordering
 from switchmark.method.seen import Seen
 from switchmark.method.steady_state import detect
@@ -54,14 +54,15 @@ def run_traffic(
     The options override the command line for this trial, `source_options` source by source."""
     both = {id(source) for source in sources} & {id(sink) for sink in sinks}
     sinks = [sink for sink in sinks if id(sink) not in both]
-    for sink in sinks:
-        sink.start(**{"duration": 0, **(sink_options or {})})
+    start_all(sinks, [{"duration": 0, **(sink_options or {})}] * len(sinks))
     begin = {"at": _soon_ns(len(both))} if both else {}
+    asked: list[Mapping[str, str | float]] = []
     for number, source in enumerate(sources):
         options = dict(source_options[number]) if source_options else {}
         if id(source) in both:
             options |= {**begin, **(sink_options or {})}
-        source.start(**{"duration": _exact(duration_s), **options})
+        asked.append({"duration": _exact(duration_s), **options})
+    start_all(sources, asked)
     if begin and time.monotonic_ns() > begin["at"]:
         raise TrialFailed(
             "the applications were not all listening when the first began to send: "

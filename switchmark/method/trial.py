@@ -43,6 +43,7 @@ from switchmark.results.record import (
 from switchmark.scenario.draw import Labels, draw_lines
 from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
+from switchmark.switch.contained import HOST
 from switchmark.testbed.host import Session
 
 COUNTERS_SETTLE_S = 0.5
@@ -70,7 +71,10 @@ class TrialPlan:
         """What a drawing of it says."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
-        return Labels(f"{trial.switch}, {self.mode}", trial.environment, self.port_kind.value, vnf)
+        where = "" if trial.switch_environment == HOST else f", in {trial.switch_environment}"
+        return Labels(
+            f"{trial.switch}, {self.mode}{where}", trial.environment, self.port_kind.value, vnf
+        )
 
     def environment_of(self, place: Place) -> Environment:
         """Where a node of the topology lives."""

@@ -102,6 +102,7 @@ class BasicForwarder:
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
+        runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )

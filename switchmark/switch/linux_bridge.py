@@ -30,6 +30,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.STATIC_MAC),
         polling=False,
         in_kernel=True,
+        runs_in=("host", "netns"),
         reconfigures=True,
         description="the kernel's bridge; forwards in the senders' softirq",
         options=(
