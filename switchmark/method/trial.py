@@ -303,7 +303,7 @@ def _run_beside(
 def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:
     """The counters after the traffic. While they do not agree with each other they are read
     again for a moment: some are late, and a frame may still be on its way."""
-    patience = max(engine.patience for engine in deployment.engines)
+    patience = max([1.0, *(machine.patience for machine in deployment.machines)])
     deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
     while True:
         after = deployment.read()
