@@ -80,6 +80,7 @@ class Evidence:
     stretch: float = 0.0  # by so much of its duration a sender ran too long
     limit_in_force: bool = True  # of the switch's CPU time, where one was set
     faults: tuple[str, ...] = ()  # why results of applications are partial
+    emulated: bool = False  # a virtual machine ran without hardware that helps
 
     @property
     def idle_share(self) -> float:
@@ -277,6 +278,7 @@ def verdict(
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
         "limit-not-in-force": not evidence.limit_in_force,
+        "software-emulated": evidence.emulated,
     }
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.get("tx_offered", 0))

@@ -43,6 +43,7 @@ from switchmark.results.record import (
 from switchmark.scenario.draw import Labels, draw_lines
 from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
+from switchmark.switch.contained import HOST
 from switchmark.testbed.host import Session
 
 COUNTERS_SETTLE_S = 0.5
@@ -70,7 +71,10 @@ class TrialPlan:
         """What a drawing of it says."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
-        return Labels(f"{trial.switch}, {self.mode}", trial.environment, self.port_kind.value, vnf)
+        where = "" if trial.switch_environment == HOST else f", in {trial.switch_environment}"
+        return Labels(
+            f"{trial.switch}, {self.mode}{where}", trial.environment, self.port_kind.value, vnf
+        )
 
     def environment_of(self, place: Place) -> Environment:
         """Where a node of the topology lives."""
@@ -153,6 +157,7 @@ def run_trial(
         died = f"{plan.switch.name}: {words}" if (words := deployment.switch_words) else ""
         facts |= {"status": "failed", "message": _why([died, *deployment.faults()], error)}
         facts["switch_log"] = deployment.switch_words
+    facts["machines"] = deployment.machine_details
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
     facts["faults"] = deployment.faults()
     facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
@@ -202,7 +207,8 @@ def _measure(
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
-    with Meter.begin(switch, plan.placement) as meter:
+    machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
+    with Meter.begin(switch, plan.placement, machines) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         results = seen.results or [one.result for one in deployment.engines if one.result]
         used = meter.end(
@@ -231,6 +237,7 @@ def _measure(
         stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
         faults=tuple(deployment.faults()),
+        emulated=any(machine.emulated for machine in deployment.machines),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
@@ -300,7 +307,8 @@ def _run_beside(
 def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:
     """The counters after the traffic. While they do not agree with each other they are read
     again for a moment: some are late, and a frame may still be on its way."""
-    deadline = time.monotonic() + COUNTERS_SETTLE_S
+    patience = max([1.0, *(machine.patience for machine in deployment.machines)])
+    deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
     while True:
         after = deployment.read()
         found = reconcile(

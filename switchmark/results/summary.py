@@ -35,10 +35,20 @@ from switchmark.scenario.registry import without_vnfs
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
 KNOWN_TRUTH = "reference"
 BASELINE = "direct"  # the switch that is no switch: the bare wire
-CONTENDER_FIELDS = (*("connect_mode", "io", "port_kind", "idle", "switch_cores", "switch_options"),)
+CONTENDER_FIELDS = (
+    *(
+        "connect_mode",
+        "io",
+        "port_kind",
+        "idle",
+        "switch_cores",
+        "switch_options",
+        "switch_environment",
+    ),
+)
 _NOT_OF_THE_POINT = {
     "switch", "repetition", "connect_mode", "io", "port_kind", "idle", "switch_cores",
-    "spare_cores", "switch_options",
+    "spare_cores", "switch_options", "switch_environment",
 }  # fmt: skip
 _DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _LOAD_FIELDS = {
@@ -417,6 +427,8 @@ def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:
 def _means(row: SummaryRow, name: str) -> str:
     if name == "switch_cores":
         return f"{row.trial.switch_cores} core{'s' if row.trial.switch_cores > 1 else ''}"
+    if name == "switch_environment":
+        return f"in {row.trial.switch_environment}"
     if name == "idle":
         return f"idle {row.trial.idle}"
     if name == "switch_options":

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
 from switchmark.testbed.cpu_limit import find_hierarchy
 from switchmark.testbed.things import chosen_of
 from tests.integration.machine import needs_root
@@ -24,6 +23,7 @@ from tests.integration.main_job import (
     bench,
     campaign_file,
     describe,
+    measured,
     need,
     settings,
     went_well,
@@ -37,14 +37,6 @@ pytestmark = [pytest.mark.integration, needs_root]
 def own_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever runs on the machine already: these tests bring their own."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
-
-
-def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
-    file = campaign_file(tmp_path, text)
-    args = settings(*SHORT, *more)
-    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
-    assert went_well(code, err), err
-    return [record for record in bench.records() if record.status == "finished"]
 
 
 @pytest.mark.parametrize(
