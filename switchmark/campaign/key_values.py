@@ -100,6 +100,13 @@ def cores(words: tuple[str, ...]) -> Callable[[str, Known], str]:
     return read
 
 
+def one_core(text: str, _known: Known) -> str:
+    """A core's number, or `auto`."""
+    if text == "auto" or re.fullmatch(r"\d{1,4}", text, re.ASCII):
+        return text
+    raise BadValueError(f"'{values.shorten(text)}' is no core; write its number, or auto")
+
+
 def neighbour(text: str, _known: Known) -> str:
     """A kind of background load, or the absolute path of a program."""
     if text.startswith("/"):

@@ -311,6 +311,16 @@ KEYS: tuple[Key, ...] = (
         unit="share",
     ),
     Key(
+        "switch_environment",
+        "switch_environment",
+        "where the switch runs: `host`, a network namespace of its own (`netns`), or a container "
+        "(`lxc`, `docker`), whose control group then carries `cpu_limit`; which switch can: "
+        "docs/environments.md",
+        lambda text, _known: values.choice(text, model.SWITCH_ENVIRONMENTS, "place for a switch"),
+        str,
+        "host, lxc, docker",
+    ),
+    Key(
         "switch_cpus",
         "switch_cpus",
         "which cores the switch gets, as many as `switch_cores` says: `2+3`; `auto`: by placement",
@@ -326,6 +336,33 @@ KEYS: tuple[Key, ...] = (
         read.cores(("auto",)),
         str,
         "4+5+6",
+    ),
+    Key(
+        "main_cpu",
+        "main_cpu",
+        "the core of the switch's main thread, where that does not forward (`ovs-dpdk`, `testpmd`, "
+        "`vpp`); `auto`: off the forwarding cores where there are others",
+        read.one_core,
+        str,
+        "0",
+    ),
+    Key(
+        "smt",
+        "smt",
+        "SMT siblings: `avoid` (one CPU of each physical core is used at all), `siblings` "
+        "(applications run on the siblings of the switch's cores), `auto`: used last",
+        lambda text, _known: values.choice(text, model.SMT_WORDS, "use of SMT siblings"),
+        str,
+        "avoid, siblings",
+    ),
+    Key(
+        "numa",
+        "numa",
+        "NUMA nodes: `same` (applications and switch on one node), `other` (applications on "
+        "another than the switch), `auto`: one node while it has cores",
+        lambda text, _known: values.choice(text, model.NUMA_WORDS, "placement on NUMA nodes"),
+        str,
+        "same, other",
     ),
     Key(
         "neighbour",

@@ -27,6 +27,8 @@ MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
+SWITCH_ENVIRONMENTS = ("host", "netns", "lxc", "docker")
+SMT_WORDS, NUMA_WORDS = ("auto", "avoid", "siblings"), ("auto", "same", "other")
 CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
 NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket")  # or a path
 VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
@@ -137,8 +139,12 @@ class Trial(_Frozen):
     bidirectional: bool = False  # throughput: both ends send, each at the rate
     vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
     cpu_limit: float | None = Field(default=None, gt=0, le=1)  # share of each of the switch's cores
+    switch_environment: Literal["host", "netns", "lxc", "docker"] = "host"
     switch_cpus: str = "auto"  # which cores: `2+3`
     application_cpus: str = "auto"  # dealt out in the order of the nodes
+    main_cpu: str = "auto"  # of the switch's main thread
+    smt: Literal["auto", "avoid", "siblings"] = "auto"
+    numa: Literal["auto", "same", "other"] = "auto"  # of applications, seen from the switch
     neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
     neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
 
@@ -263,8 +269,12 @@ class Sweep(_Frozen):
     bidirectional: tuple[bool, ...]
     vnf: tuple[str, ...]
     cpu_limit: tuple[float | None, ...]
+    switch_environment: tuple[Literal["host", "netns", "lxc", "docker"], ...]
     switch_cpus: tuple[str, ...]
     application_cpus: tuple[str, ...]
+    main_cpu: tuple[str, ...]
+    smt: tuple[Literal["auto", "avoid", "siblings"], ...]
+    numa: tuple[Literal["auto", "same", "other"], ...]
     neighbour: tuple[str, ...]
     neighbour_cpus: tuple[str, ...]
 

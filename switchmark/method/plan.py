@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
+from switchmark.campaign.possible import WIRELESS
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.method.arguments import resolve_io
@@ -24,7 +25,10 @@ from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.registry import without_vnfs
-from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode
+from switchmark.scenario.topology import wire_kind
+from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, HasMainThread
+from switchmark.switch.contained import HOST
+from switchmark.switch.contained import problem as contained_problem
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
@@ -76,11 +80,14 @@ def plan_trial(campaign: Campaign, trial: Trial, there: Installed, cores: Cores)
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
+    switch = configured(SWITCHES[trial.switch](), trial.switch_options)
+    if isinstance(switch, HasMainThread):
+        switch.main_core = placement.switch_main_core
     return TrialPlan(
         trial=trial,
         topology=topology,
         environment=ENVIRONMENTS[trial.environment](),
-        switch=configured(SWITCHES[trial.switch](), trial.switch_options),
+        switch=switch,
         mode=trial.connect_mode or can.connect_modes[0],
         port_kind=kinds[0],
         placement=placement,
@@ -97,22 +104,29 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     Its placement must be the trial's own: with the switch's cores left idle."""
     if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None  # (such a port is not there without its switch, so it has no bare wire)
+    scenario = without_vnfs(plan.trial.scenario)
+    wireless = plan.trial.environment in WIRELESS
+    if wireless and scenario != "p2p":
+        return None
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
             "connect_mode": ConnectMode.CROSS_CONNECT,
-            "port_kind": plan.port_kind,
+            "port_kind": wire_kind(plan.port_kind),
             "io": resolve_io(plan.trial.io, plan.port_kind),
             "switch_cores": 1,
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
-            "scenario": without_vnfs(plan.trial.scenario),
+            "scenario": scenario,
             "vnf": Trial.model_fields["vnf"].default,
             "cpu_limit": None,
             "neighbour": "none",
             "neighbour_cpus": "any",
+            "main_cpu": "auto",
+            "switch_environment": HOST,
             **({"switch_cpus": "auto"} if can.in_kernel else {}),
+            **({"environment": WIRE_ENVIRONMENT} if wireless else {}),
             **_ceiling_only(plan),
         }
     )
@@ -142,6 +156,9 @@ def check_available(steps: Sequence[Step]) -> None:
         if name != "none" and not (found := probe_neighbour(name)).available:
             remedy = f"; {found.remedy}" if found.remedy else ""
             problems.append(f"neighbour {name} cannot run here: {found.reason}{remedy}")
+    for name in {step.plan.trial.switch_environment: None for step in steps}:
+        if (lacking := contained_problem(name)) is not None:
+            problems.append(lacking)
     for kind, things in (
         ("switch", {step.plan.switch.name: step.plan.switch for step in steps}),
         ("environment", {step.plan.environment.name: step.plan.environment for step in steps}),
@@ -185,6 +202,9 @@ def _place(
         idle=trial.idle,
         switch_cpus=_cores(trial.switch_cpus),
         application_cpus=_cores(trial.application_cpus),
+        main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
+        smt=trial.smt,
+        numa=trial.numa,
     )
     placement = cores.place(demand)
     if trial.neighbour != "none":

@@ -8,7 +8,10 @@ from typing import Any
 
 from switchmark.results.rows import SummaryRow
 
-CONTENDER_FIELDS = ("connect_mode", "io", "port_kind", "idle", "switch_cores", "switch_options")
+CONTENDER_FIELDS = (
+    *("connect_mode", "io", "port_kind", "idle"),
+    *("switch_cores", "switch_options", "switch_environment"),
+)
 
 
 def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
@@ -48,6 +51,8 @@ def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:
 def _means(row: SummaryRow, name: str) -> str:
     if name == "switch_cores":
         return f"{row.trial.switch_cores} core{'s' if row.trial.switch_cores > 1 else ''}"
+    if name == "switch_environment":
+        return f"in {row.trial.switch_environment}"
     if name == "idle":
         return f"idle {row.trial.idle}"
     if name == "switch_options":

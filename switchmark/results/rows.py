@@ -25,7 +25,7 @@ KNOWN_TRUTH = "reference"
 BASELINE = "direct"  # the switch that is no switch: the bare wire
 _NOT_OF_THE_POINT = {
     "switch", "repetition", "connect_mode", "io", "port_kind", "idle", "switch_cores",
-    "spare_cores", "switch_options",
+    "spare_cores", "switch_options", "switch_environment",
 }  # fmt: skip
 
 
