@@ -103,7 +103,7 @@ def test_a_switch_in_a_container_has_its_limit_there(
         quota = record.cpu_quota
         assert record.verification is not None and record.verification.passed, describe(record)
         assert quota is not None and quota.in_force and quota.share == 0.5
-        assert "lxc.payload.sm" in quota.group or place == "docker" and "/" in quota.group
+        assert "lxc.payload.sm" in quota.group or (place == "docker" and "/" in quota.group)
         assert not list(Path("/sys/fs/cgroup").glob(f"*/{quota.group}")), "gone with it"
         assert f"in {place}]" in record.topology[0]
 
