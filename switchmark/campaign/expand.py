@@ -374,4 +374,4 @@ def _port_refusals(
                 )
             else:
                 best = usable_ports(can, offered, io, kind)[0]
-                yield from environment_refusals(sweep, switch, environment, best, io)
+                yield from environment_refusals(sweep, switch, can, environment, best, io)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
+from switchmark.campaign.possible import WIRELESS
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.method.arguments import resolve_io
@@ -25,6 +26,7 @@ from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.registry import without_vnfs
+from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, HasMainThread
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
@@ -86,17 +88,21 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     Its placement must be the trial's own: with the switch's cores left idle."""
     if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None  # (such a port is not there without its switch, so it has no bare wire)
+    scenario = without_vnfs(plan.trial.scenario)
+    wireless = plan.trial.environment in WIRELESS
+    if wireless and scenario != "p2p":
+        return None
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
             "connect_mode": ConnectMode.CROSS_CONNECT,
-            "port_kind": plan.port_kind,
+            "port_kind": wire_kind(plan.port_kind),
             "io": resolve_io(plan.trial.io, plan.port_kind),
             "switch_cores": 1,
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
-            "scenario": without_vnfs(plan.trial.scenario),
+            "scenario": scenario,
             "vnf": Trial.model_fields["vnf"].default,
             "cpu_limit": None,
             "neighbour": "none",
@@ -104,6 +110,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "main_cpu": "auto",
             "switch_environment": HOST,
             **({"switch_cpus": "auto"} if can.in_kernel else {}),
+            **({"environment": WIRE_ENVIRONMENT} if wireless else {}),
             **_ceiling_only(plan),
         }
     )

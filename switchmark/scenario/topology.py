@@ -137,7 +137,7 @@ class Topology:
         kernel's IP stack is to leave them alone; the devices get addresses of their own.
         `powers`: see `NodeSpec`."""
 
-        def port_of(port: TopologyPort) -> NodePort:
+        def port_of(port: TopologyPort, kind: PortKind) -> NodePort:
             device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
             return NodePort(
                 kind,
@@ -149,15 +149,27 @@ class Topology:
                 peer_ip=port.next_ip,
             )
 
+        def kind_at(place: Place) -> PortKind:
+            return wire_kind(kind) if place is Place.WIRE else kind
+
         return [
             NodeSpec(
-                node.name, tuple(map(port_of, node.ports)), tuple(cores.get(node.name, ())), powers
+                node.name,
+                tuple(port_of(port, kind_at(node.place)) for port in node.ports),
+                tuple(cores.get(node.name, ())),
+                powers,
             )
             for node in self.nodes
         ]
 
     def _mtu_bytes(self) -> int:
         return max(1500, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
+
+
+def wire_kind(kind: PortKind) -> PortKind:
+    """What a wire end has where the environment has ports of this kind: a tap is there for a
+    virtual machine, and wire ends live in network namespaces."""
+    return PortKind.VETH if kind is PortKind.TAP else kind
 
 
 # By dimension: for each end, how its nodes are called (at most 3 letters: they end the names

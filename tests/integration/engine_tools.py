@@ -176,6 +176,15 @@ class Engine:
     def all(self, name: str) -> list[Event]:
         return [e for e in self.events if e["event"] == name]
 
+    def wait_passed(self, frames: int, timeout_s: float = 20.0) -> None:
+        """Until a forwarder has sent so many, by its interval events: what its sender has sent
+        may still lie before it, and its receiver calls 20 ms of silence the end."""
+        for count in range(1, 100_000):
+            self.wait("interval", count, timeout_s)
+            seen = self.all("interval")
+            if sum(end["tx_offered"] for one in seen for end in one["ports"]) >= frames:
+                return
+
     def tell(self, line: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
