@@ -21,6 +21,7 @@ import pytest
 
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
+from switchmark.errors import TrialFailed
 from switchmark.method.cpu import MachineTime, process_cpu_s
 from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.deployment import Deployment
@@ -106,15 +107,19 @@ def find(
 
     Fails when it never did, unless every single attempt was disturbed by other programs (as
     the bench's own mark has it): then the machine cannot tell, and the test is skipped with
-    the figures."""
-    seen: list[tuple[float, float]] = []
+    the figures. A trial that failed (its processes got no core in time) gave no figure."""
+    seen: list[tuple[str, float]] = []
     for _ in range(attempts):
         clocks = Clocks.read()
-        value = attempt()
-        seen.append((value, clocks.others_cores()))
+        try:
+            value = attempt()
+        except TrialFailed as failure:
+            seen.append((str(failure), clocks.others_cores()))
+            continue
+        seen.append((f"{value:.6g}", clocks.others_cores()))
         if abs(value - truth) <= within:
             return
-    story = "; ".join(f"{value:.6g} while others used {cores:.1f} cores" for value, cores in seen)
+    story = "; ".join(f"{what} while others used {cores:.1f} cores" for what, cores in seen)
     if all(cores > DISTURBED_CORES for _, cores in seen):
         pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
     pytest.fail(f"never within {within:g} of {truth:g}: {story}")
