@@ -72,11 +72,11 @@ class TcRedirect(InKernelSwitch):
             )
         ]
         part = [f"link del {port}" for port, _ in ends]
-        device = device_of(self.ports[0])
+        device, peer = device_of(self.ports[0]), device_of(self.ports[1])
         learn = [
             f"filter add dev {device} ingress protocol all prio 2 u32 "
-            f"match u32 0x0e5a{k >> 16 & 0xFFFF:04x} 0xffffffff at -14 "
-            f"match u16 0x{k & 0xFFFF:04x} 0xffff at -10 action drop"
+            f"match u32 0x0e5a 0xffff at -16 match u32 {k} 0xffffffff at -12 "
+            f"action mirred egress redirect dev {peer}"
             for k in range(RULES)
         ]
         forget = [f"filter del dev {device} ingress prio 2"]

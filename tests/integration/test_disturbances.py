@@ -24,7 +24,7 @@ from switchmark.switch.ports import device_of
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.vpp import Vpp
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find, reference
+from tests.integration.truth_rig import Rig, deployed, find, reference, set_priority
 
 pytestmark = [
     pytest.mark.integration,
@@ -36,14 +36,9 @@ AT_S, TAIL_S = 0.2, 0.3
 FLOWS_AGAIN_S = 90.0  # frames, after a restart on a machine that does much else
 LIMIT_PPS = 20_000
 PORTS_ONLY = (Macvlan,)
-KEEPS_ITS_PORTS = (Macvlan, TcRedirect)  # nothing to kill; the bridge stands for the kernel
 
 
-@pytest.fixture(
-    scope="module",
-    params=[LinuxBridge, TcRedirect, Macvlan, OvsNetdev, OvsDpdk, Vpp],
-    ids=lambda make: make.name,
-)
+@pytest.fixture(scope="module")
 def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]:
     switch: Switch = request.param()
     probe = switch.probe()
@@ -53,21 +48,21 @@ def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]
         yield made
 
 
+def on(*switches: type[Switch]) -> pytest.MarkDecorator:
+    """Tests on the same switch share its deployment."""
+    names = [one.name for one in switches]
+    return pytest.mark.parametrize("rig", switches, indirect=True, scope="module", ids=names)
+
+
 def disturber(rig: Rig) -> DisturbedMeasurer:
     return DisturbedMeasurer(rig.plan.trial, rig.deployment.ends, lambda: None)
 
 
-def of(rig: Rig, kind: type[LinuxBridge]) -> LinuxBridge:
-    """The rig's switch, where it is of this kind."""
-    switch = rig.deployment.switch
-    if not isinstance(switch, kind):
-        pytest.skip(f"about {kind.name} only")
-    return switch
-
-
+@on(LinuxBridge)
 def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -> None:
     """The bridge's port is taken down for so long: no frame passes meanwhile."""
-    switch = of(rig, LinuxBridge)
+    switch = rig.deployment.switch
+    assert isinstance(switch, LinuxBridge)
     port = device_of(switch.ports[1])
     bounds: list[tuple[float, float]] = []
 
@@ -91,6 +86,7 @@ def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -
     find(0, 0.03, off_by)
 
 
+@on(LinuxBridge, TcRedirect, Macvlan, OvsNetdev, OvsDpdk, Vpp)
 def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
     switch = rig.deployment.switch
     changes = changes_of(switch)
@@ -107,8 +103,10 @@ def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
     assert switch.alive() is None
 
 
+@on(LinuxBridge)
 def test_the_bridge_really_has_what_was_added(rig: Rig) -> None:
-    switch = of(rig, LinuxBridge)
+    switch = rig.deployment.switch
+    assert isinstance(switch, LinuxBridge)
     join, part, learn, forget = changes_of(switch)
 
     def members() -> int:
@@ -129,9 +127,8 @@ def test_the_bridge_really_has_what_was_added(rig: Rig) -> None:
     assert entries() < before[1] + RULES
 
 
+@on(LinuxBridge, OvsNetdev, OvsDpdk, Vpp)
 def test_a_switch_that_was_killed_forwards_again(rig: Rig) -> None:
-    if isinstance(rig.deployment.switch, KEEPS_ITS_PORTS):
-        pytest.skip("has no process, and cannot be set up again under its ports")
     before = tuple(rig.deployment.switch.process_ids())
     seen = disturber(rig).disturb(
         2 * FLOWS_AGAIN_S, LOAD_PPS, AT_S, lambda: restart_until_frames_flow(rig), TAIL_S
@@ -145,7 +142,9 @@ def test_a_switch_that_was_killed_forwards_again(rig: Rig) -> None:
 
 
 def restart_until_frames_flow(rig: Rig) -> None:
-    """Judged by the frames that arrive after the restart, however long that takes."""
+    """Judged by the frames that arrive after the restart, however long that takes. The switch
+    that is started is no less than the applications, which poll beside it."""
+    set_priority(rig.deployment.session.id, "0")
     rig.deployment.restart_switch()
     done_ns = time.monotonic_ns()
     receiver = rig.deployment.ends[0].b

@@ -29,7 +29,7 @@ rate: 20k
 duration: 200ms
 sweeps:
   - {method: ndr-pdr, goals: quick, budget: 5s}
-  - {method: r-plus, rate: max}
+  - {method: r-plus, rate: max, budget: 3s}
   - {method: plateau, rate: max}
   - {method: loss-vs-load}
   - {method: back-to-back, budget: 4s}
@@ -102,7 +102,17 @@ def test_a_method_of_one_trial_alone(tmp_path: Path) -> None:
 
 
 def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
-    record = trial(tmp_path, "direct", "calibrate", "--set", "port_kind=veth", "-t", "300ms")
+    record = trial(
+        tmp_path,
+        "direct",
+        "calibrate",
+        "--set",
+        "port_kind=veth",
+        "-t",
+        "200ms",
+        "--set",
+        "budget=3s",
+    )
     figures = {one["name"]: one["value"] for one in record["method"]["figures"]}
     assert figures["ceiling"] > 0
     assert figures["one-way floor, median"] > 0

@@ -82,14 +82,16 @@ def test_reordering_is_counted_exactly_and_is_no_loss() -> None:
         find(0, 1, off_by)
 
 
+@pytest.fixture(scope="class")
+def limited(module_state_dir: None) -> Iterator[Rig]:
+    """A reference that lets a set rate pass; gone before others measure delays."""
+    limit = reference(limit_pps=LIMIT_PPS, limit_burst=LIMIT_BURST)
+    with deployed(limit, burst="8") as rig:
+        yield rig
+
+
 class TestSetRate:
     """One deployment for all that find the rate that it lets pass."""
-
-    @pytest.fixture(scope="class")
-    def limited(self) -> Iterator[Rig]:
-        limit = reference(limit_pps=LIMIT_PPS, limit_burst=LIMIT_BURST)
-        with deployed(limit, burst="8") as rig:
-            yield rig
 
     def test_saturated_throughput_and_r_plus_find_the_set_rate(self, limited: Rig) -> None:
         find(
@@ -152,7 +154,7 @@ def test_round_trips_are_the_floor_and_twice_the_set_delay(
             floors["round trip"] = floor
         return found
 
-    find(truth, within, above_floor_ns)
+    find(truth, within, above_floor_ns, attempts=3)
 
 
 def round_trip_median_ns(delay_us: int) -> float:
@@ -178,12 +180,12 @@ def test_one_way_times_are_the_floor_and_the_set_delay() -> None:
         return found[0] - floor[0]
 
     def median_ns() -> float:
-        if not medians:
-            shortest_ns()
-        return medians.pop()
+        shortest_ns()
+        return medians[-1]
 
     find(delay_us * 1000, 2_000, shortest_ns)
-    find(delay_us * 1000, 2_000, median_ns)
+    if abs(medians[-1] - delay_us * 1000) > 2_000:
+        find(delay_us * 1000, 2_000, median_ns, attempts=3)
 
 
 def one_way_ns(delay_us: int) -> tuple[float, float]:

@@ -79,12 +79,17 @@ def raised_priority(session_id: str) -> Iterator[None]:
     """Put every process of a session before those of others (mildly: never real-time, which
     would starve the kernel's own threads that carry the frames); and this one with them: one
     that waits for its turn behind two polling applications hears of nothing in time."""
-    for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
-        set_autogroup_nice(pid, AUTOGROUP_NICE)
+    set_priority(session_id, AUTOGROUP_NICE)
     try:
         yield
     finally:
         set_autogroup_nice(os.getpid(), "0")
+
+
+def set_priority(session_id: str, nice: str) -> None:
+    """For this process and all of a session. With "0" what is started later is their equal."""
+    for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
+        set_autogroup_nice(pid, nice)
 
 
 def set_autogroup_nice(pid: int, nice: str) -> None:
