@@ -41,6 +41,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
+        reconfigures=True,
         multi_core=True,
         description="Open vSwitch, userspace datapath over AF_XDP",
         options=(

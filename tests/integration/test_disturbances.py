@@ -18,6 +18,7 @@ from switchmark.switch.base import Switch
 from switchmark.switch.changes import PORTS, RULES, changes_of
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.macvlan import Macvlan
+from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.ports import device_of
@@ -86,7 +87,7 @@ def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -
     find(0, 0.03, off_by)
 
 
-@on(LinuxBridge, TcRedirect, Macvlan, OvsNetdev, OvsDpdk, Vpp)
+@on(LinuxBridge, TcRedirect, Macvlan, OvsNetdev, OvsAfxdp, OvsDpdk, Vpp)
 def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
     switch = rig.deployment.switch
     changes = changes_of(switch)
