@@ -91,6 +91,15 @@ class Deployment:
             return forward
         return [*forward, *(PairEnds(pair.b, pair.a, "reverse") for pair in forward)]
 
+    def faults(self) -> list[str]:
+        """What took something from the results of the applications, each fault once."""
+        return list(dict.fromkeys(fault for engine in self.engines for fault in engine.faults))
+
+    def forget_faults(self) -> None:
+        """What comes from now on is another measurement's."""
+        for engine in self.engines:
+            engine.faults.clear()
+
     def read(self) -> Reading:
         """All counters now; meaningful while no traffic runs."""
         return Reading(

@@ -37,6 +37,7 @@ class EngineProcess:
     intervals: list[Interval] = field(default_factory=list)
     result: dict[str, Any] | None = None
     started_ns: int | None = None
+    faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -156,6 +157,9 @@ class EngineProcess:
                 )
             case "result":
                 self.result = event
+                if event.get("partial"):
+                    what = event.get("fault") or "a fault that it does not name"
+                    self.faults.append(f"{self.role} in {self.node}: {what}")
             case _:
                 pass
 

@@ -295,7 +295,7 @@ def refused(text: str, reason: str) -> None:
 
 def test_what_cannot_be_is_refused_before_anything_starts() -> None:
     refused("switch: direct", "two virtual machines are not joined without a switch")
-    refused("switch: tc-redirect", "tc-redirect has veth ports, and environment qemu offers")
+    refused("switch: xdp-redirect", "xdp-redirect has veth ports, and environment qemu offers")
     refused("switch: linux-bridge\nscenario: loopback-1\nvnf: /bin/x", "holds the engine and none")
     refused("switch: ovs-dpdk\nscenario: loopback-1\nvnf: pcap", "vnf pcap needs network devices")
 
