@@ -14,7 +14,7 @@ from switchmark.campaign.model import Dimension, Io, Published
 from switchmark.errors import UsageError
 from switchmark.results import export
 from switchmark.results.histogram import merge_histograms, percentiles_ns
-from switchmark.results.query import _COLUMNS, FULL_CHECK_LIMIT, read_table
+from switchmark.results.query import _COLUMNS, FULL_CHECK_LIMIT, _connection, read_table
 from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
 from switchmark.results.statistics import estimate
@@ -232,6 +232,13 @@ def test_a_static_mac_row_does_not_join_a_learning_one(tmp_path: Path) -> None:
         for repetition in range(2)
     ]
     assert [row.finished for row in summary(write_run(tmp_path, records))] == [2, 2]
+
+
+def test_a_slow_query_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with _connection() as connection:
+        connection.execute("SET progress_bar_time = 1")
+        connection.execute("SELECT sum(a.range * b.range) FROM range(20000) a, range(20000) b")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_many_records_are_summarised_quickly_in_little_memory(tmp_path: Path) -> None:
