@@ -163,6 +163,19 @@ class Trial(_Frozen):
         text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def repeated(self, repetition: int) -> Trial:
+        """This trial as another of its repetitions.
+
+        What `model_copy` does in a fraction of its time and memory, since campaigns have up to
+        10^5 of them: all share one set of the names of the fields that were given."""
+        other = Trial.__new__(Trial)
+        put = object.__setattr__
+        put(other, "__dict__", self.__dict__ | {"repetition": repetition})
+        put(other, "__pydantic_fields_set__", _EVERY_FIELD)
+        put(other, "__pydantic_extra__", None)
+        put(other, "__pydantic_private__", None)
+        return other
+
     @property
     def frame_sizes(self) -> traffic.Mix:
         """The frames' sizes in bytes, with FCS."""
@@ -183,14 +196,7 @@ _FIRST_FIELDS = frozenset({
     "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
     "spare_cores", "repetition",
 })  # fmt: skip
-
-
-_FIRST_FIELDS = frozenset({
-    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
-    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
-    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
-    "spare_cores", "repetition",
-})  # fmt: skip
+_EVERY_FIELD = set(Trial.model_fields)
 LATER_FIELDS = tuple(name for name in Trial.model_fields if name not in _FIRST_FIELDS)
 
 

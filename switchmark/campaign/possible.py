@@ -11,14 +11,15 @@ from itertools import product
 
 from switchmark.campaign.model import Dimension, Io, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
+from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
-WIRE_PORTS = tuple(kind for kind in PortKind if kind is not PortKind.TAP)  # what netns has
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
 # Environments whose nodes hold the engine and nothing else of the host's programs.
 CLOSED = frozenset({"lxc", "docker", "qemu"})
+WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
 
 
 def wire_problem(switch: str, found: Resolved) -> str | None:
@@ -38,6 +39,11 @@ def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
             "switch with veth ports"
+        )
+    if vnf == "bridge" and environment == "qemu":
+        return (
+            "vnf bridge is made in a network namespace, and environment qemu has none; use "
+            "vnf: forwarder or pcap, or another environment"
         )
     if vnf.startswith("/") and environment in CLOSED:
         return (
@@ -137,8 +143,25 @@ def io_problem(io: Io, environment: str) -> str | None:
     return None
 
 
+def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
+    """Why such nodes cannot be joined by a wire without a switch; None when they can."""
+    if switch != "direct" or environment not in WIRELESS or found.kind == "p2p":
+        return None
+    return (
+        f"{switch} in {environment}: two virtual machines are not joined without a switch; "
+        "leave it out, or use scenario: p2p"
+    )
+
+
+def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str | None:
+    """Why a scenario's wire ends cannot have their ports; None when they can, or it has none."""
+    if found.kind in ("pairs", "v2v") or wire_kind(kind) in can.port_kinds:
+        return None
+    return f"a wire end has no {kind} port; use pairs or v2v"
+
+
 def environment_refusals(
-    sweep: Sweep, switch: str, environment: str, kind: PortKind, io: Io
+    sweep: Sweep, switch: str, can: Capabilities, environment: str, kind: PortKind, io: Io
 ) -> Iterator[str]:
     """What cannot be in this environment with ports of this kind and this I/O."""
     if (problem := io_problem(io, environment)) is not None:
@@ -147,8 +170,9 @@ def environment_refusals(
         found = resolve(name)
         if found is None:
             continue
-        if found.kind not in ("pairs", "v2v") and kind not in WIRE_PORTS:
-            yield f"{switch}: a wire end cannot have a {kind} port; use pairs or v2v"
+        yield from filter(
+            None, [place_problem(switch, environment, found), wire_end_problem(can, found, kind)]
+        )
         if found.chain:
             for vnf in sweep.vnf:
                 if (problem := vnf_problem(vnf, kind, environment)) is not None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from switchmark.environment.base import Node, NodeSpec
+from switchmark.environment.base import Node, NodeSpec, VirtualMachine, patience_with
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import engine_args
@@ -45,6 +45,7 @@ class Deployment:
         self.vnfs: list[Vnf] = []
         self.limit: CpuLimit | None = None
         self.switch_words = ""  # how the switch died, when a trial failed
+        self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
         self._nodes: dict[str, Node] = {}  # in the order of their ports
         self._spawned: list[EngineProcess] = []
         self._switch_runs = False
@@ -78,12 +79,26 @@ class Deployment:
         return dict(self._nodes)
 
     @property
+    def machines(self) -> list[VirtualMachine]:
+        """The nodes that are virtual machines."""
+        return [node for node in self._nodes.values() if isinstance(node, VirtualMachine)]
+
+    @property
     def streams(self) -> list[PairEnds]:
         """What sends to what: a stream a pair, or one each way of bidirectional traffic."""
         forward = list(self.ends)
         if not self.plan.trial.bidirectional:
             return forward
         return [*forward, *(PairEnds(pair.b, pair.a, "reverse") for pair in forward)]
+
+    def faults(self) -> list[str]:
+        """What took something from the results of the applications, each fault once."""
+        return list(dict.fromkeys(fault for engine in self.engines for fault in engine.faults))
+
+    def forget_faults(self) -> None:
+        """What comes from now on is another measurement's."""
+        for engine in self.engines:
+            engine.faults.clear()
 
     def read(self) -> Reading:
         """All counters now; meaningful while no traffic runs."""
@@ -141,6 +156,11 @@ class Deployment:
     def _take_down(self, error: BaseException | None) -> None:
         """Undo everything. What fails while another error is on its way does not hide it (the
         ledger keeps what could not be undone)."""
+        self.machine_details = {
+            name: node.details()
+            for name, node in self._nodes.items()
+            if isinstance(node, VirtualMachine)
+        }
         if error is not None and self._switch_runs:
             with suppress(SwitchmarkError, OSError):
                 self.switch_words = self.switch.alive() or ""
@@ -173,11 +193,13 @@ class Deployment:
         self._undo.callback(self.switch.stop)
         self._start_switch()
         self._switch_runs = True
+        boots = [machine.boot_timeout_s for machine in self.machines]
+        timeout_s = max([READY_TIMEOUT_S, *boots])
         for engine in self.engines:
-            engine.wait_ready(READY_TIMEOUT_S)
+            engine.wait_ready(timeout_s)
         for vnf in self.vnfs:
-            vnf.wait_ready(READY_TIMEOUT_S)
-        self.switch.wait_ports_up(READY_TIMEOUT_S)
+            vnf.wait_ready(timeout_s)
+        self.switch.wait_ports_up(timeout_s)
         self._impose_limit()
 
     def _impose_limit(self) -> None:
@@ -238,7 +260,12 @@ class Deployment:
             plan.placement.catch_up_us,
         )
         engine = EngineProcess(
-            spawned=node.spawn_engine(args), node=name, role=place.role, pair=place.pair, args=args
+            spawned=node.spawn_engine(args),
+            node=name,
+            role=place.role,
+            pair=place.pair,
+            args=args,
+            patience=patience_with(node),
         )
         self._spawned.append(engine)
         return engine
@@ -254,7 +281,7 @@ class Deployment:
                 device=port.device_switch_side,
                 socket=str(port.socket_host) if port.socket_host else None,
                 mtu_bytes=port.mtu_bytes,
-                far_device=port.device_inside,
+                far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
                 far_netns=node.netns,
             )
             for index, (node, port) in enumerate(ports)

@@ -37,6 +37,8 @@ class EngineProcess:
     intervals: list[Interval] = field(default_factory=list)
     result: dict[str, Any] | None = None
     started_ns: int | None = None
+    faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
+    patience: float = 1.0  # by which answers may take longer (an emulated guest's)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
@@ -49,7 +51,7 @@ class EngineProcess:
 
     def probed(self, timeout_s: float = 2.0) -> int:
         """The answer to a probe that was asked for."""
-        return self._number(self._wait_event("probe", timeout_s), "sent")
+        return self._number(self._wait_event("probe", timeout_s * self.patience), "sent")
 
     def probe_broadcast(self, count: int, timeout_s: float = 2.0) -> int:
         """The same to everybody."""
@@ -63,7 +65,7 @@ class EngineProcess:
 
     def counted(self, timeout_s: float = 2.0) -> dict[str, int]:
         """The answer to a question for counters."""
-        event = self._wait_event("counters", timeout_s)
+        event = self._wait_event("counters", timeout_s * self.patience)
         return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
 
     def start(self, **overrides: str | float) -> None:
@@ -80,7 +82,8 @@ class EngineProcess:
 
     def wait_started(self) -> None:
         """Return once the trial that it was told to begin runs."""
-        self.started_ns = self._number(self._wait_event("started", STARTED_TIMEOUT_S), "t_ns")
+        started = self._wait_event("started", STARTED_TIMEOUT_S * self.patience)
+        self.started_ns = self._number(started, "t_ns")
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""
@@ -103,6 +106,7 @@ class EngineProcess:
 
     def wait_result(self, timeout_s: float) -> dict[str, Any]:
         """The trial's result; raises `TrialFailed` when it does not come in time."""
+        timeout_s *= self.patience
         deadline = time.monotonic() + timeout_s
         while self.result is None:
             left = deadline - time.monotonic()
@@ -153,6 +157,9 @@ class EngineProcess:
                 )
             case "result":
                 self.result = event
+                if event.get("partial"):
+                    what = event.get("fault") or "a fault that it does not name"
+                    self.faults.append(f"{self.role} in {self.node}: {what}")
             case _:
                 pass
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
+from switchmark.campaign.possible import WIRELESS
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.method.arguments import resolve_io
@@ -25,6 +25,7 @@ from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.registry import without_vnfs
+from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, HasMainThread
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
@@ -42,26 +43,43 @@ def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) 
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
-    cpus = read_cpus()
+    cores = Cores(read_cpus())
     steps: list[Step] = []
-    wires: dict[str, Step] = {}
+    wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
     for trial in trials:
-        plan = plan_trial(campaign, trial, there, cpus)
+        plan = plan_trial(campaign, trial, there, cores)
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
-        if wire is not None and wire.id not in wires:
-            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None, is_baseline=True)
+        if wire is not None:
+            if wire not in wires:
+                planned = plan_trial(campaign, wire, there, cores)
+                wires[wire] = Step(planned, None, is_baseline=True)
+            wire = wires[wire].plan.trial
         steps.append(Step(plan, wire))
     return [*wires.values(), *steps]
 
 
-def plan_trial(
-    campaign: Campaign, trial: Trial, there: Installed, cpus: Sequence[Cpu]
-) -> TrialPlan:
+class Cores:
+    """The machine's cores, on which trials that demand the same are placed the same: campaigns
+    have many trials and few ways to place them."""
+
+    def __init__(self, cpus: Sequence[Cpu]) -> None:
+        self._cpus = tuple(cpus)
+        self._usable = frozenset(os.sched_getaffinity(0))
+        self._placed: dict[Demand, Placement] = {}
+
+    def place(self, demand: Demand) -> Placement:
+        """See `placement.place`. Raises UsageError."""
+        if demand not in self._placed:
+            self._placed[demand] = place(self._cpus, self._usable, demand)
+        return self._placed[demand]
+
+
+def plan_trial(campaign: Campaign, trial: Trial, there: Installed, cores: Cores) -> TrialPlan:
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
     topology = expand_scenario(trial)
-    placement = _place(trial, can, topology.pairs(), cpus)
+    placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
     if isinstance(switch, HasMainThread):
         switch.main_core = placement.switch_main_core
@@ -86,17 +104,21 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     Its placement must be the trial's own: with the switch's cores left idle."""
     if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None  # (such a port is not there without its switch, so it has no bare wire)
+    scenario = without_vnfs(plan.trial.scenario)
+    wireless = plan.trial.environment in WIRELESS
+    if wireless and scenario != "p2p":
+        return None
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
             "connect_mode": ConnectMode.CROSS_CONNECT,
-            "port_kind": plan.port_kind,
+            "port_kind": wire_kind(plan.port_kind),
             "io": resolve_io(plan.trial.io, plan.port_kind),
             "switch_cores": 1,
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
-            "scenario": without_vnfs(plan.trial.scenario),
+            "scenario": scenario,
             "vnf": Trial.model_fields["vnf"].default,
             "cpu_limit": None,
             "neighbour": "none",
@@ -104,6 +126,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "main_cpu": "auto",
             "switch_environment": HOST,
             **({"switch_cpus": "auto"} if can.in_kernel else {}),
+            **({"environment": WIRE_ENVIRONMENT} if wireless else {}),
             **_ceiling_only(plan),
         }
     )
@@ -168,7 +191,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
 
 
 def _place(
-    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cpus: Sequence[Cpu]
+    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cores: Cores
 ) -> Placement:
     spare = trial.spare_cores
     demand = Demand(
@@ -183,10 +206,10 @@ def _place(
         smt=trial.smt,
         numa=trial.numa,
     )
-    placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
+    placement = cores.place(demand)
     if trial.neighbour != "none":
-        cores = cores_of(trial, placement)
-        placement = placement.model_copy(update={"neighbour_cores": cores})
+        beside = cores_of(trial, placement)
+        placement = placement.model_copy(update={"neighbour_cores": beside})
     if trial.switch == WIRE:
         return placement.model_copy(
             update={
@@ -200,9 +223,3 @@ def _place(
 def _cores(text: str) -> tuple[int, ...]:
     """The cores that a campaign names; none: placement chooses."""
     return () if text == "auto" else tuple(int(core) for core in text.split("+"))
-
-
-@lru_cache(maxsize=4096)
-def _placed(cpus: tuple[Cpu, ...], usable: frozenset[int], demand: Demand) -> Placement:
-    """Campaigns have many trials and few ways to place them."""
-    return place(cpus, usable, demand)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from switchmark.scenario.topology import Path, Place, Topology, TopologyNode
+from switchmark.scenario.topology import Path, Place, Topology, TopologyNode, wire_kind
+from switchmark.switch.base import PortKind
 
 ROWS_DRAWN = 16  # of the SVG; the others are counted in its last line
 BOX, GAP, HEIGHT, MARGIN = 132, 36, 44, 24  # pixels
@@ -33,10 +34,13 @@ def draw_lines(topology: Topology, labels: Labels) -> list[str]:
 
 def _line(topology: Topology, path: Path, labels: Labels) -> str:
     left = "<" if path.both_ways else ""
-    arrow = f" {left}--{labels.port_kind}--> "
-    stations = [f"[{_where(node, labels)}: {_what(node, labels)}]" for node in _on(topology, path)]
-    crossing = f"{arrow}[{labels.switch}]{arrow}"
-    return crossing.join(stations)
+    nodes = _on(topology, path)
+    stations = [f"[{_where(node, labels)}: {_what(node, labels)}]" for node in nodes]
+    arrows = [f" {left}--{_kind(node, labels)}--> " for node in nodes]
+    line = stations[0]
+    for k in range(1, len(nodes)):
+        line += f"{arrows[k - 1]}[{labels.switch}]{arrows[k]}{stations[k]}"
+    return line
 
 
 def _on(topology: Topology, path: Path) -> list[TopologyNode]:
@@ -45,6 +49,12 @@ def _on(topology: Topology, path: Path) -> list[TopologyNode]:
 
 def _where(node: TopologyNode, labels: Labels) -> str:
     return "wire" if node.place is Place.WIRE else labels.environment
+
+
+def _kind(node: TopologyNode, labels: Labels) -> str:
+    """What joins it to the switch."""
+    kind = PortKind(labels.port_kind)
+    return (wire_kind(kind) if node.place is Place.WIRE else kind).value
 
 
 def _what(node: TopologyNode, labels: Labels) -> str:
@@ -95,7 +105,8 @@ def _row(topology: Topology, path: Path, labels: Labels, top: float, width: floa
         if column:
             parts.append(_crossing(x - GAP - 30, x + 30, top + HEIGHT, bar, path.both_ways))
             middle = top + HEIGHT * 1.6
-            parts.append(_text(x - GAP / 2, middle, labels.port_kind, "#666"))
+            kinds = dict.fromkeys(_kind(one, labels) for one in nodes[column - 1 : column + 1])
+            parts.append(_text(x - GAP / 2, middle, ", ".join(kinds), "#666"))
     return parts
 
 

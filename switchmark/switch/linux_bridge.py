@@ -26,7 +26,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
 
     name = "linux-bridge"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VETH,),
+        port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.STATIC_MAC),
         polling=False,
         in_kernel=True,

@@ -29,6 +29,8 @@ CLONE_NEWNET = 0x40000000
 SIOCETHTOOL, SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8946, 0x8913, 0x8914
 IFF_UP = 1
 NUD_PERMANENT = 0x80
+TUNSETIFF, TUNSETPERSIST = 0x400454CA, 0x400454CB
+IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 
 # Offloads switched off on every veth end, on both sides. With transmit checksums offloaded,
 # frames cross a veth with half a checksum, which no receiver of raw frames could accept; and
@@ -114,6 +116,19 @@ def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
         inside(a.netns, add)
     finally:
         os.close(fd)
+
+
+def create_tap(device: str, mtu_bytes: int) -> None:
+    """A tap device of the root namespace that stays when whoever opened it has ended; up, with
+    neither IPv6 nor offloads. Raises OSError."""
+    request = struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI)
+    with open("/dev/net/tun", "r+b", buffering=0) as tun:  # noqa: PTH123
+        fcntl.ioctl(tun, TUNSETIFF, request)
+        fcntl.ioctl(tun, TUNSETPERSIST, 1)
+    with IPRoute() as netlink:
+        index = netlink.link_lookup(ifname=device)[0]
+        netlink.link("set", index=index, mtu=mtu_bytes)
+    bring_up(VethEnd(device))
 
 
 def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:

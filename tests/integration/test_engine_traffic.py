@@ -181,6 +181,33 @@ def test_a_server_echoes_it(wire: tuple[Node, Node], kind: str, io: str) -> None
     assert result["latency"]["count"] == 400
 
 
+@pytest.mark.parametrize("kind", ["vlan", "qinq", "ipv6-vlan", "flows-vlan", "ipv6"])
+def test_io_uring_keeps_the_tags(wire: tuple[Node, Node], kind: str) -> None:
+    """Packet sockets give frames without their outer tag; it comes beside them."""
+    a, b = wire
+    words = KINDS[kind].split()
+    with (
+        running(
+            b.namespace, "receiver", "--port", f"io_uring:dev={b.device}", *SWAPPED, *PATIENT,
+            *mirrored(words),
+        ) as receiver,
+        running(
+            a.namespace, "sender", "--port", f"io_uring:dev={a.device}", *ADDRESSES, *PATIENT,
+            *words,
+        ) as sender,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start rate=10k burst=20 duration=0.1")
+        sent = sender.wait("result")["totals"]
+        receiver.tell("stop")
+        received = receiver.wait("result")
+    assert sent["tx_offered"] == 1000
+    assert received["totals"]["rx_frames"] == 1000
+    assert received["totals"]["rx_bytes"] == sent["tx_bytes"]
+    assert received["totals"]["rx_corrupt"] == received["totals"]["rx_other"] == 0
+
+
 @pytest.fixture(scope="module")
 def two_wires() -> Iterator[tuple[Node, list[str], Node]]:
     """Two ends, and between them a namespace with a device on either wire."""

@@ -120,6 +120,17 @@ def test_frames_that_nobody_counted_are_shown_with_the_trial(tmp_path: Path) -> 
     assert "Counters do not agree" in text, "and the mark is explained"
 
 
+def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:
+    fault = "sender in tx0: port 0 (raw:dev=eth0): its peer or device went away during the trial"
+    record = synthetic_record(marks=["partial"], faults=[fault])
+    target = tmp_path / "report.html"
+    write_report(write_run(tmp_path / "results", [record]), target)
+    text = target.read_text()
+    assert "Faults during the trial" in text
+    assert fault in text
+    assert "A fault took part of the trial" in text, "and the mark is explained"
+
+
 def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
     _, text = written(tmp_path, quick_records(1))
     page = Page(text)
