@@ -33,6 +33,8 @@ class EngineProcess:
     role: str
     pair: int
     args: list[str]
+    far: bool = False  # on the other host
+    ahead_ns: int = 0  # by so much its host's CLOCK_MONOTONIC is ahead of ours
     ready: dict[str, Any] = field(default_factory=dict)
     intervals: list[Interval] = field(default_factory=list)
     result: dict[str, Any] | None = None
@@ -62,9 +64,11 @@ class EngineProcess:
         """Begin a trial with these overrides of the command line; returns once it runs."""
         self.intervals.clear()
         self.result = None
+        if isinstance(at := overrides.get("at"), int):
+            overrides["at"] = at + self.ahead_ns
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
         self._command(" ".join(["start", *words]))
-        self.started_ns = self._number(self._wait_event("started", STARTED_TIMEOUT_S), "t_ns")
+        self.started_ns = self._time(self._wait_event("started", STARTED_TIMEOUT_S))
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""
@@ -126,7 +130,7 @@ class EngineProcess:
                 self.intervals.append(
                     Interval(
                         index=self._number(event, "index"),
-                        t_ns=self._number(event, "t_ns"),
+                        t_ns=self._time(event),
                         duration_ns=self._number(event, "duration_ns"),
                         counters={
                             key: value
@@ -150,6 +154,10 @@ class EngineProcess:
                 while True:
                     self._take(self._next_event(_LAST_WORDS_S))
             raise TrialFailed(self._say(str(broken))) from broken
+
+    def _time(self, event: dict[str, Any]) -> int:
+        """When it happened, by our clock."""
+        return self._number(event, "t_ns") - self.ahead_ns
 
     def _number(self, event: dict[str, Any], key: str) -> int:
         value = event.get(key)

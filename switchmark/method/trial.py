@@ -32,6 +32,7 @@ from switchmark.method.reconcile import Reading, reconcile
 from switchmark.method.seen import Seen
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
+from switchmark.remote.site import FarSide
 from switchmark.results.record import (
     Neighbour,
     Placement,
@@ -64,6 +65,7 @@ class TrialPlan:
     policy: TrimPolicy
     verify: VerifyPolicy
     mixed_connect_modes: bool = False
+    far: FarSide | None = None  # what it has on another host
     wires: Environment | None = None  # where wire ends live; None: with everything else
 
     def labels(self) -> Labels:
@@ -152,6 +154,8 @@ def run_trial(
         watch.lap("teardown")
         facts |= {"status": "failed", "message": _why(plan.switch, deployment.switch_words, error)}
         facts["switch_log"] = deployment.switch_words
+    if plan.far is not None:
+        facts["far_host"] = plan.far.as_record()
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
     facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
     facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
@@ -201,7 +205,8 @@ def _measure(
     quota = QuotaReading.take(deployment.limit)
     with Meter.begin(switch, plan.placement) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
-        results = seen.results or [one.result for one in deployment.engines if one.result]
+        here = [one for one in deployment.engines if one.result and not one.far]
+        results = seen.results or [one.result for one in here if one.result]
         used = meter.end(
             [*results, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame
         )
@@ -211,6 +216,8 @@ def _measure(
     deployment.check_alive()
     if deployment.switch_restarted:
         before = deployment.read()  # its counters began anew: they tell of nothing before
+    if plan.far is not None:
+        plan.far.end()
     after, reconciled = _reconciled(deployment, before)
 
     evidence = Evidence(
@@ -227,6 +234,7 @@ def _measure(
         counters_agree=reconciled.agrees,
         stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
+        cable_lost=reconciled.cable_lost,
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
@@ -242,7 +250,7 @@ def _measure(
         "verification": checked,
         "limit": bound,
         "verdict": verdict(
-            trial, bound, figures, evidence, plan.placement, checked,
+            trial, bound, figures, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
         "switch_details": switch.details(),
@@ -300,11 +308,22 @@ def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Recon
     while True:
         after = deployment.read()
         found = reconcile(
-            deployment.ends, before, after, [path.via for path in deployment.plan.topology.paths]
+            deployment.ends,
+            before,
+            after,
+            [path.via for path in deployment.plan.topology.paths],
+            deployment.cable(),
         )
         if found.agrees or time.monotonic() > deadline:
             return after, found
         time.sleep(_COUNTERS_POLL_S)
+
+
+def _whole_placement(deployment: Deployment) -> Placement:
+    """This host's; where either host had too few cores, so had the trial."""
+    here, there = deployment.plan.placement, deployment.far_placement
+    crowded = here.oversubscribed or (there is not None and there.oversubscribed)
+    return here.model_copy(update={"oversubscribed": crowded})
 
 
 def _witness(reading: Reading) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 from switchmark.scenario.topology import Path, Place, Topology, TopologyNode
 
@@ -34,9 +35,14 @@ def draw_lines(topology: Topology, labels: Labels) -> list[str]:
 def _line(topology: Topology, path: Path, labels: Labels) -> str:
     left = "<" if path.both_ways else ""
     arrow = f" {left}--{labels.port_kind}--> "
-    stations = [f"[{_where(node, labels)}: {_what(node, labels)}]" for node in _on(topology, path)]
-    crossing = f"{arrow}[{labels.switch}]{arrow}"
-    return crossing.join(stations)
+    nodes = _on(topology, path)
+    line = f"[{_where(nodes[0], labels)}: {_what(nodes[0], labels)}]"
+    for before, node in pairwise(nodes):
+        line += f"{arrow}[{labels.switch}]"
+        if node.far != before.far:  # each host has a switch of its own
+            line += f" {left}--cable--> [{labels.switch}]"
+        line += f"{arrow}[{_where(node, labels)}: {_what(node, labels)}]"
+    return line
 
 
 def _on(topology: Topology, path: Path) -> list[TopologyNode]:
@@ -44,7 +50,8 @@ def _on(topology: Topology, path: Path) -> list[TopologyNode]:
 
 
 def _where(node: TopologyNode, labels: Labels) -> str:
-    return "wire" if node.place is Place.WIRE else labels.environment
+    where = "wire" if node.place is Place.WIRE else labels.environment
+    return f"other host, {where}" if node.far else where
 
 
 def _what(node: TopologyNode, labels: Labels) -> str:

@@ -17,7 +17,7 @@ from switchmark.switch.basicfwd import (
     BasicForwarder,
     Pair,
 )
-from switchmark.switch.ports import check_request, device_of, require
+from switchmark.switch.ports import check_request, device_of, lent_of, require
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import kernel_release, not_root
 from switchmark.testbed.host import Session
@@ -51,7 +51,7 @@ class AfPacket(BasicForwarder):
         self._footprint = Footprint(session)
         try:
             namespace = self._footprint.namespace("sw")
-            namespace.adopt([device_of(port) for port in ports])
+            namespace.adopt([device_of(port) for port in ports], lent_of(ports))
             for k, pair in enumerate(pairs):
                 core = cores[k % len(cores)]
                 process = self._footprint.spawn(

@@ -21,7 +21,7 @@ from switchmark.switch.base import (
 )
 from switchmark.switch.basicfwd import INTERVAL_S, BasicForwarder, Pair
 from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import check_request, device_of, require
+from switchmark.switch.ports import check_request, device_of, lent_of, require
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import not_root
 from switchmark.testbed.host import Session
@@ -100,7 +100,7 @@ class Reference(WithOptions, BasicForwarder):
         self._footprint = Footprint(session)
         try:
             namespace = self._footprint.namespace("rf")
-            namespace.adopt([device_of(port) for port in ports])
+            namespace.adopt([device_of(port) for port in ports], lent_of(ports))
             for k, pair in enumerate(pairs):
                 core = cores[k % len(cores)]
                 devices = (device_of(pair[0]), device_of(pair[1]))
