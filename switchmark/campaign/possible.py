@@ -134,8 +134,6 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     for method in sweep.method:
         if method in LOCAL_METHODS:
             yield f"method {method} is of one host; leave location: remote out"
-    if any(rate is not None for rate in sweep.probe_rate_pps):
-        yield "probes are timed one way, by one host's clock; leave probe_rate or remote out"
     if "bare" in sweep.environment and "bridge" in sweep.vnf:
         yield "vnf bridge in environment bare is of one host; use environment: netns"
     if any(vnf.startswith("/") for vnf in sweep.vnf):

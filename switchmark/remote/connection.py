@@ -188,6 +188,7 @@ class Connection:
         """Take in what the agent says, until it says no more."""
         assert self._agent is not None
         reason = "closed from the other side"
+        line = b""
         try:
             while line := await self._agent.stdout.readline():
                 self._take(json.loads(line), time.monotonic_ns())
@@ -198,8 +199,9 @@ class Connection:
                 reason = f"the agent ended with code {code}{last}"
         except (OSError, asyncssh.Error) as error:
             reason = str(error) or type(error).__name__
-        except ValueError:
-            reason = "the agent said something that is not of the protocol"
+        except (ValueError, KeyError, TypeError):
+            said = line.decode(errors="replace").strip()[:120]
+            reason = f"in place of the agent it was heard: {said}"
         self._lose(reason)
 
     async def _overhear(self) -> None:

@@ -22,8 +22,10 @@ from switchmark.results.record import Placement
 from switchmark.results.runs import ClockOffset, FarHost
 from switchmark.scenario.topology import Place
 from switchmark.switch.base import ConnectMode, Probe, SwitchCounters, SwitchPort
+from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu
 from switchmark.testbed.host import Session
+from switchmark.testbed.local import LocalHost
 from switchmark.testbed.placement import Demand, place
 from switchmark.testbed.testbed_file import Testbed
 
@@ -175,10 +177,14 @@ class FarSide:
         return create_node(self.site.connection, environment, replace(spec, cores=cores))
 
     def check(self) -> list[str]:
-        """Reach the host and ask whether it can run all this; a line for each that it cannot.
+        """Reach the host and ask whether it can run all this, and whether both ends of the cable
+        can be lent; a line for each that cannot.
 
         Raises UnavailableError where it cannot be reached."""
         self.site.open()
+        cable = self.site.testbed.cable
+        check_facing(LocalHost(), cable.near, 0)
+        self.switch.check_facing(cable.far, 0)
         probes = self.site.probe(self.environment, self.switch.name)
         if self.wires != self.environment:
             probes |= self.site.probe(self.wires, self.switch.name)

@@ -8,20 +8,25 @@ two ends, so that nothing the hosts do can lift the limit.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.integration.truth_rig import AUTOGROUP_NICE, set_autogroup_nice
 
 ROOT = Path(__file__).parent.parent.parent
 SSHD = "/usr/sbin/sshd"
 PRIVATE = ("/run", "/tmp", "/root", "/home", "/dev/shm")
+QUIET = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"  # a cable says nothing of itself
 DEADLINE_S = 30.0
 MISSING = "no sshd here (apt install openssh-server)"
 
@@ -67,6 +72,8 @@ class HostSpace:
 
     def begin(self) -> None:
         mounts = "; ".join(f"mount -t tmpfs -o mode=1777 own {folder}" for folder in PRIVATE)
+        # What /sys tells of network devices is of the namespace in which it was mounted.
+        mounts += "; mount -t sysfs own /sys"
         script = f"{mounts}; hostname {self.name}; echo up; exec sleep infinity"
         clock = ["--time", "--monotonic", str(self.ahead_s)] if self.ahead_s else []
         holder = subprocess.Popen(
@@ -103,15 +110,24 @@ class HostSpace:
         return children(self.sshd.pid)
 
     def processes(self) -> list[str]:
-        """What runs in its network but for the holder and sshd, by its command line."""
+        """What runs on it but for the holder and sshd, by its command line."""
         own = {self.pid, *(one.pid for one in (self.sshd, self.holder) if one)}
-        here = Path(f"/proc/{self.pid}/ns/net").readlink()
+        found = []
+        for pid in self.pids():
+            with suppress(OSError):
+                if pid not in own:
+                    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                    found.append(b" ".join(words).decode(errors="replace")[:200])
+        return found
+
+    def pids(self) -> list[int]:
+        """All its processes: those of its name space."""
+        here = Path(f"/proc/{self.pid}/ns/uts").readlink()
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if int(path.name) not in own and (path / "ns/net").readlink() == here:
-                    words = (path / "cmdline").read_bytes().split(b"\0")
-                    found.append(b" ".join(words).decode(errors="replace")[:200])
+                if (path / "ns/uts").readlink() == here:
+                    found.append(int(path.name))
         return found
 
     def remains(self) -> list[str]:
@@ -164,7 +180,7 @@ class TwoHosts:
         sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "key"))
         shutil.copy(self.folder / "key.pub", self.folder / "authorized_keys")
         self.cable = subprocess.Popen(
-            ["unshare", "--net", "sh", "-ec", "echo up; exec sleep infinity"],
+            ["unshare", "--net", "sh", "-ec", f"{QUIET}; echo up; exec sleep infinity"],
             stdout=subprocess.PIPE,
         )
         assert self.cable.stdout is not None
@@ -199,6 +215,13 @@ class TwoHosts:
             words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 16kb limit 64kb"
             sh("nsenter", "-t", str(self.cable.pid), "-n", "tc", *words.split())
 
+    def cable_frames(self) -> int:
+        """Frames that have come into the cable from the left."""
+        assert self.cable is not None
+        words = ["ip", "-s", "-j", "link", "show", "dev", "c0"]
+        (found,) = json.loads(sh("nsenter", "-t", str(self.cable.pid), "-n", *words))
+        return int(found["stats64"]["rx"]["packets"])
+
     def _write_testbed(self) -> None:
         deadline = time.monotonic() + DEADLINE_S
         known = self.folder / "known_hosts"
@@ -218,18 +241,23 @@ class TwoHosts:
     def testbed(self) -> Path:
         return self.folder / "testbed.yaml"
 
-    def bench(self, *args: str, engine: Path, testbed: Path | None = None) -> subprocess.Popen[str]:
+    def bench(self, *args: str, engine: Path) -> subprocess.Popen[str]:
         """Start `switchmark ARGS` on the left host."""
+        words = [sys.executable, "-m", "switchmark.cli.main", *args]
+        return self.start(words, SWITCHMARK_TRAFFIC=str(engine))
+
+    def start(self, command: Sequence[str], **more: str) -> subprocess.Popen[str]:
+        """Start a program on the left host."""
         environment = {
             **os.environ,
+            **more,
             "PYTHONPATH": str(ROOT),
-            "SWITCHMARK_TRAFFIC": str(engine),
-            "SWITCHMARK_TESTBED": str(testbed or self.testbed),
+            "SWITCHMARK_TESTBED": str(self.testbed),
             "SWITCHMARK_CACHE_DIR": str(self.folder / "cache"),
         }
         environment.pop("SWITCHMARK_STATE_DIR", None)  # each host has its own /run
         bench = subprocess.Popen(
-            [*enter(self.left.pid), sys.executable, "-m", "switchmark.cli.main", *args],
+            [*enter(self.left.pid), *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -238,6 +266,26 @@ class TwoHosts:
         )
         self.benches.append(bench)
         return bench
+
+    @contextmanager
+    def favoured(self) -> Iterator[None]:
+        """Meanwhile all that starts on the hosts comes before other work on this machine."""
+        over = threading.Event()
+
+        def favour() -> None:
+            seen: set[int] = set()
+            while not over.wait(0.05):
+                for pid in {*self.left.pids(), *self.right.pids()} - seen:
+                    seen.add(pid)
+                    set_autogroup_nice(pid, AUTOGROUP_NICE)
+
+        thread = threading.Thread(target=favour)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def remains(self, patience_s: float = DEADLINE_S) -> list[str]:
         """What is left on either host, once what is being undone has been undone."""

@@ -55,7 +55,6 @@ def trials_of(text: str) -> list[Trial]:
             "behind the cable between hosts there are many",
         ),
         ("switch: linux-bridge\nlocation: remote\nmethod: r-plus", "method r-plus is of one host"),
-        ("switch: linux-bridge\nlocation: remote\nprobe_rate: 10", "timed one way"),
         (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"
             "vnf: /usr/bin/my-vnf\nlocation: remote",
