@@ -189,7 +189,8 @@ def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
 
 def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
     lost = sum(pair.lost_frames or 0 for pair in seen.pairs)
-    if seen.loss_ratio >= LOSS_WORTH_NAMING and 2 * evidence.cable_lost >= lost:
+    on_cable = evidence.cable_lost and 2 * evidence.cable_lost >= lost
+    if on_cable and seen.loss_ratio >= LOSS_WORTH_NAMING:
         return "link"
     ceiling = _ceiling_pps(seen, evidence)
     offered = max(1, evidence.sender.get("tx_offered", 0))
