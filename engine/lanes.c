@@ -139,6 +139,14 @@ static void add_reordering(struct reorder *to, const struct reorder *from)
         to->max_degree = from->max_degree;
     to->extent_sum += from->extent_sum;
     to->late_ticks_sum += from->late_ticks_sum;
+    to->gaps += from->gaps;
+    to->gap_frames += from->gap_frames;
+    to->gap_ticks += from->gap_ticks;
+    if (from->longest_run > to->longest_run)
+        to->longest_run = from->longest_run;
+    to->runs += from->runs;
+    to->run_frames += from->run_frames;
+    to->run_squares += from->run_squares;
     for (unsigned i = 0; i < REORDER_DEGREES; i++)
         to->degrees[i] += from->degrees[i];
 }

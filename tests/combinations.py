@@ -23,6 +23,12 @@ def _each(switch: str, scenarios: str, environments: str, kind: PortKind) -> lis
     ]
 
 
+# By tools/vm-tests, under software emulation where there is no KVM.
+IN_MACHINES = [
+    *_each("linux-bridge", "p2v v2v loopback-1 loopback-2", "qemu", PortKind.TAP),
+    *_each("ovs-dpdk", "p2v v2v loopback-1 loopback-2", "qemu", VHOST),
+]
+
 RUN: dict[str, list[Combination]] = {
     "test_main_job_campaign.py::done": [
         *_each("linux-bridge", "v2v", "netns lxc", VETH),
@@ -43,6 +49,7 @@ RUN: dict[str, list[Combination]] = {
         *_each("linux-bridge", "v2v", "bare docker", VETH),
         *_each("ovs-dpdk", "v2v", "docker", VHOST),
     ],
+    "../vm/test_vm_environment.py::test_pairs_and_chains_one_way_and_both": IN_MACHINES,
 }
 
 

@@ -1,31 +1,59 @@
-/* The receive path on arbitrary frames: raw bytes, and right frames with bits changed, so that
- * the checks behind the checksums are reached as well. Frames lie in buffers of exactly their
- * length. Every frame is counted once, and loss figures fit together. */
+/* The receive path on arbitrary frames: raw bytes, and right frames of every kind (plain, tagged
+ * once or twice, IPv6, of several flows, filled, touched) with bits changed, so that the checks
+ * behind the checksums are reached as well. Frames lie in buffers of exactly their length. Every
+ * frame is counted once, loss figures fit together, and a frame that nobody changed is right. */
 #include "fuzz.h"
 
 #include "tests/fake_io.h"
 #include "trial.h"
 
 #define LANES 3
-#define FRAMES_MAX 200
+#define GROUPS 4
+#define FRAMES_MAX 100
+#define STREAM 7
 
 static const struct frame_address peer = {.src_mac = {2, 0, 0, 0, 0, 1},
                                           .dst_mac = {2, 0, 0, 0, 0, 2},
                                           .src_ip = 0x0a000001,
                                           .dst_ip = 0x0a000002,
                                           .src_udp = 1000,
-                                          .dst_udp = 2000};
+                                          .dst_udp = 2000,
+                                          .vlan = {200, 100},
+                                          .src_prefix = {0x20, 1},
+                                          .dst_prefix = {0x20, 1, 0, 2}};
 static struct options options;
 static struct trial trial;
 static struct end *end, all;
 static struct fake_port *port;
+static struct frame_address sent; /* in which kind of frame the receiver's peer sends */
+static enum payload_kind payload; /* what it puts behind the stamp, when the receiver knows */
+static struct flow_set flows;
 
-static void begin(uint8_t flags)
+/* Bits 0 and 1: tags, 2: IPv6, 3: flows, 4: flow groups, 5 and 6: pattern of the payload. */
+static void choose_kind(uint8_t kind)
 {
-    const struct frame_address own = frame_address_swapped(&peer);
+    const char *untagged = "12:src-ip=4+dst-port=3", *tagged = "12:src-ip=4+dst-port=3+vlan=2";
+    char error[256];
 
-    port = fake_open(false);
-    end->port = &port->base;
+    sent = peer;
+    sent.tags = kind % 4 % 3;
+    sent.ip6 = kind & 4;
+    flows = (struct flow_set){0};
+    if (kind & 8) {
+        must(flows_parse(sent.tags > 0 ? tagged : untagged, &flows, error, sizeof error));
+        must(flows_bind(&flows, &sent, error, sizeof error));
+    }
+    payload = (kind >> 5) % PAYLOAD_KINDS;
+}
+
+static void begin(uint8_t flags, uint8_t kind)
+{
+    static struct flow_groups groups = {.count = GROUPS};
+
+    choose_kind(flags & 2 ? 0 : kind); /* the kernel takes off plain headers alone */
+    const struct frame_address own = frame_address_swapped(&sent);
+    const struct flow_set own_flows = flows_swapped(&flows);
+
     memset(&end->counters, 0, sizeof end->counters);
     end->rx = (struct receiver){.port = &port->base,
                                 .counters = &end->counters,
@@ -33,21 +61,40 @@ static void begin(uint8_t flags)
                                 .from_actual = &end->from_actual,
                                 .from_intended = &end->from_intended,
                                 .variation = &end->variation,
+                                .pattern = kind & 128 ? payload_pattern(payload) : NULL,
+                                .groups = kind & 16 ? &groups : NULL,
                                 .touch = flags & 1,
                                 .payload_only = flags & 2,
                                 .latency_wanted = flags & 4,
                                 .mac_known = flags & 8,
-                                .stream = __builtin_bswap16(7)};
+                                .stream = __builtin_bswap16(STREAM)};
     memcpy(end->rx.mac, own.src_mac, 6);
     receive_expect(&end->rx, &own, flags & 16, flags & 16, flags & 32, flags & 32);
-    end->lane_count = flags & 64 ? LANES : 1;
-    lanes_join(end, 7);
+    if (flows.count > 1)
+        receive_expect_flows(&end->rx, &own_flows);
+    end->lane_count = flags & 64 && end->rx.groups == NULL ? LANES : 1;
+    lanes_join(end, STREAM);
     receive_begin(&end->rx, 0, 0);
     lanes_begin(end);
 }
 
-/* A frame that is right, but for what the input changes in it. */
-static void queue_changed(struct input *in)
+/* The flow of a frame, in its addresses. */
+static struct frame_address address_of(uint32_t flow)
+{
+    struct frame_address a = sent;
+
+    if (flows.count < 2)
+        return a;
+    a.src_ip = flow_value(&flows.fields[FLOW_SRC_IP], flow % flows.count);
+    a.dst_udp = (uint16_t)flow_value(&flows.fields[FLOW_DST_PORT], flow % flows.count);
+    if (flows.fields[FLOW_VLAN].count > 0)
+        a.vlan[a.tags - 1U] = (uint16_t)flow_value(&flows.fields[FLOW_VLAN], flow % flows.count);
+    return a;
+}
+
+/* A frame that is right, but for what the input changes in it, and maybe of another kind. Returns
+ * whether it must be accepted. */
+static bool queue_changed(struct input *in, bool other_kind)
 {
     static struct frame_template t;
     const uint32_t size = 64 + input_number(in, 2) % 1455;
@@ -55,15 +102,27 @@ static void queue_changed(struct input *in)
     const uint16_t stream = (uint16_t)(5 + input_byte(in) % 8);
     const struct frame_times times = frame_times_make(input_number(in, 4), input_number(in, 4));
     const bool payload_only = end->rx.payload_only;
+    struct frame_address address = address_of(size);
     uint8_t changes = input_byte(in) % 4;
 
-    frame_template_build(&t, &peer, size, stream, kind, input_byte(in) & 15, payload_only);
+    if (other_kind) {
+        address.tags = size % 3;
+        address.ip6 = size & 4;
+    }
+    const bool as_expected = address.tags == sent.tags && address.ip6 == sent.ip6;
+    const uint32_t least = frame_size_min(&address);
+    frame_template_build(&t, &address, size < least ? least : size, stream, kind,
+                         input_byte(in) & 15, payload_only);
+    if (payload != PAYLOAD_FIXED)
+        frame_template_fill(&t, payload);
     frame_stamp(&t, t.bytes, input_number(in, 4), &times);
+    const bool untouched = changes == 0;
     while (changes-- > 0) {
         const uint32_t at = input_number(in, 2) % t.length;
         t.bytes[at] ^= input_byte(in);
     }
     fake_queue(port, t.bytes, t.length);
+    return untouched && as_expected && (kind & 3) == FRAME_DATA && stream == STREAM;
 }
 
 static void queue_raw(struct input *in)
@@ -76,7 +135,7 @@ static void queue_raw(struct input *in)
     in->left -= taken;
 }
 
-static void check_counts(unsigned frames)
+static void check_counts(unsigned frames, unsigned right)
 {
     const struct counters *c = &end->counters;
     const struct sequence_summary s =
@@ -84,14 +143,36 @@ static void check_counts(unsigned frames)
 
     must(c->rx_frames + c->rx_stale + c->rx_probe + c->rx_foreign + c->rx_other + c->rx_corrupt ==
          frames);
+    must(c->rx_frames + c->rx_stale >= right);
     must(s.received_unique + s.duplicates <= frames);
     must(s.lost + s.received_unique == s.expected || s.beyond_window > 0);
+}
+
+static void check_groups(void)
+{
+    const struct sequence_summary s = sequence_summarise(&end->tracker);
+    uint64_t unique = 0, duplicates = 0, reordered = 0;
+
+    for (uint32_t group = 0; group < GROUPS; group++) {
+        const struct flow_group_summary one = flow_group_summarise(end->rx.groups, group, &s);
+        unique += one.received_unique;
+        duplicates += one.duplicates;
+        reordered += one.reordered;
+    }
+    must(unique == s.received_unique && duplicates == s.duplicates && reordered == s.reordered);
+}
+
+static void empty_port(void)
+{
+    for (unsigned i = 0; i < port->rx_count; i++)
+        free(port->rx[i]);
+    port->rx_count = port->rx_next = 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {data, size};
-    unsigned frames = 0;
+    unsigned frames = 0, right = 0;
 
     if (end == NULL) {
         clock_begin();
@@ -102,17 +183,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(end != NULL);
         memset(end, 0, sizeof *end);
         must(lanes_make(end, LANES));
+        port = fake_open(false);
+        end->port = &port->base;
     }
-    begin(input_byte(&in));
+    const uint8_t flags = input_byte(&in);
+    begin(flags, input_byte(&in));
     for (; in.left > 0 && frames < FRAMES_MAX; frames++) {
-        if (input_byte(&in) & 1)
-            queue_changed(&in);
+        const uint8_t what = input_byte(&in);
+        if (what & 1)
+            right += queue_changed(&in, what & 2);
         else
             queue_raw(&in);
     }
     while (end_receive(&trial, end) > 0)
         continue;
-    check_counts(frames);
-    fake_close(port);
+    check_counts(frames, right);
+    if (end->rx.groups != NULL)
+        check_groups();
+    empty_port();
     return 0;
 }

@@ -210,21 +210,22 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
                                  "--in-memory",
                                  "--single-file-segments",
                                  "--no-telemetry",
-                                 "--iova-mode=va",
                                  "--file-prefix",
                                  prefix,
                                  "--lcores",
                                  lcores,
                                  "-m",
                                  memory};
-    int argc = 11;
+    int argc = 10;
     lcores_argument(config, lcores, sizeof lcores);
     snprintf(memory, sizeof memory, "%u", memory_mb);
     snprintf(prefix, sizeof prefix, "switchmark-%d", (int)getpid());
     if (!log_to_stderr)
         argv[argc++] = "--log-level=error";
-    if (!with_pci)
+    if (!with_pci) { /* a device may need physical addresses: where there is one, EAL decides */
         argv[argc++] = "--no-pci";
+        argv[argc++] = "--iova-mode=va";
+    }
     for (unsigned i = 0; i < config->eal_argument_count && argc < ARGUMENTS_MAX - 1; i++)
         argv[argc++] = (char *)(uintptr_t)config->eal_arguments[i];
     if (eal_init_contained(argc, argv) < 0) {

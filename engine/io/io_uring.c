@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,9 @@ static bool provide_buffers(struct uring_port *port, char *error, size_t size)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct io_uring_buf_reg request = {.ring_entries = URING_BUFFERS, .bgid = URING_GROUP};
 
-    port->stride = (port->socket->stride / 64 | 1) * 64; /* spread over the cache's sets */
+    const uint32_t room = port->socket->stride + (port->socket->tags ? URING_BESIDE_BYTES : 0);
+    port->stride = (room / 64 | 1) * 64; /* spread over the cache's sets */
+    port->message.msg_controllen = CMSG_SPACE(sizeof(struct tpacket_auxdata));
     port->provided_bytes = URING_BUFFERS * sizeof(struct io_uring_buf);
     port->provided = aligned_alloc(page, port->provided_bytes);
     port->buffers = aligned_alloc(64, (size_t)URING_BUFFERS * port->stride);

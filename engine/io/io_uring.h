@@ -7,8 +7,9 @@
 
 #include "io/socket.h"
 
-#define URING_GROUP 1       /* of the provided buffers */
-#define URING_BUFFERS 1024U /* provided ones; what does not fit waits in the socket */
+#define URING_GROUP 1         /* of the provided buffers */
+#define URING_BESIDE_BYTES 64 /* in front of a frame whose tag is asked for, at most */
+#define URING_BUFFERS 1024U   /* provided ones; what does not fit waits in the socket */
 
 /* What a completion belongs to: the upper half is the index or the generation. */
 enum uring_request { REQUEST_SEND, REQUEST_RECEIVE, REQUEST_RECEIVE_BROADCAST };
@@ -31,6 +32,7 @@ struct uring_port {
     size_t provided_bytes;
     uint8_t *buffers;
     uint32_t stride;
+    struct msghdr message; /* with VLAN tags: what a receive request asks for beside the frame */
     uint32_t generation;   /* of the receive requests that count */
     bool receiving[FILES]; /* such a request lives */
     struct uring_arrival arrived[URING_BUFFERS];

@@ -20,7 +20,10 @@ static void receive_on(struct uring_port *port, int file)
 
     if (sqe == NULL)
         return;
-    io_uring_prep_recv_multishot(sqe, file, NULL, 0, 0);
+    if (port->socket->tags) /* of packet sockets, which the kernel gives without their tag */
+        io_uring_prep_recvmsg_multishot(sqe, file, &port->message, 0);
+    else
+        io_uring_prep_recv_multishot(sqe, file, NULL, 0, 0);
     sqe->flags |= IOSQE_FIXED_FILE | IOSQE_BUFFER_SELECT;
     sqe->buf_group = URING_GROUP;
     io_uring_sqe_set_data64(
@@ -198,6 +201,22 @@ void uring_rx_wait(struct io_port *base, uint64_t timeout_ns)
         io_uring_wait_cqe_timeout(&port->ring, &cqe, &timeout);
 }
 
+/* The frame in a buffer that begins with what the kernel says of it. */
+static struct io_frame unpack(struct uring_port *port, struct io_frame frame)
+{
+    struct msghdr *message = &port->message;
+    struct io_uring_recvmsg_out *out =
+        io_uring_recvmsg_validate(frame.data, (int)frame.length, message);
+
+    if (out == NULL) {
+        frame.length = 0;
+        return frame;
+    }
+    frame.length = io_uring_recvmsg_payload_length(out, (int)frame.length, message);
+    frame.data = io_uring_recvmsg_payload(out, message);
+    return socket_with_tag(frame, io_uring_recvmsg_cmsg_firsthdr(out, message));
+}
+
 unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
 {
     struct uring_port *port = (struct uring_port *)(void *)base;
@@ -219,6 +238,8 @@ unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned 
         port->arrived_count--;
     }
     port->handed_count = taken;
+    for (unsigned i = 0; port->socket->tags && i < taken; i++)
+        frames[i] = unpack(port, frames[i]);
     return taken;
 }
 

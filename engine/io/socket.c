@@ -131,11 +131,9 @@ bool socket_keep_tags(struct socket_port *port)
     return true;
 }
 
-/* The frame with the tag that came beside it, if one did. */
-static struct io_frame with_tag(struct io_frame frame, struct msghdr *message)
+struct io_frame socket_with_tag(struct io_frame frame, const struct cmsghdr *c)
 {
     struct tpacket_auxdata aux;
-    const struct cmsghdr *c = CMSG_FIRSTHDR(message);
 
     if (c == NULL || c->cmsg_level != SOL_PACKET || c->cmsg_type != PACKET_AUXDATA)
         return frame;
@@ -323,7 +321,7 @@ unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned
             .cookie = &port->rx_from[i],
         };
         if (port->tags)
-            frames[i] = with_tag(frames[i], &port->rx_messages[i].msg_hdr);
+            frames[i] = socket_with_tag(frames[i], CMSG_FIRSTHDR(&port->rx_messages[i].msg_hdr));
     }
     return got;
 }

@@ -46,6 +46,10 @@ struct socket_port *socket_port_make(int fd, const struct socket_arguments *argu
  * gives frames without their outer tag. Before the first receive call. */
 bool socket_keep_tags(struct socket_port *port);
 
+/* The frame with the tag that came beside it in this control message, if one did (NULL: none came);
+ * the four bytes in front of the frame must be ours. */
+struct io_frame socket_with_tag(struct io_frame frame, const struct cmsghdr *control);
+
 /* Large buffers, and for blocking sockets the longest wait. Best effort. */
 void socket_tune(int fd, bool block);
 

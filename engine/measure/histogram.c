@@ -2,17 +2,30 @@
 #include "measure/histogram.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
+
+static bool is_empty(const struct histogram *h)
+{
+    return h->count == 0; /* min is not that of a value then */
+}
 
 void histogram_reset(struct histogram *h)
 {
-    memset(h, 0, sizeof *h);
+    if (!is_empty(h)) {
+        const uint32_t first = histogram_index(h->min), last = histogram_index(h->max);
+        memset(&h->counts[first], 0, (last - first + 1) * sizeof h->counts[0]);
+    }
+    h->count = h->clamped = h->max = 0;
+    h->sum = 0;
     h->min = UINT64_MAX;
 }
 
 void histogram_add(struct histogram *to, const struct histogram *from)
 {
-    for (uint32_t i = 0; i < HISTOGRAM_COUNTS; i++)
+    if (is_empty(from))
+        return;
+    for (uint32_t i = histogram_index(from->min); i <= histogram_index(from->max); i++)
         to->counts[i] += from->counts[i];
     to->count += from->count;
     to->clamped += from->clamped;

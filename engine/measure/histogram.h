@@ -23,6 +23,7 @@ struct histogram {
     uint64_t counts[HISTOGRAM_COUNTS];
 };
 
+/* Of one that is all zero, or in use: quick when it has few values. */
 void histogram_reset(struct histogram *h);
 void histogram_add(struct histogram *to, const struct histogram *from);
 

@@ -4,14 +4,10 @@
  * that frames older than the first one do not run below zero. */
 #include "measure/sequence.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define ORIGIN (1ULL << 32)
-
-void sequence_reset(struct sequence_tracker *t)
-{
-    memset(t, 0, sizeof *t);
-}
 
 static uint64_t *word_of(struct sequence_tracker *t, uint64_t sequence)
 {
@@ -36,6 +32,15 @@ static void clear_range(struct sequence_tracker *t, uint64_t from, uint64_t end)
         *word_of(t, from) = 0;
 }
 
+/* Only the words that hold something: a short trial has few. Gaps that are not counted need none.
+ */
+void sequence_reset(struct sequence_tracker *t)
+{
+    if (t->started)
+        clear_range(t, t->lowest & ~63ULL, t->next);
+    memset(t, 0, offsetof(struct sequence_tracker, seen));
+}
+
 static void start(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
 {
     t->started = true;
@@ -58,18 +63,12 @@ static void jump_ahead(struct sequence_tracker *t, uint64_t sequence, uint64_t n
     t->unique++;
 }
 
-/* The earliest frame with a higher number: how many first copies had come before it, and when
- * it came. False: there is none. */
-static bool find_earlier(struct sequence_tracker *t, uint64_t sequence, uint64_t *arrival,
-                         uint64_t *tick)
+/* The gap that the earliest frame with a higher number opened; NULL: there is none. */
+static struct sequence_gap *find_gap(struct sequence_tracker *t, uint64_t sequence)
 {
     const uint64_t oldest = t->gap_count > SEQUENCE_GAPS ? t->gap_count - SEQUENCE_GAPS : 0;
     uint64_t low = oldest, high = t->gap_count;
 
-    *arrival = 0; /* older than the first frame: that one was the earliest with a higher number */
-    *tick = t->first_tick;
-    if (sequence < t->first)
-        return true;
     while (low < high) { /* the first gap that ends above the sequence */
         const uint64_t middle = low + (high - low) / 2;
         if (t->gaps[middle % SEQUENCE_GAPS].end > sequence)
@@ -78,13 +77,21 @@ static bool find_earlier(struct sequence_tracker *t, uint64_t sequence, uint64_t
             low = middle + 1;
     }
     if (low == t->gap_count)
-        return false;
-    const struct sequence_gap *gap = &t->gaps[low % SEQUENCE_GAPS];
+        return NULL;
+    struct sequence_gap *gap = &t->gaps[low % SEQUENCE_GAPS];
     if (sequence < gap->first) /* its own gap has left the ring; the true extent is larger */
         t->extent_is_lower_bound = true;
-    *arrival = gap->arrival;
-    *tick = gap->tick;
-    return true;
+    return gap;
+}
+
+/* A late frame, and the one that came too early: is that `known` for a discontinuity already? */
+static void add_late(struct sequence_tracker *t, uint64_t sequence, uint64_t now, uint64_t arrival,
+                     uint64_t tick, bool *known)
+{
+    if (!*known)
+        reorder_add_discontinuity(&t->reorder, arrival, tick);
+    *known = true;
+    reorder_add(&t->reorder, sequence, t->unique, t->unique - arrival, now - tick);
 }
 
 static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
@@ -100,9 +107,13 @@ static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence,
         }
         mark(t, sequence);
     }
-    uint64_t arrival, tick;
-    if (find_earlier(t, sequence, &arrival, &tick))
-        reorder_add(&t->reorder, sequence, t->unique, t->unique - arrival, now - tick);
+    if (sequence < t->first) { /* the first frame was the earliest with a higher number */
+        add_late(t, sequence, now, 0, t->first_tick, &t->older_came);
+    } else {
+        struct sequence_gap *gap = find_gap(t, sequence);
+        if (gap != NULL)
+            add_late(t, sequence, now, gap->arrival, gap->tick, &gap->closing);
+    }
     if (sequence < t->lowest)
         t->lowest = sequence;
     t->reordered++;

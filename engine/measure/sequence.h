@@ -23,6 +23,7 @@ struct sequence_gap {
     uint64_t first, end; /* missing when it opened: [first, end) */
     uint64_t arrival;    /* first copies that had arrived before the frame that opened it */
     uint64_t tick;       /* when that frame arrived */
+    bool closing;        /* a late frame fell into it: that frame was a discontinuity */
 };
 
 struct sequence_tracker {
@@ -31,6 +32,7 @@ struct sequence_tracker {
     uint64_t unique, duplicates, reordered;
     struct reorder reorder;
     uint64_t first_tick;    /* when the first frame arrived */
+    bool older_came;        /* than the first: it was a discontinuity */
     uint64_t beyond_window; /* too late to tell a duplicate from a late frame: counted late */
     bool started;
     bool extent_is_lower_bound;
@@ -39,6 +41,7 @@ struct sequence_tracker {
     struct sequence_gap gaps[SEQUENCE_GAPS];
 };
 
+/* Of a tracker that is all zero, or in use. */
 void sequence_reset(struct sequence_tracker *t);
 
 /* What an arrival was: a first copy in order, a first copy that comes late, another copy. */

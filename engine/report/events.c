@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "measure/clock.h"
 #include "report/json.h"
 #include "report/report.h"
 #include "version.h"
@@ -113,6 +114,7 @@ void event_counters(const struct trial *trial)
         add_probes(&sum, trial->ends[i].probe_memory);
     }
     begin_event("counters");
+    json_unsigned(&line, "t_ns", clock_monotonic_ns());
     json_unsigned(&line, "rx_stream", sum.rx_frames);
     json_unsigned(&line, "rx_probe", sum.rx_probe);
     json_unsigned(&line, "rx_foreign", sum.rx_foreign);

@@ -94,6 +94,17 @@ static void put_reordering(struct json *j, const struct reorder *r, uint64_t reo
     json_unsigned(j, "max_late_offset_ns", clock_ticks_to_ns(r->max_late_ticks));
     json_unsigned(j, "mean_late_offset_ns", clock_ticks_to_ns(late_ticks));
     json_unsigned(j, "max_n_reordered", r->max_degree);
+    json_object(j, "gaps");
+    json_unsigned(j, "count", r->gaps);
+    json_number(j, "mean_frames", share(r->gap_frames, r->gaps));
+    json_unsigned(j, "mean_ns", r->gaps > 0 ? clock_ticks_to_ns(r->gap_ticks / r->gaps) : 0);
+    json_end_object(j);
+    json_object(j, "free_runs");
+    json_unsigned(j, "count", r->runs);
+    json_number(j, "mean_frames", share(r->run_frames, r->runs));
+    json_number(j, "stdev_frames", reorder_run_stdev(r));
+    json_unsigned(j, "max_frames", r->longest_run);
+    json_end_object(j);
     json_object(j, "n_reordered");
     for (unsigned i = 0; i < REORDER_DEGREES; i++) {
         char name[12];

@@ -28,6 +28,19 @@ static void error_is_below_a_thousandth(void **state)
     }
 }
 
+static void a_reset_forgets_every_value(void **state)
+{
+    (void)state;
+    uint64_t random = 5;
+    for (unsigned round = 0; round < 50; round++) {
+        for (unsigned i = 0; i < 20; i++)
+            histogram_record(&h, (int64_t)(test_random(&random) >> (i * 3)));
+        histogram_record_magnitude(&h, round % 2 ? 0 : 5000);
+        histogram_reset(&h);
+        assert_memory_equal(&h, &other, sizeof h); /* as one that never held a value */
+    }
+}
+
 static void slots_are_in_order_and_inside(void **state)
 {
     (void)state;
@@ -159,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(error_is_below_a_thousandth, reset),
+        cmocka_unit_test_setup(a_reset_forgets_every_value, reset),
         cmocka_unit_test_setup(slots_are_in_order_and_inside, reset),
         cmocka_unit_test_setup(every_slot_is_narrow_enough, reset),
         cmocka_unit_test_setup(magnitudes_begin_at_nothing, reset),

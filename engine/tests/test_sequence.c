@@ -1,4 +1,6 @@
 /* Sequence tracking against a plain model that remembers everything (RFC 4737 as written). */
+#include <math.h>
+
 #include "test.h"
 
 #include "measure/flow_groups.h"
@@ -28,6 +30,9 @@ struct model {
     unsigned unique;
     uint64_t duplicates, reordered, highest, lowest;
     uint64_t max_extent, extent_sum, max_late, late_sum, max_degree, degrees[REORDER_DEGREES];
+    bool early[100000]; /* first copies that were discontinuities */
+    uint64_t runs, run_frames, longest_run, run, gaps, gap_frames, gap_ticks;
+    double run_squares;
 };
 static struct model m;
 
@@ -42,6 +47,12 @@ static void model_late(uint32_t sequence, unsigned place)
         degree++;
     const uint64_t extent = m.unique - earliest;
     const uint64_t late = (uint64_t)(place - m.when[earliest]) * TICKS_APART;
+    m.early[earliest] = true;
+    m.runs++;
+    m.run_frames += m.run;
+    m.run_squares += (double)(m.run * m.run);
+    m.longest_run = m.run > m.longest_run ? m.run : m.longest_run;
+    m.run = 0;
     m.reordered++;
     m.extent_sum += extent;
     m.late_sum += late;
@@ -62,10 +73,30 @@ static void model_arrive(uint32_t sequence, unsigned place)
     }
     if (m.unique > 0 && sequence < m.highest)
         model_late(sequence, place);
+    else
+        m.run++;
     m.when[m.unique] = place;
     m.firsts[m.unique++] = sequence;
     m.highest = sequence > m.highest ? sequence : m.highest;
     m.lowest = sequence < m.lowest ? sequence : m.lowest;
+}
+
+static void model_gaps(void)
+{
+    unsigned last = 0;
+    bool any = false;
+
+    for (unsigned i = 0; i < m.unique; i++) {
+        if (!m.early[i])
+            continue;
+        if (any) {
+            m.gaps++;
+            m.gap_frames += i - last;
+            m.gap_ticks += (m.when[i] - m.when[last]) * TICKS_APART;
+        }
+        any = true;
+        last = i;
+    }
 }
 
 static void check(const uint32_t *arrivals, unsigned count)
@@ -77,7 +108,15 @@ static void check(const uint32_t *arrivals, unsigned count)
         model_arrive(arrivals[i], i);
         arrive(arrivals[i]);
     }
+    model_gaps();
     const struct sequence_summary s = sequence_summarise(&t);
+    assert_int_equal(t.reorder.gaps, m.gaps);
+    assert_int_equal(t.reorder.gap_frames, m.gap_frames);
+    assert_int_equal(t.reorder.gap_ticks, m.gap_ticks);
+    assert_int_equal(t.reorder.runs, m.runs);
+    assert_int_equal(t.reorder.run_frames, m.run_frames);
+    assert_int_equal(t.reorder.longest_run, m.longest_run);
+    assert_true(fabs(t.reorder.run_squares - m.run_squares) < 0.5);
     assert_int_equal(s.received_unique, m.unique);
     assert_int_equal(s.duplicates, m.duplicates);
     assert_int_equal(s.reordered, m.reordered);
@@ -134,6 +173,7 @@ static void textbook_cases(void **state)
     const uint32_t one_late[] = {1, 2, 3, 5, 6, 7, 8, 4, 9, 10}; /* RFC 4737 section 7 */
     const uint32_t before_first[] = {5, 3, 4, 6, 8, 7};
     const uint32_t twice[] = {1, 1, 1, 2, 4, 2};
+    const uint32_t two_places[] = {1, 3, 2, 4, 5, 6, 8, 7, 9, 10};
     const uint32_t burst_late[] = {1, 2, 3, 7, 8, 9, 4, 5, 6, 10};
     check(in_order, 4);
     check(one_late, 10);
@@ -141,6 +181,13 @@ static void textbook_cases(void **state)
     assert_int_equal(t.reorder.max_degree, 4);
     check(before_first, 6);
     check(twice, 6);
+    check(two_places, 10);
+    assert_int_equal(t.reorder.gaps, 1); /* 3 and 8 came early, five frames apart */
+    assert_int_equal(t.reorder.gap_frames, 5);
+    assert_int_equal(t.reorder.runs, 2);
+    assert_int_equal(t.reorder.longest_run, 4); /* 4, 5, 6, 8 */
+    assert_int_equal(t.reorder.run_frames, 2 + 4);
+    assert_true(fabs(reorder_run_stdev(&t.reorder) - 1) < 1e-9);
     check(burst_late, 10); /* three are reordered, but only the first is 1-reordered */
     assert_int_equal(t.reordered, 3);
     assert_int_equal(t.reorder.degrees[0], 1);
@@ -288,6 +335,23 @@ static void groups_add_up_and_are_right(void **state)
     assert_true(all.lost > 0 && all.reordered > 0 && all.duplicates > 0);
 }
 
+/* Wherever the last trial's numbers lay: none of this one's is a duplicate of them. */
+static void a_reset_forgets_every_number(void **state)
+{
+    (void)state;
+    uint64_t random = 9;
+    for (unsigned round = 0; round < 200; round++) {
+        const uint32_t first = (uint32_t)test_random(&random);
+        const uint32_t span = 1 + (uint32_t)(test_random(&random) % (round % 8 ? 3000 : 3000000));
+        for (unsigned i = 0; i < 200; i++)
+            arrive(first + (uint32_t)(test_random(&random) % span));
+        sequence_reset(&t);
+        for (unsigned i = 0; i < SEQUENCE_WORDS; i++)
+            assert_int_equal(t.seen[i], 0);
+        assert_false(sequence_summarise(&t).any);
+    }
+}
+
 static void empty_is_sound(void **state)
 {
     (void)state;
@@ -307,6 +371,7 @@ int main(void)
         cmocka_unit_test_setup(too_many_gaps_are_admitted, reset),
         cmocka_unit_test_setup(more_late_frames_than_the_stack_holds_give_a_lower_bound, reset),
         cmocka_unit_test_setup(groups_add_up_and_are_right, reset),
+        cmocka_unit_test_setup(a_reset_forgets_every_number, reset),
         cmocka_unit_test_setup(empty_is_sound, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

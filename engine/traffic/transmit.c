@@ -38,23 +38,24 @@ bool transmit_is_over(const struct transmitter *tx)
                                                  : tx->replay_index >= tx->replay_end;
 }
 
-static void drop(struct transmitter *tx, uint64_t frames)
+/* Give up what is pending and what was due before `limit`, and note how far behind it was. */
+static void give_up_before(struct transmitter *tx, uint64_t limit, uint64_t now)
 {
-    counter_add(&tx->counters->tx_dropped, frames);
-    tx->skipped += frames;
+    const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
+    const uint64_t skipped = pacing_give_up_before(&tx->pacing, limit);
+    const uint64_t dropped = skipped + tx->pending;
+
+    counter_add(&tx->counters->tx_intended, skipped);
+    counter_add(&tx->counters->tx_dropped, dropped);
+    tx->skipped += dropped;
+    tx->pending = 0;
+    if (dropped > 0 && now > oldest && now - oldest > tx->stall)
+        tx->stall = now - oldest;
 }
 
 void transmit_give_up(struct transmitter *tx, uint64_t now)
 {
-    const uint64_t limit = now - tx->pacing.bound;
-    const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
-    const uint64_t skipped = pacing_give_up_before(&tx->pacing, limit);
-
-    counter_add(&tx->counters->tx_intended, skipped);
-    drop(tx, skipped + tx->pending);
-    tx->pending = 0;
-    if (now - oldest > tx->stall)
-        tx->stall = now - oldest;
+    give_up_before(tx, now - tx->pacing.bound, now);
 }
 
 /* The last frames before the end may just be late, as any may be: the same bound holds. */
@@ -79,13 +80,9 @@ void transmit_end(struct transmitter *tx, uint64_t now)
         tx->pacing.end = now;
     if (!tx->pacing.unlimited)
         send_rest(tx, now);
-    const uint64_t skipped = pacing_give_up_before(&tx->pacing, tx->pacing.end);
-
-    counter_add(&tx->counters->tx_intended, skipped);
-    drop(tx, skipped);
-    if (!tx->pacing.unlimited)
-        drop(tx, tx->pending);
-    tx->pending = 0;
+    if (tx->pacing.unlimited) /* what was refused last was never owed */
+        tx->pending = 0;
+    give_up_before(tx, tx->pacing.end, clock_ticks());
     /* Refused frames are still acquired: hand them back. */
     const unsigned held =
         tx->port->ops->tx_acquire(tx->port, frames, IO_BURST_MAX, transmit_room(tx));

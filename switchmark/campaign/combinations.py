@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from switchmark.campaign.possible import WIRE_PORTS, ports_problem, wire_problem
+from switchmark.campaign.possible import (
+    place_problem,
+    ports_problem,
+    wire_end_problem,
+    wire_problem,
+)
 from switchmark.scenario.registry import resolve
 from switchmark.switch.base import Capabilities, PortKind
 
@@ -20,7 +25,8 @@ INTRODUCTION = """\
 # What can be combined
 
 Made by `python -m tests.combinations` from the switches' and environments' own capabilities and
-from the list of combinations that the integration tests run; a test compares.
+from the list of combinations that the tests run (`qemu`: those of `tools/vm-tests`); a test
+compares.
 
 Each cell names environments. **Bold**: run in the tests. Plain: possible, not run there.
 *(NIC)*: possible, needs hardware. `no` and a number: impossible, for the reason below the table.
@@ -52,8 +58,10 @@ def problem(
         return text.partition(";")[0]
     if one.port_kind not in environments[one.environment]:
         return f"{one.environment} has no {one.port_kind} ports"
-    if found.kind not in ("pairs", "v2v") and one.port_kind not in WIRE_PORTS:
-        return f"a wire end has no {one.port_kind} port"
+    if (text := place_problem(one.switch, one.environment, found)) is not None:
+        return text.partition(";")[0]
+    if (text := wire_end_problem(can, found, one.port_kind)) is not None:
+        return text.partition(";")[0]
     return None
 
 

@@ -196,7 +196,7 @@ def _in_blocks(trials: list[Trial], campaign: Campaign) -> list[Trial]:
     draw = random.Random(campaign.seed).random
     ordered: list[Trial] = []
     for repetition in range(campaign.repetitions):
-        block = [trial.model_copy(update={"repetition": repetition}) for trial in trials]
+        block = [trial.repeated(repetition) for trial in trials]
         block.sort(key=lambda _trial: draw())
         ordered += block
     return ordered
@@ -374,4 +374,4 @@ def _port_refusals(
                 )
             else:
                 best = usable_ports(can, offered, io, kind)[0]
-                yield from environment_refusals(sweep, switch, environment, best, io)
+                yield from environment_refusals(sweep, switch, can, environment, best, io)

@@ -11,16 +11,17 @@ from itertools import product
 
 from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
+from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 # They restart or change the switch, or time one way by one clock.
 LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE, Method.R_PLUS)
-WIRE_PORTS = tuple(kind for kind in PortKind if kind is not PortKind.TAP)  # what netns has
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
 # Environments whose nodes hold the engine and nothing else of the host's programs.
 CLOSED = frozenset({"lxc", "docker", "qemu"})
+WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
 
 
 def wire_problem(switch: str, found: Resolved) -> str | None:
@@ -40,6 +41,11 @@ def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
             "switch with veth ports"
+        )
+    if vnf == "bridge" and environment == "qemu":
+        return (
+            "vnf bridge is made in a network namespace, and environment qemu has none; use "
+            "vnf: forwarder or pcap, or another environment"
         )
     if vnf.startswith("/") and environment in CLOSED:
         return (
@@ -78,6 +84,17 @@ def cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
             f"{switch} works in the kernel, on the senders' CPU time, and has none of its own that "
             "cpu_limit could limit; leave it out of this sweep"
         )
+    for place in sweep.switch_environment:
+        if place not in can.runs_in:
+            yield f"{switch} does not run in {place}; it runs in: {', '.join(can.runs_in)}"
+    if set(sweep.main_cpu) != {"auto"} and not can.main_thread:
+        yield f"{switch} has no main thread apart from what forwards; use main_cpu: auto"
+    for name, words, nothing in (("smt", sweep.smt, "siblings"), ("numa", sweep.numa, "other")):
+        if can.in_kernel and nothing in words:
+            yield (
+                f"{switch} works on the senders' cores and has none of its own, so {name}: "
+                f"{nothing} says nothing; name the cores with application_cpus"
+            )
     for cpus in sweep.switch_cpus:
         if cpus == "auto":
             continue
@@ -134,6 +151,10 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     for method in sweep.method:
         if method in LOCAL_METHODS:
             yield f"method {method} is of one host; leave location: remote out"
+    if any(place != "host" for place in sweep.switch_environment):
+        yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
+    if "qemu" in sweep.environment:
+        yield "virtual machines are of one host; use environment: netns, lxc, docker or bare"
     if "bare" in sweep.environment and "bridge" in sweep.vnf:
         yield "vnf bridge in environment bare is of one host; use environment: netns"
     if any(vnf.startswith("/") for vnf in sweep.vnf):
@@ -161,8 +182,25 @@ def io_problem(io: Io, environment: str) -> str | None:
     return None
 
 
+def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
+    """Why such nodes cannot be joined by a wire without a switch; None when they can."""
+    if switch != "direct" or environment not in WIRELESS or found.kind == "p2p":
+        return None
+    return (
+        f"{switch} in {environment}: two virtual machines are not joined without a switch; "
+        "leave it out, or use scenario: p2p"
+    )
+
+
+def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str | None:
+    """Why a scenario's wire ends cannot have their ports; None when they can, or it has none."""
+    if found.kind in ("pairs", "v2v") or wire_kind(kind) in can.port_kinds:
+        return None
+    return f"a wire end has no {kind} port; use pairs or v2v"
+
+
 def environment_refusals(
-    sweep: Sweep, switch: str, environment: str, kind: PortKind, io: Io
+    sweep: Sweep, switch: str, can: Capabilities, environment: str, kind: PortKind, io: Io
 ) -> Iterator[str]:
     """What cannot be in this environment with ports of this kind and this I/O."""
     if (problem := io_problem(io, environment)) is not None:
@@ -171,8 +209,9 @@ def environment_refusals(
         found = resolve(name)
         if found is None:
             continue
-        if found.kind not in ("pairs", "v2v") and kind not in WIRE_PORTS:
-            yield f"{switch}: a wire end cannot have a {kind} port; use pairs or v2v"
+        yield from filter(
+            None, [place_problem(switch, environment, found), wire_end_problem(can, found, kind)]
+        )
         if found.chain:
             for vnf in sweep.vnf:
                 if (problem := vnf_problem(vnf, kind, environment)) is not None:

@@ -14,6 +14,7 @@ import typer
 
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.engine_binary import engine_version, find_engine
+from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.switch.base import Probe
@@ -69,7 +70,12 @@ def examine() -> Diagnosis:
     contenders = {name: one for name, one in made.items() if not one.capabilities.known_truth}
     switches = {name: switch.probe() for name, switch in contenders.items()}
     environments = {name: make().probe() for name, make in ENVIRONMENTS.items()}
-    programs = {"traffic engine": _engine(), "root": _root(), "/dev/net/tun": _tun()}
+    programs = {
+        "traffic engine": _engine(),
+        "root": _root(),
+        "/dev/net/tun": _tun(),
+        "KVM": kvm_here(),
+    }
     seen = facts.gather()
     able, verdict = judge(switches, environments, programs)
     return Diagnosis(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from switchmark.switch.base import MadePort, PortKind, Probe
 from switchmark.testbed.host import Session, Spawned
@@ -85,6 +85,32 @@ class Node(Protocol):
     def close(self) -> None:
         """End what still runs in the node and remove it. Idempotent."""
         ...
+
+
+@runtime_checkable
+class VirtualMachine(Protocol):
+    """What a node that is a virtual machine has beyond the others."""
+
+    boot_timeout_s: float  # in which its application is ready, however busy the host
+    patience: float  # by how much longer than on the host its application may take to answer
+
+    @property
+    def emulated(self) -> bool:
+        """No hardware helps it: its rates prove function, never performance."""
+        ...
+
+    def process_ids(self) -> Sequence[int]:
+        """Processes of the host whose CPU time is the machine's."""
+        ...
+
+    def details(self) -> dict[str, str]:
+        """What it is made of, for the record."""
+        ...
+
+
+def patience_with(node: Node) -> float:
+    """By how much longer than on the host an application in it may take to answer."""
+    return node.patience if isinstance(node, VirtualMachine) else 1.0
 
 
 class Environment(Protocol):

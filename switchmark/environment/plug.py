@@ -69,6 +69,8 @@ def plug(session: Session, plugged: Plugged, inside_prefix: str | None = None) -
     for number, port in enumerate(spec.ports):
         if port.kind is PortKind.VETH:
             ports.append(_with_veth(session, plugged, number))
+        elif port.kind is PortKind.TAP:
+            ports.append(_with_tap(session, plugged, number))
         elif port.kind in SOCKET_KINDS:
             ports.append(_with_socket(port, folder, number, inside_prefix))
         elif port.kind in MADE_BY_SWITCH:
@@ -132,11 +134,24 @@ def _end(session: Session, plugged: Plugged, number: int) -> VethEnd:
     return VethEnd(device, port.device_mac or port.mac, plugged.netns)
 
 
+def _with_tap(session: Session, plugged: Plugged, number: int) -> NodePort:
+    """A tap device on the switch's side; what reads and writes its frames comes later."""
+    device = _outside(session, plugged.spec, number)
+    plugged.entries.append(session.ledger.record(Link(device)))
+    netlink.create_tap(device, plugged.spec.ports[number].mtu_bytes)
+    return replace(plugged.spec.ports[number], device_switch_side=device)
+
+
+def _outside(session: Session, spec: NodeSpec, number: int) -> str:
+    """The name of the switch's end of a port."""
+    mark = "ab"[number] if len(spec.ports) > 1 else ""
+    return f"sm{session.id}{spec.name}{mark}"
+
+
 def _with_veth(session: Session, plugged: Plugged, number: int) -> NodePort:
     spec = plugged.spec
     port = spec.ports[number]
-    mark = "ab"[number] if len(spec.ports) > 1 else ""
-    device = f"sm{session.id}{spec.name}{mark}"
+    device = _outside(session, spec, number)
     inside, outside = _end(session, plugged, number), VethEnd(device)
     plugged.entries.append(session.ledger.record(Link(device)))
     netlink.create_veth(inside, outside, port.mtu_bytes)

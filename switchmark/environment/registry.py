@@ -9,10 +9,12 @@ from switchmark.environment.base import Environment
 from switchmark.environment.docker import DockerEnvironment
 from switchmark.environment.lxc import LxcEnvironment
 from switchmark.environment.netns import NetnsEnvironment
+from switchmark.environment.qemu import QemuEnvironment
 
 ENVIRONMENTS: dict[str, Callable[[], Environment]] = {
     "bare": BareEnvironment,
     "netns": NetnsEnvironment,
     "lxc": LxcEnvironment,
     "docker": DockerEnvironment,
+    "qemu": QemuEnvironment,
 }

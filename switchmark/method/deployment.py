@@ -13,15 +13,16 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from switchmark.environment.base import Node, NodeSpec
+from switchmark.environment.base import Node, NodeSpec, VirtualMachine, patience_with
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import engine_args
-from switchmark.method.engine import EngineProcess, close_engines
+from switchmark.method.engine import EngineProcess, close_engines, counters_of
 from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import Vnf, start_vnf
 from switchmark.results.record import Placement
+from switchmark.switch import contained
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.host import Session
@@ -38,11 +39,14 @@ class Deployment:
     def __init__(self, session: Session, plan: TrialPlan) -> None:
         self.session = session
         self.plan = plan
+        # What the switch is started with: it may put its programs into containers.
+        self._inside = contained.contained(session, plan.trial.switch_environment)
         self.switch = plan.switch
         self.ends: list[PairEnds] = []  # path by path
         self.vnfs: list[Vnf] = []
         self.limit: CpuLimit | None = None
         self.switch_words = ""  # how the switch died, when a trial failed
+        self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
         self._nodes: dict[str, Node] = {}  # in the order of their ports
         self._spawned: list[EngineProcess] = []
         self._switch_runs = False
@@ -77,6 +81,11 @@ class Deployment:
         return dict(self._nodes)
 
     @property
+    def machines(self) -> list[VirtualMachine]:
+        """The nodes that are virtual machines."""
+        return [node for node in self._nodes.values() if isinstance(node, VirtualMachine)]
+
+    @property
     def streams(self) -> list[PairEnds]:
         """What sends to what: a stream a pair, or one each way of bidirectional traffic."""
         forward = list(self.ends)
@@ -84,10 +93,25 @@ class Deployment:
             return forward
         return [*forward, *(PairEnds(pair.b, pair.a, "reverse") for pair in forward)]
 
+    def faults(self) -> list[str]:
+        """What took something from the results of the applications, each fault once."""
+        return list(dict.fromkeys(fault for engine in self.engines for fault in engine.faults))
+
+    def forget_faults(self) -> None:
+        """What comes from now on is another measurement's."""
+        for engine in self.engines:
+            engine.faults.clear()
+
     def read(self) -> Reading:
         """All counters now; meaningful while no traffic runs."""
         return Reading(
-            applications={engine.node: engine.counters() for engine in self.engines},
+            applications=dict(
+                zip(
+                    (engine.node for engine in self.engines),
+                    counters_of(self.engines),
+                    strict=True,
+                )
+            ),
             devices={
                 name: DeviceDrops(*drops)
                 for name, node in self._nodes.items()
@@ -105,8 +129,12 @@ class Deployment:
             self.session.host.run(["kill", "-KILL", *pids], check=False)
         self.switch.stop()
         self.switch_restarted = True
+        self._start_switch()
+
+    def _start_switch(self) -> None:
+        """On the host or in a container, as the trial says."""
         self.switch.start(
-            self.session, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
+            self._inside, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
         )
 
     def vnf_work(self) -> list[dict[str, Any]]:
@@ -140,6 +168,11 @@ class Deployment:
     def _take_down(self, error: BaseException | None) -> None:
         """Undo everything. What fails while another error is on its way does not hide it (the
         ledger keeps what could not be undone)."""
+        self.machine_details = {
+            name: node.details()
+            for name, node in self._nodes.items()
+            if isinstance(node, VirtualMachine)
+        }
         if error is not None and self._switch_runs:
             with suppress(SwitchmarkError, OSError):
                 self.switch_words = self.switch.alive() or ""
@@ -167,16 +200,17 @@ class Deployment:
             a = self._spawn(path.source, 0)
             self.ends.append(PairEnds(a, b))
         self._undo.callback(self._remove_limit)
+        self._undo.callback(contained.close, self._inside)
         self._undo.callback(self.switch.stop)
-        self.switch.start(
-            self.session, self._switch_ports(), plan.mode, plan.placement.switch_cores
-        )
+        self._start_switch()
         self._switch_runs = True
+        boots = [machine.boot_timeout_s for machine in self.machines]
+        timeout_s = max([READY_TIMEOUT_S, *boots])
         for engine in self.engines:
-            engine.wait_ready(READY_TIMEOUT_S)
+            engine.wait_ready(timeout_s)
         for vnf in self.vnfs:
-            vnf.wait_ready(READY_TIMEOUT_S)
-        self.switch.wait_ports_up(READY_TIMEOUT_S)
+            vnf.wait_ready(timeout_s)
+        self.switch.wait_ports_up(timeout_s)
         self._impose_limit()
 
     def _impose_limit(self) -> None:
@@ -184,7 +218,10 @@ class Deployment:
         plan = self.plan
         if plan.trial.cpu_limit is not None:
             cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
-            self.limit = CpuLimit.impose(self.session, self.switch.process_ids(), cores)
+            contained_ = plan.trial.switch_environment in contained.CONTAINERS
+            self.limit = CpuLimit.impose(
+                self.session, self.switch.process_ids(), cores, own_group=not contained_
+            )
             self._undo.callback(self.limit.lift)
 
     def _remove_limit(self) -> None:
@@ -253,6 +290,7 @@ class Deployment:
             args=args,
             far=place.far,
             ahead_ns=plan.far.ahead_ns if place.far and plan.far else 0,
+            patience=patience_with(node),
         )
         self._spawned.append(engine)
         return engine
@@ -268,7 +306,7 @@ class Deployment:
                 device=port.device_switch_side,
                 socket=str(port.socket_host) if port.socket_host else None,
                 mtu_bytes=port.mtu_bytes,
-                far_device=port.device_inside,
+                far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
                 far_netns=node.netns,
             )
             for index, (node, port) in enumerate(ports)

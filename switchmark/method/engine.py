@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,8 @@ class EngineProcess:
     intervals: list[Interval] = field(default_factory=list)
     result: dict[str, Any] | None = None
     started_ns: int | None = None
+    faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
+    patience: float = 1.0  # by which answers may take longer (an emulated guest's)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
@@ -46,33 +48,50 @@ class EngineProcess:
 
     def probe(self, count: int, timeout_s: float = 2.0) -> int:
         """Send `count` probe frames to the peer; returns how many the port accepted."""
-        self._command(f"probe {count}")
-        return self._number(self._wait_event("probe", timeout_s), "sent")
+        self.ask(f"probe {count}")
+        return self.probed(timeout_s)
+
+    def probed(self, timeout_s: float = 2.0) -> int:
+        """The answer to a probe that was asked for."""
+        return self._number(self._wait_event("probe", timeout_s * self.patience), "sent")
 
     def probe_broadcast(self, count: int, timeout_s: float = 2.0) -> int:
         """The same to everybody."""
-        self._command(f"probe-broadcast {count}")
-        return self._number(self._wait_event("probe", timeout_s), "sent")
+        self.ask(f"probe-broadcast {count}")
+        return self.probed(timeout_s)
 
     def counters(self, timeout_s: float = 2.0) -> dict[str, int]:
         """What has arrived since `ready`, in the idle state."""
-        self._command("counters")
-        event = self._wait_event("counters", timeout_s)
+        self.ask("counters")
+        return self.counted(timeout_s)
+
+    def counted(self, timeout_s: float = 2.0) -> dict[str, int]:
+        """The answer to a question for counters."""
+        event = self._wait_event("counters", timeout_s * self.patience)
         return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
 
     def start(self, **overrides: str | float) -> None:
         """Begin a trial with these overrides of the command line; returns once it runs."""
+        self.ask_start(overrides)
+        self.wait_started()
+
+    def ask_start(self, overrides: Mapping[str, str | float]) -> None:
+        """Tell it to begin a trial; `wait_started` must follow."""
         self.intervals.clear()
         self.result = None
         if isinstance(at := overrides.get("at"), int):
-            overrides["at"] = at + self.ahead_ns
+            overrides = {**overrides, "at": at + self.ahead_ns}
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
-        self._command(" ".join(["start", *words]))
-        self.started_ns = self._time(self._wait_event("started", STARTED_TIMEOUT_S))
+        self.ask(" ".join(["start", *words]))
+
+    def wait_started(self) -> None:
+        """Return once the trial that it was told to begin runs."""
+        started = self._wait_event("started", STARTED_TIMEOUT_S * self.patience)
+        self.started_ns = self._time(started)
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""
-        self._command("stop")
+        self.ask("stop")
 
     def pump(self, timeout_s: float) -> bool:
         """Take in what the engine has printed, waiting at most `timeout_s` for the first line;
@@ -91,6 +110,7 @@ class EngineProcess:
 
     def wait_result(self, timeout_s: float) -> dict[str, Any]:
         """The trial's result; raises `TrialFailed` when it does not come in time."""
+        timeout_s *= self.patience
         deadline = time.monotonic() + timeout_s
         while self.result is None:
             left = deadline - time.monotonic()
@@ -141,10 +161,13 @@ class EngineProcess:
                 )
             case "result":
                 self.result = event
+                if event.get("partial"):
+                    what = event.get("fault") or "a fault that it does not name"
+                    self.faults.append(f"{self.role} in {self.node}: {what}")
             case _:
                 pass
 
-    def _command(self, line: str) -> None:
+    def ask(self, line: str) -> None:
         """Send a command. An engine that has ended is asked for its last words instead: what
         it printed before says more than the broken pipe."""
         try:
@@ -203,6 +226,33 @@ class EngineProcess:
         tail = self.spawned.stderr_tail().strip().splitlines()
         last = f": {tail[-1]}" if tail else ""
         return f"{self.role} in {self.node} {what}{last}"
+
+
+def probe_all(engines: Sequence[EngineProcess], count: int) -> int:
+    """Have all of them send probes side by side; returns how many their ports accepted."""
+    for engine in engines:
+        engine.ask(f"probe {count}")
+    return sum(engine.probed() for engine in engines)
+
+
+def counters_of(engines: Sequence[EngineProcess]) -> list[dict[str, int]]:
+    """What has arrived at each, asked of all before the first answer is waited for."""
+    for engine in engines:
+        engine.ask("counters")
+    return [engine.counted() for engine in engines]
+
+
+def start_all(
+    engines: Sequence[EngineProcess], overrides: Sequence[Mapping[str, str | float]]
+) -> None:
+    """Have all of them begin a trial, each with its overrides; returns once every one runs.
+
+    All are told before the first answer is waited for: of many that were started one after the
+    other, the first would end before the last begins."""
+    for engine, own in zip(engines, overrides, strict=True):
+        engine.ask_start(own)
+    for engine in engines:
+        engine.wait_started()
 
 
 def close_engines(engines: Sequence[EngineProcess]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from switchmark.campaign.model import Trial
+from switchmark.campaign.model import Method, Trial
 from switchmark.campaign.rates import is_steady
 from switchmark.results.marks import explain, marks_are_valid
 from switchmark.results.record import (
@@ -39,6 +39,7 @@ CPU_WAIT_SHARE = 0.10
 NEAR_ITS_BEST = 0.5  # of the most any trial forwarded: far below, the sender's own trouble
 DISTURBED_CORES = 0.10  # used by others meanwhile
 STRETCHED = 0.02  # of its duration, by which a trial lasted too long
+INTERRUPTING = (Method.RECOVERY, Method.RECONFIGURATION)  # outages are what these measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Evidence:
     stretch: float = 0.0  # by so much of its duration a sender ran too long
     cable_lost: int = 0  # frames, between two hosts
     limit_in_force: bool = True  # of the switch's CPU time, where one was set
+    faults: tuple[str, ...] = ()  # why results of applications are partial
+    emulated: bool = False  # a virtual machine ran without hardware that helps
 
     @property
     def idle_share(self) -> float:
@@ -270,6 +273,7 @@ def verdict(
         "wrong-connect-mode": bool(verification.wrong_mode),
         "flooding": flooded or flooded_later,
         "unverified": not verification.passed and not flooded and not verification.wrong_mode,
+        "partial": bool(evidence.faults) and trial.method not in INTERRUPTING,
         "counters-disagree": not evidence.counters_agree,
         "no-baseline": switched
         and baseline.forwarded_pps is None
@@ -279,6 +283,7 @@ def verdict(
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
         "limit-not-in-force": not evidence.limit_in_force,
+        "software-emulated": evidence.emulated,
     }
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.get("tx_offered", 0))

@@ -28,10 +28,12 @@ class Meter:
     counters: HardwareCounters
     energy: EnergyReading
     work: SwitchWork | None
+    machines: Sequence[int] = ()
 
     @classmethod
-    def begin(cls, switch: Switch, placement: Placement) -> Meter:
-        """Read everything; the hardware counters begin to run."""
+    def begin(cls, switch: Switch, placement: Placement, machines: Sequence[int] = ()) -> Meter:
+        """Read everything; the hardware counters begin to run. `machines` are the processes of
+        virtual machines."""
         pids = switch.process_ids()
         cores = [core for own in placement.application_cores.values() for core in own]
         work = _work(switch)
@@ -39,8 +41,9 @@ class Meter:
             switch=switch,
             counters=HardwareCounters.open_for(pids, cores),
             energy=EnergyReading.take(),
-            clocks=CpuReading.take(pids),
+            clocks=CpuReading.take(pids, machines),
             work=work,
+            machines=machines,
         )
 
     def __enter__(self) -> Meter:
@@ -53,7 +56,7 @@ class Meter:
         self, results: Sequence[dict[str, Any]], frames: int, wire_ns_per_frame: float | None
     ) -> CpuCost:
         """The cost since `begin`; `frames` passed the switch meanwhile."""
-        clocks = CpuReading.take(self.switch.process_ids())
+        clocks = CpuReading.take(self.switch.process_ids(), self.machines)
         hardware = self.counters.stop(frames)
         energy = energy_between(self.energy, EnergyReading.take(), frames)
         now = _work(self.switch)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
+from switchmark.campaign.possible import WIRELESS
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.method.arguments import resolve_io
@@ -26,9 +26,18 @@ from switchmark.remote.site import FarSide, Site, SiteSwitch
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.registry import without_vnfs
-from switchmark.scenario.topology import Topology
+from switchmark.scenario.topology import Topology, wire_kind
 from switchmark.switch.across import AcrossHosts, CableEnds
-from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, PortKind, Switch
+from switchmark.switch.base import (
+    MADE_BY_SWITCH,
+    Capabilities,
+    ConnectMode,
+    HasMainThread,
+    PortKind,
+    Switch,
+)
+from switchmark.switch.contained import HOST
+from switchmark.switch.contained import problem as contained_problem
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
@@ -46,24 +55,39 @@ def plan_steps(
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
-    cpus = read_cpus()
+    cores = Cores(read_cpus())
     steps: list[Step] = []
-    wires: dict[str, Step] = {}
+    wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
     for trial in trials:
-        plan = plan_trial(campaign, trial, there, cpus, site)
+        plan = plan_trial(campaign, trial, there, cores, site)
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
-        if wire is not None and wire.id not in wires:
-            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None, is_baseline=True)
+        if wire is not None:
+            if wire not in wires:
+                planned = plan_trial(campaign, wire, there, cores)
+                wires[wire] = Step(planned, None, is_baseline=True)
+            wire = wires[wire].plan.trial
         steps.append(Step(plan, wire))
     return [*wires.values(), *steps]
 
 
+class Cores:
+    """The machine's cores, on which trials that demand the same are placed the same: campaigns
+    have many trials and few ways to place them."""
+
+    def __init__(self, cpus: Sequence[Cpu]) -> None:
+        self._cpus = tuple(cpus)
+        self._usable = frozenset(os.sched_getaffinity(0))
+        self._placed: dict[Demand, Placement] = {}
+
+    def place(self, demand: Demand) -> Placement:
+        """See `placement.place`. Raises UsageError."""
+        if demand not in self._placed:
+            self._placed[demand] = place(self._cpus, self._usable, demand)
+        return self._placed[demand]
+
+
 def plan_trial(
-    campaign: Campaign,
-    trial: Trial,
-    there: Installed,
-    cpus: Sequence[Cpu],
-    site: Site | None = None,
+    campaign: Campaign, trial: Trial, there: Installed, cores: Cores, site: Site | None = None
 ) -> TrialPlan:
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
@@ -71,8 +95,10 @@ def plan_trial(
     wanted = PortKind.VETH if remote else trial.port_kind  # as the cable itself is
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, wanted)
     topology = expand_scenario(trial)
-    placement = _place(trial, can, topology.pairs(), cpus)
+    placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
+    if isinstance(switch, HasMainThread):
+        switch.main_core = placement.switch_main_core
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     return TrialPlan(
         trial=trial,
@@ -111,23 +137,30 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     Its placement must be the trial's own: with the switch's cores left idle."""
     if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None  # (such a port is not there without its switch, so it has no bare wire)
+    scenario = without_vnfs(plan.trial.scenario)
+    wireless = plan.trial.environment in WIRELESS
+    if wireless and scenario != "p2p":
+        return None
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
             "location": "local",  # what the applications can do at best; not what the cable can
             "connect_mode": ConnectMode.CROSS_CONNECT,
-            "port_kind": plan.port_kind,
+            "port_kind": wire_kind(plan.port_kind),
             "io": resolve_io(plan.trial.io, plan.port_kind),
             "switch_cores": 1,
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
             "repetition": 0,
-            "scenario": without_vnfs(plan.trial.scenario),
+            "scenario": scenario,
             "vnf": Trial.model_fields["vnf"].default,
             "cpu_limit": None,
             "neighbour": "none",
             "neighbour_cpus": "any",
+            "main_cpu": "auto",
+            "switch_environment": HOST,
             **({"switch_cpus": "auto"} if can.in_kernel else {}),
+            **({"environment": WIRE_ENVIRONMENT} if wireless else {}),
             **_ceiling_only(plan),
         }
     )
@@ -157,6 +190,9 @@ def check_available(steps: Sequence[Step]) -> None:
         if name != "none" and not (found := probe_neighbour(name)).available:
             remedy = f"; {found.remedy}" if found.remedy else ""
             problems.append(f"neighbour {name} cannot run here: {found.reason}{remedy}")
+    for name in {step.plan.trial.switch_environment: None for step in steps}:
+        if (lacking := contained_problem(name)) is not None:
+            problems.append(lacking)
     for kind, things in (
         ("switch", {step.plan.switch.name: step.plan.switch for step in steps}),
         ("environment", {step.plan.environment.name: step.plan.environment for step in steps}),
@@ -192,14 +228,14 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
 
 
 def _place(
-    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cpus: Sequence[Cpu]
+    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cores: Cores
 ) -> Placement:
     spare = trial.spare_cores
     demand = _demand(trial, can, pairs)
-    placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
+    placement = cores.place(demand)
     if trial.neighbour != "none":
-        cores = cores_of(trial, placement)
-        placement = placement.model_copy(update={"neighbour_cores": cores})
+        beside = cores_of(trial, placement)
+        placement = placement.model_copy(update={"neighbour_cores": beside})
     if trial.switch == WIRE:
         return placement.model_copy(
             update={
@@ -220,15 +256,12 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
         idle=trial.idle,
         switch_cpus=_cores(trial.switch_cpus),
         application_cpus=_cores(trial.application_cpus),
+        main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
+        smt=trial.smt,
+        numa=trial.numa,
     )
 
 
 def _cores(text: str) -> tuple[int, ...]:
     """The cores that a campaign names; none: placement chooses."""
     return () if text == "auto" else tuple(int(core) for core in text.split("+"))
-
-
-@lru_cache(maxsize=4096)
-def _placed(cpus: tuple[Cpu, ...], usable: frozenset[int], demand: Demand) -> Placement:
-    """Campaigns have many trials and few ways to place them."""
-    return place(cpus, usable, demand)

@@ -46,6 +46,7 @@ class QuotaReading:
             throttled_periods=after.throttled_periods - self.before.throttled_periods,
             throttled_s=after.throttled_s - self.before.throttled_s,
             in_force=held and limit.in_force(),
+            group=limit.group,
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.campaign.rates import has_own_rate, is_steady
 from switchmark.errors import TrialFailed
-from switchmark.method.engine import EngineProcess
+from switchmark.method.engine import EngineProcess, start_all
 from switchmark.method.quality import jain, reordering
 from switchmark.method.seen import Seen
 from switchmark.method.steady_state import detect
@@ -54,14 +54,16 @@ def run_traffic(
     The options override the command line for this trial, `source_options` source by source."""
     both = {id(source) for source in sources} & {id(sink) for sink in sinks}
     sinks = [sink for sink in sinks if id(sink) not in both]
-    for sink in sinks:
-        sink.start(**{"duration": 0, **(sink_options or {})})
-    begin = {"at": _soon_ns(len(both))} if both else {}
+    start_all(sinks, [{"duration": 0, **(sink_options or {})}] * len(sinks))
+    patience = max(engine.patience for engine in (*sources, *sinks))
+    begin = {"at": _soon_ns(len(both), patience)} if both else {}
+    asked: list[Mapping[str, str | float]] = []
     for number, source in enumerate(sources):
         options = dict(source_options[number]) if source_options else {}
         if id(source) in both:
             options |= {**begin, **(sink_options or {})}
-        source.start(**{"duration": _exact(duration_s), **options})
+        asked.append({"duration": _exact(duration_s), **options})
+    start_all(sources, asked)
     if begin and time.monotonic_ns() > begin["at"]:
         raise TrialFailed(
             "the applications were not all listening when the first began to send: "
@@ -69,8 +71,8 @@ def run_traffic(
         )
     waiting = list(sources)
     # In time, and in looks that found nothing: an engine with short samples answers sooner.
-    deadline = time.monotonic() + duration_s + RESULT_GRACE_S
-    polls_left = math.ceil((duration_s + RESULT_GRACE_S) / _PUMP_S)
+    deadline = time.monotonic() + duration_s + RESULT_GRACE_S * patience
+    polls_left = math.ceil((duration_s + RESULT_GRACE_S * patience) / _PUMP_S)
     while waiting and polls_left > 0 and time.monotonic() < deadline:
         polls_left -= not waiting[0].pump(_PUMP_S)
         for engine in [*waiting[1:], *sinks]:
@@ -88,9 +90,10 @@ def run_traffic(
         sink.wait_result(RESULT_GRACE_S)
 
 
-def _soon_ns(engines: int) -> int:
+def _soon_ns(engines: int, patience: float) -> int:
     """When so many engines have surely been told to begin, CLOCK_MONOTONIC."""
-    return time.monotonic_ns() + round((BEGIN_LEAD_S + engines * BEGIN_LEAD_EACH_S) * 1e9)
+    lead_s = (BEGIN_LEAD_S + engines * BEGIN_LEAD_EACH_S) * patience
+    return time.monotonic_ns() + round(lead_s * 1e9)
 
 
 def _exact(duration_s: float) -> str | float:

@@ -44,6 +44,7 @@ from switchmark.results.record import (
 from switchmark.scenario.draw import Labels, draw_lines
 from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
+from switchmark.switch.contained import HOST
 from switchmark.testbed.host import Session
 
 COUNTERS_SETTLE_S = 0.5
@@ -72,7 +73,10 @@ class TrialPlan:
         """What a drawing of it says."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
-        return Labels(f"{trial.switch}, {self.mode}", trial.environment, self.port_kind.value, vnf)
+        where = "" if trial.switch_environment == HOST else f", in {trial.switch_environment}"
+        return Labels(
+            f"{trial.switch}, {self.mode}{where}", trial.environment, self.port_kind.value, vnf
+        )
 
     def environment_of(self, place: Place) -> Environment:
         """Where a node of the topology lives."""
@@ -152,11 +156,14 @@ def run_trial(
         facts["status"] = "finished"
     except (SwitchmarkError, TimeoutError, OSError, ValueError, KeyError) as error:
         watch.lap("teardown")
-        facts |= {"status": "failed", "message": _why(plan.switch, deployment.switch_words, error)}
+        died = f"{plan.switch.name}: {words}" if (words := deployment.switch_words) else ""
+        facts |= {"status": "failed", "message": _why([died, *deployment.faults()], error)}
         facts["switch_log"] = deployment.switch_words
     if plan.far is not None:
         facts["far_host"] = plan.far.as_record()
+    facts["machines"] = deployment.machine_details
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
+    facts["faults"] = deployment.faults()
     facts["loops"] = loop_costs((run.role, run.ready, run.result) for run in runs)
     facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
     return _record(facts | {"ended_at": _now(), "timing": watch.timing()})
@@ -200,10 +207,12 @@ def _measure(
 
     if trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)
+    deployment.forget_faults()  # of warming up: they took nothing from what is measured
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
-    with Meter.begin(switch, plan.placement) as meter:
+    machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
+    with Meter.begin(switch, plan.placement, machines) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         here = [one for one in deployment.engines if one.result and not one.far]
         results = seen.results or [one.result for one in here if one.result]
@@ -235,6 +244,8 @@ def _measure(
         stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
         cable_lost=reconciled.cable_lost,
+        faults=tuple(deployment.faults()),
+        emulated=any(machine.emulated for machine in deployment.machines),
     )
     figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
     bound = limit(trial, figures, evidence)
@@ -304,7 +315,8 @@ def _run_beside(
 def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:
     """The counters after the traffic. While they do not agree with each other they are read
     again for a moment: some are late, and a frame may still be on its way."""
-    deadline = time.monotonic() + COUNTERS_SETTLE_S
+    patience = max([1.0, *(machine.patience for machine in deployment.machines)])
+    deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
     while True:
         after = deployment.read()
         found = reconcile(
@@ -353,12 +365,15 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _why(switch: Switch, switch_died: str, error: BaseException) -> str:
-    """A dead switch is the reason for whatever went wrong after it."""
+def _why(causes: Sequence[str], error: BaseException) -> str:
+    """A dead switch, or an application's port that failed, is the reason for whatever went wrong
+    after it."""
     seen = _one_line(error)
-    if not switch_died or switch_died in seen:
-        return seen
-    return f"{switch.name}: {' '.join(switch_died.split())} (seen as: {seen})"
+    for cause in causes:
+        words = " ".join(cause.split())
+        if words and words not in seen:
+            return f"{words} (seen as: {seen})"
+    return seen
 
 
 def _one_line(error: BaseException) -> str:

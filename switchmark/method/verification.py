@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from switchmark.campaign.model import VerifyPolicy
 from switchmark.errors import TrialFailed
-from switchmark.method.engine import EngineProcess
+from switchmark.method.engine import EngineProcess, counters_of, probe_all
 from switchmark.results.record import Direction, Verification
 
 TEACHING_FRAMES = 2
@@ -41,14 +41,13 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
     while silent:
-        for pair in {id(p): p for p in silent.values()}.values():
-            pair.a.probe(TEACHING_FRAMES)
-            pair.b.probe(TEACHING_FRAMES)
+        asked = {id(pair): pair for pair in silent.values()}.values()
+        probe_all([end for pair in asked for end in (pair.a, pair.b)], TEACHING_FRAMES)
         time.sleep(_POLL_S)
-        for (number, end), pair in list(silent.items()):
-            heard = pair.b if end == "a" else pair.a
-            if heard.counters()["rx_probe"]:
-                del silent[(number, end)]
+        hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
+        for key, heard in zip(list(silent), counters_of(hearing), strict=True):
+            if heard["rx_probe"]:
+                del silent[key]
         if silent and time.monotonic() > deadline:
             number, end = next(iter(silent))
             raise TrialFailed(
@@ -86,7 +85,7 @@ def _send_counted(
 ) -> Verification:
     witness_before = witness_frames()
     before = _arrivals(pairs)
-    sent = sum(end.probe(policy.probes) for pair in pairs for end in (pair.a, pair.b))
+    sent = probe_all([end for pair in pairs for end in (pair.a, pair.b)], policy.probes)
     deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
     while True:
         now = _arrivals(pairs)
@@ -105,7 +104,7 @@ def _send_counted(
 
 def _arrivals(pairs: Sequence[PairEnds]) -> tuple[int, int]:
     """(probes that reached their own end, frames of other pairs seen) over all ends."""
-    counters = [end.counters() for pair in pairs for end in (pair.a, pair.b)]
+    counters = counters_of([end for pair in pairs for end in (pair.a, pair.b)])
     return sum(c["rx_probe"] for c in counters), sum(c["rx_foreign"] for c in counters)
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from switchmark.campaign.model import Trial
-from switchmark.environment.base import Node
+from switchmark.environment.base import Node, patience_with
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import forwarder_args
 from switchmark.method.cpu import process_cpu_s
@@ -233,7 +233,9 @@ def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) 
         raise TrialFailed(f"VNF {node.spec.name}: {error}") from None
     args = forwarder_args(trial, node.spec.ports, idle)
     spawned = node.spawn_engine(args)
-    engine = EngineProcess(spawned, node.spec.name, "forwarder", pair, args)
+    engine = EngineProcess(
+        spawned, node.spec.name, "forwarder", pair, args, patience=patience_with(node)
+    )
     return EngineVnf(node.spec.name, trial.vnf, engine)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-OURS = ("testbed", "environment", "switch", "remote", "")  # folders of this package
+OURS = ("testbed", "environment", "switch", "remote")  # folders of this package
 SUFFIXES = (".py", ".lua", ".p4")
 
 # Run by the other host's Python: takes the archive into memory, and the agent out of it.
@@ -63,10 +63,10 @@ def _files() -> Iterator[tuple[str, Path]]:
     import typing_extensions
 
     package = Path(__file__).parent.parent
-    for folder in OURS:
-        for path in sorted((package / folder).iterdir()):
-            if path.suffix in SUFFIXES:
-                yield f"switchmark/{path.relative_to(package)}", path
+    own = [path for folder in OURS for path in sorted((package / folder).rglob("*"))]
+    for path in [*sorted(package.glob("*.py")), *own]:
+        if path.suffix in SUFFIXES:
+            yield f"switchmark/{path.relative_to(package)}", path
     library = Path(pyroute2.__file__).parent
     for path in sorted(library.rglob("*.py")):
         yield f"pyroute2/{path.relative_to(library)}", path

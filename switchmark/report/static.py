@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.campaign.model import Dimension
-from switchmark.report.throughput import facets, x_field
+from switchmark.report.axes import XAxis, x_axis
+from switchmark.report.throughput import facets
 from switchmark.results import words
-from switchmark.results.summary import SummaryRow, summary
+from switchmark.results.rows import SummaryRow
+from switchmark.results.summary import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +41,7 @@ def write_plots(run_directory: Path, folder: Path) -> list[Path]:
     style = _styles(rows)
     written: list[Path] = []
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
-    x = x_field(throughput)
+    x = x_axis(throughput)
     for title, members in facets(throughput, x):
         height = 3.2 if x else 1.2 + 0.34 * len(members)
         name = _file_name("throughput", title)
@@ -55,7 +57,7 @@ def _save(
     height_in: float,
     title: str,
     rows: Sequence[SummaryRow],
-    x: str | None,
+    x: XAxis | None,
     style: dict[str, tuple[str, str]],
 ) -> list[Path]:
     from matplotlib.figure import Figure
@@ -95,14 +97,14 @@ def _draw_bars(axes: Axes, rows: Sequence[SummaryRow], style: dict[str, tuple[st
 
 
 def _draw_lines(
-    axes: Axes, rows: Sequence[SummaryRow], x: str, style: dict[str, tuple[str, str]]
+    axes: Axes, rows: Sequence[SummaryRow], x: XAxis, style: dict[str, tuple[str, str]]
 ) -> None:
     for name in sorted({row.contender for row in rows}):
-        members = [r for r in rows if r.contender == name and getattr(r.trial, x) is not None]
-        members.sort(key=lambda row: getattr(row.trial, x))
+        members = [r for r in rows if r.contender == name and x.of(r) is not None]
+        members.sort(key=lambda row: x.of(row) or 0)
         color, marker = style[name]
         axes.errorbar(
-            [getattr(row.trial, x) for row in members],
+            [x.of(row) or 0 for row in members],
             [_forwarded(row) for row in members],
             yerr=[_half_interval(row) for row in members],
             label=name,
@@ -112,12 +114,12 @@ def _draw_lines(
             capsize=2.5,
             markersize=5,
         )
-    ticks = sorted({getattr(row.trial, x) for row in rows} - {None})
-    axes.set_xscale("log")
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    ticks = x.ticks(rows)
+    axes.set_xscale("log" if x.log else "linear")
+    axes.set_xticks(ticks, [f"{tick:.15g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("frame size with FCS (bytes)" if x == "packet_size_bytes" else x)
+    axes.set_xlabel(x.title)
     axes.set_ylabel("forwarded load (Mpps)")
     axes.legend(frameon=False, fontsize=8)
 

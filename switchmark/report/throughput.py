@@ -1,7 +1,7 @@
 """Throughput in pictures: forwarded load by frame size, the three loads, CPU cost.
 
 With one or two frame sizes a bar for each contender says it best; from three on a line over
-the size. A parameter other than the size that varies makes figures of its own.
+the size, or over what else was swept (axes.py). What varies besides makes figures of its own.
 """
 
 from __future__ import annotations
@@ -10,42 +10,29 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
 from switchmark.results import words
+from switchmark.results.rows import SummaryRow
 from switchmark.results.statistics import Estimate
-from switchmark.results.summary import SummaryRow
 
-_LINE_FROM = 3  # values on the x axis from which a line is drawn
-_X_FIELDS = {
-    "packet_size_bytes": "frame size with FCS (bytes)",
-    "rate_pps": "intended load of a pair (frames/s)",
-    "pairs": "pairs",
-    "burst": "burst (frames)",
-}
 _LOADS = (("offered", "circle-open"), ("forwarded", "circle"))
 
 
-def x_field(rows: Sequence[SummaryRow]) -> str | None:
-    """The parameter to draw lines over: the first that takes enough values; None for bars."""
-    for name in _X_FIELDS:
-        values = {getattr(row.trial, name) for row in rows} - {None}
-        if len(values) >= _LINE_FROM:
-            return name
-    return None
-
-
-def facets(rows: Sequence[SummaryRow], x: str | None) -> list[tuple[str, list[SummaryRow]]]:
+def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[SummaryRow]]]:
     """Rows that differ in nothing but the contender (and x), with what tells them apart."""
+    field = x.field if x else None
     groups: dict[Any, list[SummaryRow]] = defaultdict(list)
     for row in rows:
-        groups[tuple(item for item in row.point if item[0] != x)].append(row)
+        groups[tuple(item for item in row.point if item[0] != field)].append(row)
     if not groups:
         return []
-    varying = [n for n, _ in rows[0].point if n != x and len({dict(r.point)[n] for r in rows}) > 1]
+    others = [name for name, _ in rows[0].point if name != field]
+    varying = [name for name in others if len({dict(row.point)[name] for row in rows}) > 1]
     titled = []
     for point, members in groups.items():
         parts = [words.field(name, dict(point)[name]) for name in varying if name in dict(point)]
-        only = "" if x == "packet_size_bytes" else words.field(*_size(members[0]))
+        only = "" if field == "packet_size_bytes" else words.field(*_size(members[0]))
         titled.append((", ".join(parts) or only, members))
     return titled
 
@@ -56,7 +43,7 @@ def _size(row: SummaryRow) -> tuple[str, Any]:
 
 def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     """Forwarded load, with confidence intervals and the bare wire beside it."""
-    x = x_field(rows)
+    x = x_axis(rows)
     figures: list[Figure] = []
     for title, members in facets(rows, x):
         if x is None:
@@ -175,20 +162,20 @@ def _whiskers(
 
 
 def _lines(
-    title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: str, bits: bool
+    title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: XAxis, bits: bool
 ) -> Figure:
     series: dict[str, list[SummaryRow]] = defaultdict(list)
     for row in rows:
-        if getattr(row.trial, x) is not None:
+        if x.of(row) is not None:
             series[row.contender].append(row)
     unit, scale = ("Gbit/s L2", 1e9) if bits else ("Mpps", 1e6)
     traces = []
     for name, members in sorted(series.items()):
-        members.sort(key=lambda row: getattr(row.trial, x))
+        members.sort(key=lambda row: x.of(row) or 0)
         loads = [row.throughput for row in members if row.throughput]
         values = [one.forwarded_l2_bps if bits else one.forwarded_pps for one in loads]
         shape = look[name]
-        places = [getattr(row.trial, x) for row in members]
+        places = [x.of(row) for row in members]
         traces.append(_whiskers("y", places, values, scale, shape.color))
         traces.append(
             {
@@ -202,9 +189,10 @@ def _lines(
                 "hovertemplate": f"{name}, %{{x}}: %{{y:.4g}} {unit}<extra></extra>",
             }
         )
-    ticks = sorted({getattr(row.trial, x) for row in rows} - {None})
+    ticks = x.ticks(rows)
+    kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
     layout = {
-        "xaxis": axis(_X_FIELDS[x], type="log", tickvals=ticks, ticktext=[str(t) for t in ticks]),
+        "xaxis": axis(x.title, tickvals=ticks, ticktext=[f"{t:.15g}" for t in ticks], **kind),
         "yaxis": axis(unit, rangemode="tozero"),
         "legend": {"orientation": "h", "y": -0.28},
     }

@@ -119,6 +119,15 @@ _TABLE = (
         invalidates=True,
     ),
     Mark(
+        "partial",
+        "A fault took part of the trial",
+        "The port of a traffic application failed, lost its peer, or took no frame for a second, "
+        "so the figure is of what was left of the trial.",
+        "Do not use the number; the record's faults (the report shows them with the trial) say "
+        "which port and what; mend that, then measure again.",
+        invalidates=True,
+    ),
+    Mark(
         "counters-disagree",
         "Counters do not agree",
         "More than 0.01 % of the frames sent are missing, or appeared, at a place where nothing "

@@ -124,7 +124,9 @@ class Record(Value):
     reconciliation: Reconciliation | None = None
     far_host: FarHost | None = None  # of a trial between hosts
     engines: list[EngineRun] = Field(default_factory=list)
+    faults: list[str] = Field(default_factory=list)  # why results of applications are partial
     vnfs: list[VnfRun] = Field(default_factory=list)
+    machines: dict[str, dict[str, str]] = Field(default_factory=dict)  # virtual ones, by node
     topology: list[str] = Field(default_factory=list)  # a line for each path
     wire_ends: list[str] = Field(default_factory=list)  # nodes that stand in for physical ports
     loops: dict[str, LoopCost] = Field(default_factory=dict)  # by role

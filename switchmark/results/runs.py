@@ -20,6 +20,7 @@ class Placement(Value):
     idle: str  # the idle strategy chosen
     catch_up_us: Count = 1000  # for so long a pause senders make up; beyond, frames are given up
     neighbour_cores: list[Count] = Field(default_factory=list)  # none: it is not pinned
+    switch_main_core: Count | None = None  # of its main thread, where the campaign names one
 
 
 class ClockOffset(Value):
@@ -140,6 +141,7 @@ class CpuQuota(Value):
     throttled_periods: Count
     throttled_s: Amount  # summed over the switch's threads
     in_force: bool  # it read back as set, and no more than it was used
+    group: str = ""  # the control group that it was set on, below its hierarchy's root
 
 
 class Neighbour(Value):

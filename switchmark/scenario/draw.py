@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from switchmark.scenario.topology import Path, Place, Topology, TopologyNode
+from switchmark.scenario.topology import Path, Place, Topology, TopologyNode, wire_kind
+from switchmark.switch.base import PortKind
 
 ROWS_DRAWN = 16  # of the SVG; the others are counted in its last line
 BOX, GAP, HEIGHT, MARGIN = 132, 36, 44, 24  # pixels
@@ -34,14 +35,13 @@ def draw_lines(topology: Topology, labels: Labels) -> list[str]:
 
 def _line(topology: Topology, path: Path, labels: Labels) -> str:
     left = "<" if path.both_ways else ""
-    arrow = f" {left}--{labels.port_kind}--> "
     nodes = _on(topology, path)
     line = f"[{_where(nodes[0], labels)}: {_what(nodes[0], labels)}]"
     for before, node in pairwise(nodes):
-        line += f"{arrow}[{labels.switch}]"
+        line += f" {left}--{_kind(before, labels)}--> [{labels.switch}]"
         if node.far != before.far:  # each host has a switch of its own
             line += f" {left}--cable--> [{labels.switch}]"
-        line += f"{arrow}[{_where(node, labels)}: {_what(node, labels)}]"
+        line += f" {left}--{_kind(node, labels)}--> [{_where(node, labels)}: {_what(node, labels)}]"
     return line
 
 
@@ -52,6 +52,12 @@ def _on(topology: Topology, path: Path) -> list[TopologyNode]:
 def _where(node: TopologyNode, labels: Labels) -> str:
     where = "wire" if node.place is Place.WIRE else labels.environment
     return f"other host, {where}" if node.far else where
+
+
+def _kind(node: TopologyNode, labels: Labels) -> str:
+    """What joins it to the switch."""
+    kind = PortKind(labels.port_kind)
+    return (wire_kind(kind) if node.place is Place.WIRE else kind).value
 
 
 def _what(node: TopologyNode, labels: Labels) -> str:
@@ -102,7 +108,8 @@ def _row(topology: Topology, path: Path, labels: Labels, top: float, width: floa
         if column:
             parts.append(_crossing(x - GAP - 30, x + 30, top + HEIGHT, bar, path.both_ways))
             middle = top + HEIGHT * 1.6
-            parts.append(_text(x - GAP / 2, middle, labels.port_kind, "#666"))
+            kinds = dict.fromkeys(_kind(one, labels) for one in nodes[column - 1 : column + 1])
+            parts.append(_text(x - GAP / 2, middle, ", ".join(kinds), "#666"))
     return parts
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from switchmark.campaign.model import Dimension, Trial, rewrites
 from switchmark.environment.base import NodePort, NodeSpec
@@ -152,7 +153,7 @@ class Topology:
         kernel's IP stack is to leave them alone; the devices get addresses of their own.
         `powers`: see `NodeSpec`."""
 
-        def port_of(port: TopologyPort) -> NodePort:
+        def port_of(port: TopologyPort, kind: PortKind) -> NodePort:
             device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
             return NodePort(
                 kind,
@@ -164,15 +165,27 @@ class Topology:
                 peer_ip=port.next_ip,
             )
 
+        def kind_at(place: Place) -> PortKind:
+            return wire_kind(kind) if place is Place.WIRE else kind
+
         return [
             NodeSpec(
-                node.name, tuple(map(port_of, node.ports)), tuple(cores.get(node.name, ())), powers
+                node.name,
+                tuple(port_of(port, kind_at(node.place)) for port in node.ports),
+                tuple(cores.get(node.name, ())),
+                powers,
             )
             for node in self.nodes
         ]
 
     def _mtu_bytes(self) -> int:
         return max(1500, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
+
+
+def wire_kind(kind: PortKind) -> PortKind:
+    """What a wire end has where the environment has ports of this kind: a tap is there for a
+    virtual machine, and wire ends live in network namespaces."""
+    return PortKind.VETH if kind is PortKind.TAP else kind
 
 
 # By dimension: for each end, how its nodes are called (at most 3 letters: they end the names
@@ -187,15 +200,33 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
     """`trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other end.
 
     Raises UsageError when there are more than addresses or names are planned for."""
-    crossings = chain + 1  # of the switch, a path
     check_pairs(trial, chain)
+    duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
+    nodes, paths = _laid_out(
+        trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
+        trial.location == "remote",
+    )  # fmt: skip
+    return Topology(nodes, paths, trial.switch == "direct", trial.frame_sizes.largest)
+
+
+@lru_cache(maxsize=256)
+def _laid_out(
+    dimension: Dimension,
+    pairs: int,
+    places: tuple[Place, Place],
+    chain: int,
+    duplex: bool,
+    rewriting: bool,
+    remote: bool,
+) -> tuple[tuple[TopologyNode, ...], tuple[Path, ...]]:
+    """Campaigns have many trials and few layouts: equal ones are the same objects."""
+    crossings = chain + 1  # of the switch, a path
     nodes: list[TopologyNode] = []
     paths: list[Path] = []
-    duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
-    for pair in range(trial.pairs):
+    for pair in range(pairs):
         first = 2 * crossings * pair  # port of the switch
         last = first + 2 * crossings - 1
-        (source, near), (target, far) = ENDS[trial.dimension]
+        (source, near), (target, far) = ENDS[dimension]
         near, far = ("duplex", "duplex") if duplex else (near, far)
         names = [f"{source}{pair}", *(f"v{pair}-{k}" for k in range(1, chain + 1))]
         names.append(f"{target}{pair}")
@@ -205,13 +236,13 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
         between = places[0], *[Place.ENVIRONMENT] * chain, places[1]
         # The first half of a chain is here, the rest and the other end there: one crossing of
         # the cable, wherever it is.
-        here = len(names) if trial.location == "local" else 1 + (chain + 1) // 2
+        here = 1 + (chain + 1) // 2 if remote else len(names)
         nodes += [
             TopologyNode(
                 name,
                 role,
                 pair,
-                tuple(_port(trial, index, pair, first, last) for index in own),
+                tuple(_port(index, pair, first, last, rewriting) for index in own),
                 place,
                 far=station >= here,
             )
@@ -219,19 +250,19 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
                 zip(names, roles, numbers, between, strict=True)
             )
         ]
-        both_ways = duplex or trial.dimension is Dimension.LATENCY
+        both_ways = duplex or dimension is Dimension.LATENCY
         paths.append(Path(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
-    return Topology(tuple(nodes), tuple(paths), trial.switch == "direct", trial.frame_sizes.largest)
+    return tuple(nodes), tuple(paths)
 
 
-def _port(trial: Trial, index: int, pair: int, first: int, last: int) -> TopologyPort:
+def _port(index: int, pair: int, first: int, last: int, rewriting: bool) -> TopologyPort:
     """Frames that leave by a port cross the switch to the other side of the crossing. Where the
     VNFs do not rewrite addresses, the ends address each other. The ends of a path are one IP
     subnet; VNFs have no IP address."""
     if index not in (first, last):
         return TopologyPort(index, port_mac(index), "", port_mac(index ^ 1), "")
     other = first + last - index
-    next_mac = port_mac(index ^ 1 if rewrites(trial.vnf) else other)
+    next_mac = port_mac(index ^ 1 if rewriting else other)
     own_ip, other_ip = (pair_ip(pair, int(which == last)) for which in (index, other))
     return TopologyPort(index, port_mac(index), own_ip, next_mac, other_ip)
 

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.environment.engine_binary import find_engine
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
-from switchmark.switch.basicfwd import (
-    ETHERNET_AND_FCS_BYTES,
-    INTERVAL_S,
-    BasicForwarder,
-    Pair,
-)
-from switchmark.switch.ports import check_request, device_of, lent_of, require
+from switchmark.switch.basicfwd import BasicForwarder, Surroundings
+from switchmark.switch.ports import device_of, lent_of
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import kernel_release, not_root
-from switchmark.testbed.host import Session
 
 
 class AfPacket(BasicForwarder):
@@ -39,37 +32,22 @@ class AfPacket(BasicForwarder):
         """Available where the engine is built."""
         return not_root() or self._engine_probe()
 
-    def start(
-        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
-    ) -> None:
-        """Take the ports in; one forwarder a pair."""
-        require(self.name, self.probe())
-        check_request(self.name, self.capabilities, ports, mode)
-        pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
-        self._idle = "poll" if len(pairs) <= len(cores) else "yield"
-        self._cores = tuple(cores)
-        self._footprint = Footprint(session)
-        try:
-            namespace = self._footprint.namespace("sw")
-            namespace.adopt([device_of(port) for port in ports], lent_of(ports))
-            for k, pair in enumerate(pairs):
-                core = cores[k % len(cores)]
-                process = self._footprint.spawn(
-                    self._command(pair, core), cores=[core], netns=namespace.name
-                )
-                self._pairs.append(Pair(process, (device_of(pair[0]), device_of(pair[1]))))
-        except BaseException:
-            self.stop()
-            raise
+    def _check_means(self, pairs: int) -> None:
+        """Sockets need no memory of their own."""
 
-    def _command(self, pair: tuple[SwitchPort, SwitchPort], core: int) -> list[str]:
-        frame_bytes = max(port.mtu_bytes for port in pair) + ETHERNET_AND_FCS_BYTES
-        ports = [word for port in pair for word in ("--port", f"raw:dev={device_of(port)},mmsg")]
-        return [
-            *(str(find_engine()), "forwarder", *ports),
-            *("--start", "now", "--core", str(core), "--idle", self._idle),
-            *("--interval", str(INTERVAL_S), "--frame-size", str(frame_bytes)),
-        ]
+    def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
+        namespace = footprint.namespace("sw")
+        namespace.adopt([device_of(port) for port in ports], lent_of(ports))
+        return {"netns": namespace.name}
+
+    def _end_of(self, port: SwitchPort) -> str:
+        return device_of(port)
+
+    def _port_of(self, port: SwitchPort) -> str:
+        return f"raw:dev={device_of(port)},mmsg"
+
+    def _more_arguments(self, _tag: str) -> list[str]:
+        return []
 
     def details(self) -> dict[str, str]:
         """Versions and placement."""

@@ -82,9 +82,11 @@ class Capabilities:
     polling: bool  # it busy-polls, so it wants a core of its own
     in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
     multi_core: bool = False
+    main_thread: bool = False  # one that does not forward, and can be put on a core of its own
     max_ports: int | None = None
     needs_hugepages: bool = False
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
+    runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
@@ -162,6 +164,13 @@ class MakesPorts(Protocol):
         """Make a port for each of `wanted`, which have their index, kind, address and MTU.
         Called before `start`, which gets the same ports in their nodes; undone by `stop`."""
         ...
+
+
+@runtime_checkable
+class HasMainThread(Protocol):
+    """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
+
+    main_core: int | None  # set before `start`; None: its own choice
 
 
 class Switch(Protocol):

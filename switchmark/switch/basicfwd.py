@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from switchmark.environment.engine_binary import engine_version, find_engine
 from switchmark.errors import TrialFailed, UnavailableError
@@ -34,6 +34,13 @@ INTERVAL_S = 0.1  # how old a counter may be; ten short writes a second cost not
 POLL_S = 0.005
 ETHERNET_AND_FCS_BYTES = 18
 COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
+
+
+class Surroundings(TypedDict, total=False):
+    """Where a forwarder process runs, as `Footprint.spawn` takes it."""
+
+    env: dict[str, str]
+    netns: str
 
 
 class Pair:
@@ -95,6 +102,7 @@ class BasicForwarder:
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
+        runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
@@ -135,25 +143,30 @@ class BasicForwarder:
         require(self.name, self.probe())
         check_request(self.name, self.capabilities, ports, mode)
         pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
-        self._check_memory(len(pairs))
+        self._check_means(len(pairs))
         self._idle = "poll" if len(pairs) <= len(cores) else "yield"
         self._cores = tuple(cores)
         self._footprint = Footprint(session)
         try:
-            folder = self._footprint.folder("basicfwd")
+            where = self._move_in(self._footprint, ports)
             for k, pair in enumerate(pairs):
                 core = cores[k % len(cores)]
                 process = self._footprint.spawn(
-                    self._arguments(session, k, pair, core),
+                    [*self._arguments(pair, core), *self._more_arguments(f"{session.id}f{k}")],
                     cores=[core],
-                    env={"RUNTIME_DIRECTORY": str(folder)},
+                    **where,
                 )
-                self._pairs.append(Pair(process, (socket_of(pair[0]), socket_of(pair[1]))))
+                self._pairs.append(Pair(process, (self._end_of(pair[0]), self._end_of(pair[1]))))
         except BaseException:
             self.stop()
             raise
 
-    def _check_memory(self, pairs: int) -> None:
+    # What a forwarder over other ports has different:
+
+    role = "forwarder"  # the engine's
+
+    def _check_means(self, pairs: int) -> None:
+        """Raises `UnavailableError` when the machine has not enough for so many pairs."""
         need, free = pairs * MEMORY_MB, hugepage_bytes_free() >> 20
         if free < need:
             raise UnavailableError(
@@ -162,19 +175,29 @@ class BasicForwarder:
                 "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
             )
 
-    def _arguments(
-        self, session: Session, k: int, pair: tuple[SwitchPort, SwitchPort], core: int
-    ) -> list[str]:
+    def _move_in(self, footprint: Footprint, _ports: Sequence[SwitchPort]) -> Surroundings:
+        """Make what all processes need; returns how they are to be spawned."""
+        return {"env": {"RUNTIME_DIRECTORY": str(footprint.folder("basicfwd"))}}
+
+    def _end_of(self, port: SwitchPort) -> str:
+        """The port in words."""
+        return socket_of(port)
+
+    def _port_of(self, port: SwitchPort) -> str:
+        """The port as the engine is told it."""
+        return f"dpdk:vhost={check_socket_path(socket_of(port))},client"
+
+    def _more_arguments(self, tag: str) -> list[str]:
+        memory = ["--dpdk-memory-mb", str(MEMORY_MB)]
+        return [*memory, "--eal", f"--file-prefix=sm{tag}"]
+
+    def _arguments(self, pair: tuple[SwitchPort, SwitchPort], core: int) -> list[str]:
         frame_bytes = max(port.mtu_bytes for port in pair) + ETHERNET_AND_FCS_BYTES
-        ports = []
-        for port in pair:
-            ports += ["--port", f"dpdk:vhost={check_socket_path(socket_of(port))},client"]
+        ports = [word for port in pair for word in ("--port", self._port_of(port))]
         return [
-            *(str(find_engine()), "forwarder", *ports),
+            *(str(find_engine()), self.role, *ports),
             *("--start", "now", "--core", str(core), "--idle", self._idle),
             *("--interval", str(INTERVAL_S), "--frame-size", str(frame_bytes)),
-            *("--dpdk-memory-mb", str(MEMORY_MB)),
-            *("--eal", f"--file-prefix=sm{session.id}f{k}"),
         ]
 
     def wait_ports_up(self, timeout_s: float) -> None:

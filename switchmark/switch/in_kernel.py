@@ -79,7 +79,7 @@ class InKernelSwitch(ABC):
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait until every port has its carrier."""
         deadline = time.monotonic() + timeout_s
-        while waiting := [device for device in map(device_of, self.ports) if not self._up(device)]:
+        while waiting := self._without_carrier():
             if time.monotonic() > deadline:
                 raise TrialFailed(
                     f"{self.name}: {', '.join(waiting)} without carrier after {timeout_s:g} s; "
@@ -87,9 +87,11 @@ class InKernelSwitch(ABC):
                 )
             time.sleep(POLL_S)
 
-    def _up(self, device: str) -> bool:
-        links = self.namespace.query("ip", "link", "show", "dev", device)
-        return bool(links) and "LOWER_UP" in links[0]["flags"]
+    def _without_carrier(self) -> list[str]:
+        """The port devices that have none, asked of all at once."""
+        links = self.namespace.query("ip", "link", "show")
+        up = {link["ifname"] for link in links if "LOWER_UP" in link["flags"]}
+        return [device for device in map(device_of, self.ports) if device not in up]
 
     def settle(self) -> None:  # noqa: B027  (nothing to do is the right default)
         """What the kernel learns is in force at once."""

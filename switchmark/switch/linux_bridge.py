@@ -26,10 +26,11 @@ class LinuxBridge(WithOptions, InKernelSwitch):
 
     name = "linux-bridge"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VETH,),
+        port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.STATIC_MAC),
         polling=False,
         in_kernel=True,
+        runs_in=("host", "netns"),
         reconfigures=True,
         description="the kernel's bridge; forwards in the senders' softirq",
         options=(

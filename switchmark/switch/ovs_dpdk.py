@@ -68,6 +68,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
     """Open vSwitch with DPDK."""
 
     name = "ovs-dpdk"
+    main_core: int | None = None
     datapath = "netdev"
     setting = "SWITCHMARK_OVS_DPDK_VSWITCHD"
     programs = ("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "ovs-vswitchd")
@@ -77,6 +78,8 @@ class OvsDpdk(WithOptions, OvsSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,
+        runs_in=("host", "netns", "lxc", "docker"),
+        main_thread=True,
         needs_hugepages=True,
         reconfigures=True,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
@@ -100,8 +103,8 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return Probe(True, version=version)
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """Every core that is not a PMD's; all of them where none is left."""
-        return other_cores(cores)
+        """The one that was asked for; else every one that is not a PMD's, if there is any."""
+        return other_cores(cores) if self.main_core is None else [self.main_core]
 
     def before_launch(self) -> None:
         """A shortage of hugepages is told here, where it can be said in one line."""

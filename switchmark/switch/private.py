@@ -84,20 +84,23 @@ class Namespace:
     def adopt(self, devices: Sequence[str], lent: Collection[str] = ()) -> None:
         """Move devices here from the root namespace and set them up. Those that are `lent` are
         the host's own, and go back even when we are killed."""
-        for device in devices:
-            if device in lent:
-                entry = self.session.ledger.record(LentDevice(device, self.name))
-                self._lent.append(entry)
-            moved = self.session.host.run(
-                ["ip", "link", "set", "dev", device, "netns", self.name], check=False
+        for device in lent:
+            entry = self.session.ledger.record(LentDevice(device, self.name))
+            self._lent.append(entry)
+        self._adopted += devices  # those that are not moved after all are handed back in vain
+        lines = [f"link set dev {device} netns {self.name}" for device in devices]
+        moved = self.session.host.run(
+            ["ip", "-batch", "-"], input_text="\n".join(lines) + "\n", check=False
+        )
+        if moved.exit_code != 0:
+            here = {str(link["ifname"]) for link in self.query("ip", "link", "show")}
+            device = next((name for name in devices if name not in here), "?")
+            self._adopted = [name for name in devices if name in here]
+            reason = moved.stderr.strip().splitlines()[:1] or ["ip gave no reason"]
+            raise UnavailableError(
+                f"port device {device}: cannot be given to the switch ({reason[0]}); "
+                "make the node that owns it first, and give each device to one switch only"
             )
-            if moved.exit_code != 0:
-                reason = moved.stderr.strip().splitlines()[-1:] or ["ip gave no reason"]
-                raise UnavailableError(
-                    f"port device {device}: cannot be given to the switch ({reason[0]}); "
-                    "make the node that owns it first, and give each device to one switch only"
-                )
-            self._adopted.append(device)
         self.batch("ip", [f"link set dev {device} up" for device in devices])
 
     def batch(self, tool: str, lines: Sequence[str], *, force: bool = False) -> None:

@@ -8,23 +8,9 @@ what names a trial; the record's switch details hold them, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from switchmark.environment.engine_binary import find_engine
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortKind,
-    Probe,
-    SwitchOption,
-    SwitchPort,
-)
-from switchmark.switch.basicfwd import INTERVAL_S, BasicForwarder, Pair
+from switchmark.switch.af_packet import AfPacket
+from switchmark.switch.base import Capabilities, ConnectMode, PortKind, SwitchOption
 from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import check_request, device_of, lent_of, require
-from switchmark.switch.private import Footprint
-from switchmark.switch.tools import not_root
-from switchmark.testbed.host import Session
 
 UP_TO = 1_000_000_000
 
@@ -58,7 +44,7 @@ FAULTS = (
 )
 
 
-class Reference(WithOptions, BasicForwarder):
+class Reference(WithOptions, AfPacket):
     """The engine as a forwarder with set faults, over veth."""
 
     name = "reference"
@@ -82,46 +68,10 @@ class Reference(WithOptions, BasicForwarder):
             if value != default
         }
 
-    def probe(self) -> Probe:
-        """Available where the engine is built."""
-        if (answer := not_root()) is not None:
-            return answer
-        return self._engine_probe()
+    role = "reference"
 
-    def start(
-        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
-    ) -> None:
-        """Take the ports into a namespace of its own; one process a pair."""
-        require(self.name, self.probe())
-        check_request(self.name, self.capabilities, ports, mode)
-        pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
-        self._idle = "poll" if len(pairs) <= len(cores) else "yield"
-        self._cores = tuple(cores)
-        self._footprint = Footprint(session)
-        try:
-            namespace = self._footprint.namespace("rf")
-            namespace.adopt([device_of(port) for port in ports], lent_of(ports))
-            for k, pair in enumerate(pairs):
-                core = cores[k % len(cores)]
-                devices = (device_of(pair[0]), device_of(pair[1]))
-                process = self._footprint.spawn(
-                    self._command(devices, max(p.mtu_bytes for p in pair) + 18, core),
-                    cores=[core],
-                    netns=namespace.name,
-                )
-                self._pairs.append(Pair(process, devices))
-        except BaseException:
-            self.stop()
-            raise
-
-    def _command(self, devices: tuple[str, str], frame_bytes: int, core: int) -> list[str]:
-        ports = [word for device in devices for word in ("--port", f"raw:dev={device},mmsg")]
-        set_to = [word for name, value in self.faults.items() for word in (f"--{name}", value)]
-        return [
-            *(str(find_engine()), "reference", *ports, *set_to),
-            *("--start", "now", "--core", str(core), "--idle", self._idle),
-            *("--interval", str(INTERVAL_S), "--frame-size", str(frame_bytes)),
-        ]
+    def _more_arguments(self, _tag: str) -> list[str]:
+        return [word for name, value in self.faults.items() for word in (f"--{name}", value)]
 
     def details(self) -> dict[str, str]:
         """What was set."""

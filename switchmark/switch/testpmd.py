@@ -53,11 +53,14 @@ class Testpmd(ProgramSwitch):
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
+        runs_in=("host", "netns", "lxc", "docker"),
+        main_thread=True,
         max_ports=32,  # DPDK's own limit
         needs_hugepages=True,
         description="DPDK's test application, io forwarding between vhost-user ports",
     )
 
+    main_core: int | None = None
     _telemetry: socket.socket | None = None
 
     def version_of(self, program: Path) -> str:
@@ -87,7 +90,7 @@ class Testpmd(ProgramSwitch):
         self._socket = Path(check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2"))
         self.process = self.footprint.spawn(
             ["stdbuf", "-oL", str(program), *self._eal_options(prefix), "--", *self._options()],
-            cores=self.cores,
+            cores=sorted({*self.cores, *([] if self.main_core is None else [self.main_core])}),
             env={"RUNTIME_DIRECTORY": str(folder)},
         )
         self.until(self._connect, "its telemetry answers")
@@ -95,7 +98,8 @@ class Testpmd(ProgramSwitch):
 
     def _eal_options(self, prefix: str) -> list[str]:
         """Thread 0 only waits for the end; threads 1 and up forward, one a core."""
-        threads = [f"0@{self.cores[0]}"]
+        main = self.cores[0] if self.main_core is None else self.main_core
+        threads = [f"0@{main}"]
         threads += [f"{number}@{core}" for number, core in enumerate(self.cores, 1)]
         ports: list[str] = []
         for port in self.ports:

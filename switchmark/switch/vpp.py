@@ -59,8 +59,12 @@ DEFAULTS: Mapping[str, str] = {option.name: option.default for option in OPTIONS
 STATISTIC = re.compile(r"^\[(\d+)(?: @ \d+)?\]: (?:(\d+) packets(?:, \d+ bytes)?|(\S+)) /(.+)$")
 
 
-def thread_cores(cores: Sequence[int], online: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+def thread_cores(
+    cores: Sequence[int], online: Sequence[int], main: int | None = None
+) -> tuple[int, tuple[int, ...]]:
     """The main thread's core and the workers' (none: the main thread forwards)."""
+    if main is not None:
+        return main, tuple(core for core in cores if core != main)
     if len(cores) == 1:
         return cores[0], ()
     others = [core for core in online if core not in cores]
@@ -217,6 +221,7 @@ class Vpp(WithOptions, ProgramSwitch):
     """VPP with `l2 xconnect` or a bridge domain."""
 
     name = "vpp"
+    main_core: int | None = None
     setting = "SWITCHMARK_VPP"
     programs = ("vpp",)
     obtain = "install VPP (packagecloud.io/fdio, packages vpp and vpp-plugin-core) or build it"
@@ -225,6 +230,7 @@ class Vpp(WithOptions, ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,
+        main_thread=True,
         needs_hugepages=True,
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
         options=OPTIONS,
@@ -261,7 +267,7 @@ class Vpp(WithOptions, ProgramSwitch):
         self._control = str(self._tool(program, "vppctl"))
         self._statistics = str(self._tool(program, "vpp_get_stats"))
         self._names = interfaces_of(self.ports)
-        self._main_core, self._workers = thread_cores(self.cores, online_cores())
+        self._main_core, self._workers = thread_cores(self.cores, online_cores(), self.main_core)
         devices = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
         namespace = self.footprint.namespace("sw") if devices else None
         self._folder = self.footprint.folder("vpp")

@@ -1,8 +1,8 @@
 """A CPU quota on processes, through control groups of version 1 or 2.
 
-The group is made for the session, the processes are put into it with all their threads, and
-what the kernel has counted since (periods, throttled periods) is read back from it. Which
-version: the one whose hierarchy has the `cpu` controller.
+The group is made for the session, and the processes are put into it with all their threads; or
+it is the group that their container has given them. What the kernel counts in it (periods,
+throttled periods) is read back. Which version: the one whose hierarchy has the `cpu` controller.
 """
 
 from __future__ import annotations
@@ -56,6 +56,23 @@ def find_hierarchy(mountinfo: str | None = None) -> Hierarchy | None:
     return None
 
 
+def group_of(pids: Sequence[int], hierarchy: Hierarchy) -> Path | None:
+    """The one group of their own that holds all these processes; None where they have none (they
+    are in several, or in the root's), or where it takes no quota."""
+    found = set()
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            held = "cpu" in controllers.split(",") if hierarchy.version == 1 else number == "0"
+            if held:
+                found.add(path.strip("/"))
+    if len(found) != 1 or not (own := found.pop()):
+        return None
+    group = hierarchy.root / own
+    setting = "cpu.max" if hierarchy.version == 2 else "cpu.cfs_quota_us"
+    return group if (group / setting).exists() else None
+
+
 class CpuLimit:
     """A group with a quota and processes in it. `lift` before they are asked to end."""
 
@@ -66,9 +83,17 @@ class CpuLimit:
         self._group = hierarchy.root / f"sm{session.id}-limit"
         self._entries: list[int] = []
 
+    @property
+    def group(self) -> str:
+        """The control group, seen from the root of its hierarchy."""
+        return str(self._group.relative_to(self.hierarchy.root))
+
     @classmethod
-    def impose(cls, session: Session, pids: Sequence[int], cores: float) -> CpuLimit:
-        """Let these processes together use at most `cores` of CPU time a second.
+    def impose(
+        cls, session: Session, pids: Sequence[int], cores: float, *, own_group: bool = True
+    ) -> CpuLimit:
+        """Let these processes together use at most `cores` of CPU time a second: in a group made
+        for it, or else in the one that they have in common, their container's.
 
         Raises UnavailableError where the kernel has no quotas."""
         hierarchy = find_hierarchy()
@@ -78,6 +103,11 @@ class CpuLimit:
                 "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
             )
         limit = cls(session, hierarchy, cores)
+        lent = None if own_group else group_of(pids, hierarchy)
+        if lent is not None:
+            limit._group = lent
+            limit._set(str(limit.quota_us))
+            return limit
         limit._make()
         for pid in pids:
             (limit._group / "cgroup.procs").write_text(str(pid))
@@ -92,11 +122,14 @@ class CpuLimit:
                 control.write_text("+cpu")
         self._entries.append(ledger.record(Cgroup(str(self._group))))
         self._group.mkdir()
+        self._set(str(self.quota_us))
+
+    def _set(self, quota_us: str) -> None:
         if self.hierarchy.version == 2:
-            (self._group / "cpu.max").write_text(f"{self.quota_us} {PERIOD_US}")
+            (self._group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
             return
         (self._group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (self._group / "cpu.cfs_quota_us").write_text(str(self.quota_us))
+        (self._group / "cpu.cfs_quota_us").write_text(quota_us)
 
     def in_force(self) -> bool:
         """Whether the kernel says that the quota is the one that was set."""
@@ -115,10 +148,7 @@ class CpuLimit:
     def lift(self) -> None:
         """Let them run freely again: a program that ends needs CPU time, too. Idempotent."""
         with suppress(OSError):
-            if self.hierarchy.version == 2:
-                (self._group / "cpu.max").write_text(f"max {PERIOD_US}")
-            else:
-                (self._group / "cpu.cfs_quota_us").write_text("-1")
+            self._set("max" if self.hierarchy.version == 2 else "-1")
 
     def remove(self) -> None:
         """Remove the group, once what was in it has ended. Idempotent."""

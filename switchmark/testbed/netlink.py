@@ -26,8 +26,11 @@ from switchmark.testbed import mounts
 
 NETNS_DIR = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
-SIOCETHTOOL = 0x8946
+SIOCETHTOOL, SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8946, 0x8913, 0x8914
+IFF_UP = 1
 NUD_PERMANENT = 0x80
+TUNSETIFF, TUNSETPERSIST = 0x400454CA, 0x400454CB
+IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 
 # Offloads switched off on every veth end, on both sides. With transmit checksums offloaded,
 # frames cross a veth with half a checksum, which no receiver of raw frames could accept; and
@@ -64,8 +67,7 @@ def create_namespace(name: str) -> None:
         mounts.bind(f"/proc/self/task/{threading.get_native_id()}/ns/net", path)
         disable_ipv6("all")
         disable_ipv6("default")
-        with IPRoute() as netlink:
-            netlink.link("set", index=1, state="up")
+        _set_up("lo")
 
     _in_thread(unshare_and_name)
 
@@ -114,6 +116,19 @@ def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
         inside(a.netns, add)
     finally:
         os.close(fd)
+
+
+def create_tap(device: str, mtu_bytes: int) -> None:
+    """A tap device of the root namespace that stays when whoever opened it has ended; up, with
+    neither IPv6 nor offloads. Raises OSError."""
+    request = struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI)
+    with open("/dev/net/tun", "r+b", buffering=0) as tun:  # noqa: PTH123
+        fcntl.ioctl(tun, TUNSETIFF, request)
+        fcntl.ioctl(tun, TUNSETPERSIST, 1)
+    with IPRoute() as netlink:
+        index = netlink.link_lookup(ifname=device)[0]
+        netlink.link("set", index=index, mtu=mtu_bytes)
+    bring_up(VethEnd(device))
 
 
 def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
@@ -200,7 +215,8 @@ def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
         deadline = time.monotonic() + timeout_s
         with IPRoute() as netlink:
             while time.monotonic() < deadline:
-                (link,) = netlink.get_links(ifname=end.device)
+                # One device, not a list of all: with many there are as many lists.
+                (link,) = netlink.link("get", ifname=end.device)
                 if link.get("operstate") == "UP":
                     return True
                 time.sleep(0.0005)
@@ -208,6 +224,15 @@ def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
 
     if not inside(end.netns, poll):
         raise OSError(f"network device {end.device}: no carrier within {timeout_s:g} s")
+
+
+def _set_up(device: str) -> None:
+    """Set a device up, by ioctl: opening a netlink socket takes longer than all the rest."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
+        name = device.encode()
+        flags = fcntl.ioctl(any_socket, SIOCGIFFLAGS, struct.pack("16sH14x", name, 0))
+        now = struct.unpack("16sH14x", flags)[1]
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", name, now | IFF_UP))
 
 
 def disable_ipv6(device: str) -> None:

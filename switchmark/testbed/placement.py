@@ -21,6 +21,9 @@ The rules, in the order in which they are applied:
 7. A sender makes up for a pause of 1 ms; one that shares its core, for 9 ms: while the other one
    has work, the kernel takes the core away for up to two ticks. With less, the sender would give
    frames up at any rate, and a search would find the sender's pauses instead of the switch.
+8. What the campaign says goes before all this: named cores; no SMT siblings at all, or the
+   applications on those of the switch's cores; one NUMA node, or the applications on another.
+   What the machine does not have is refused, never silently left out.
 """
 
 from __future__ import annotations
@@ -49,6 +52,9 @@ class Demand:
     idle: Idle = Idle.AUTO
     switch_cpus: tuple[int, ...] = ()  # as the campaign says; none: chosen here
     application_cpus: tuple[int, ...] = ()  # the same; dealt out in turn, ends before VNFs
+    main_cpu: int | None = None  # of the switch's main thread; None: its own choice
+    smt: str = "auto"  # or avoid, siblings
+    numa: str = "auto"  # or same, other
 
     @classmethod
     def of(
@@ -84,7 +90,7 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
     CPUs set apart with `isolcpus` are not in the affinity a process has by default, and are
     meant for just this: they are used, too, unless the affinity was narrowed further.
     Raises UnavailableError when the switch wants more cores than there are."""
-    candidates = _candidates(cpus, usable)
+    candidates = _wanted(_candidates(cpus, usable), demand)
     ordered = _in_order(candidates)
     wanted = 0 if demand.in_kernel_switch else demand.switch_cores
     if wanted > len(ordered):
@@ -92,9 +98,58 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
             f"switch_cores: {wanted} wanted, but this process may use {len(ordered)} CPUs;"
             " ask for fewer"
         )
-    cores = _as_asked(_hand_out(ordered, wanted, len(demand.nodes)), candidates, demand)
+    cores = _hand_out(ordered, wanted, len(demand.nodes))
+    cores = _as_asked(_apart(cores, ordered, demand), candidates, demand)
     applications = _assign(cores.applications, demand)
     return _describe(demand, cores, applications, ordered)
+
+
+def _wanted(candidates: Sequence[Cpu], demand: Demand) -> list[Cpu]:
+    """The CPUs that may be used at all, by what is said of siblings and nodes."""
+    chosen = sorted(candidates, key=lambda cpu: cpu.id)
+    if demand.smt == "avoid":
+        chosen = list({cpu.core: cpu for cpu in reversed(chosen)}.values())
+    if demand.numa == "same":
+        home = _home(chosen)
+        chosen = [cpu for cpu in chosen if cpu.node == home]
+    return chosen
+
+
+def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
+    """The applications on siblings of the switch's cores, or on another node, if that is asked.
+
+    Raises UnavailableError on a machine without."""
+    if demand.smt != "siblings" and demand.numa != "other":
+        return cores
+    named = demand.switch_cpus or tuple(cores.switch)
+    switch = [cpu for cpu in ordered if cpu.id in named]
+    pool = [cpu for cpu in ordered if cpu.id not in named]
+    if demand.smt == "siblings":
+        pool = [cpu for cpu in pool if cpu.core in {one.core for one in switch}]
+        if not pool:
+            raise UnavailableError(
+                "smt: siblings: the switch's cores have no SMT siblings that this process may use; "
+                "use smt: auto, or a machine with SMT switched on"
+            )
+    if demand.numa == "other":
+        pool = [cpu for cpu in pool if cpu.node not in {one.node for one in switch}]
+        if not pool:
+            nodes = len({cpu.node for cpu in ordered})
+            raise UnavailableError(
+                f"numa: other: this process may use CPUs of {nodes} NUMA node"
+                f"{'' if nodes == 1 else 's'}, none of them apart from the switch's; use numa: auto"
+            )
+    return _Cores(cores.switch, [cpu.id for cpu in pool][: len(demand.nodes)], cores.housekeeping)
+
+
+def _home(candidates: Sequence[Cpu]) -> int:
+    """The NUMA node with most cores; isolated ones count first."""
+
+    def worth(node: int) -> tuple[int, int, int]:
+        own = [cpu for cpu in candidates if cpu.node == node]
+        return (sum(cpu.isolated for cpu in own), len({cpu.core for cpu in own}), -node)
+
+    return max({cpu.node for cpu in candidates}, key=worth)
 
 
 def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Cores:
@@ -104,6 +159,7 @@ def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Core
     for what, asked in (
         ("switch_cpus", demand.switch_cpus),
         ("application_cpus", demand.application_cpus),
+        ("main_cpu", () if demand.main_cpu is None else (demand.main_cpu,)),
     ):
         if missing := sorted(set(asked) - here):
             raise UnavailableError(
@@ -128,6 +184,7 @@ def core_map(placement: Placement) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for what, cores in (
         ("switch", placement.switch_cores),
+        ("switch-main", [] if placement.switch_main_core is None else [placement.switch_main_core]),
         *placement.application_cores.items(),
         ("neighbour", placement.neighbour_cores),
         ("bench", placement.bench_cores),
@@ -148,13 +205,7 @@ def _candidates(cpus: Sequence[Cpu], usable: Collection[int]) -> list[Cpu]:
 
 def _in_order(candidates: Sequence[Cpu]) -> list[Cpu]:
     """By rule 1. The housekeeping core comes first of all."""
-    nodes = {cpu.node for cpu in candidates}
-
-    def worth(node: int) -> tuple[int, int, int]:
-        own = [cpu for cpu in candidates if cpu.node == node]
-        return (sum(cpu.isolated for cpu in own), len({cpu.core for cpu in own}), -node)
-
-    home = max(nodes, key=worth)
+    home = _home(candidates)
     threads: dict[tuple[int, int], int] = {}
     ranks = {}
     for cpu in sorted(candidates, key=lambda cpu: cpu.id):
@@ -209,7 +260,7 @@ def _describe(
     reasons = [
         _switch_reason(demand, cores.switch),
         _application_reason(len(used), used, crowded, with_switch),
-        *_smt_and_numa_reasons(cores.switch, used, ordered),
+        *_smt_and_numa_reasons(cores.switch, used, ordered, demand),
         f"bench on {_list(bench)}" + (", shared with applications" if shared else ""),
     ]
     return Placement(
@@ -220,6 +271,7 @@ def _describe(
         reason="; ".join(reasons),
         idle=idle.value,
         catch_up_us=SHARED_CATCH_UP_US if oversubscribed else CATCH_UP_US,
+        switch_main_core=demand.main_cpu,
     )
 
 
@@ -259,15 +311,18 @@ def _application_reason(
 
 
 def _smt_and_numa_reasons(
-    switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu]
+    switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu], demand: Demand
 ) -> list[str]:
     by_id = {cpu.id: cpu for cpu in ordered}
     busy = [by_id[core] for core in dict.fromkeys((*switch, *used))]
     reasons = []
     if len({cpu.core for cpu in busy}) < len(busy):
-        reasons.append("some are SMT siblings, and share the execution units of one core")
+        why = ", as asked" if demand.smt == "siblings" else ""
+        reasons.append(f"some are SMT siblings{why}, and share the execution units of one core")
     if len({cpu.node for cpu in busy}) > 1:
-        reasons.append("spread over NUMA nodes, for want of cores on one")
+        named = demand.numa == "other" or demand.application_cpus or demand.switch_cpus
+        why = "as asked" if named else "for want of cores on one"
+        reasons.append(f"spread over NUMA nodes, {why}")
     return reasons
 
 

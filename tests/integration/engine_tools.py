@@ -6,7 +6,6 @@ The counter and the injector speak AF_PACKET themselves and share no code with t
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -22,10 +21,10 @@ from typing import Any
 
 from switchmark.environment.engine_binary import find_engine
 from switchmark.errors import UnavailableError
+from switchmark.testbed import netlink
 
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
-CLONE_NEWNET = 0x40000000
 SO_RCVBUFFORCE = 33
 MARK = 0x53
 DATA = 1
@@ -48,22 +47,6 @@ def ip(*args: str) -> str:
     ).stdout
 
 
-@contextlib.contextmanager
-def inside(namespace: str) -> Iterator[None]:
-    """This thread in another network namespace; sockets made there stay there."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    other = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
-    try:
-        if libc.setns(other, CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), "setns")
-        yield
-    finally:
-        libc.setns(own, CLONE_NEWNET)
-        os.close(own)
-        os.close(other)
-
-
 @dataclass
 class Node:
     """A namespace with one end of a veth pair."""
@@ -75,8 +58,10 @@ class Node:
     peer: Node | None = None
 
     def packet_socket(self) -> socket.socket:
-        with inside(self.namespace):
-            s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        s = netlink.inside(
+            self.namespace,
+            lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)),
+        )
         s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
         s.bind((self.device, ETH_P_ALL))
         s.settimeout(0.1)
@@ -190,6 +175,15 @@ class Engine:
 
     def all(self, name: str) -> list[Event]:
         return [e for e in self.events if e["event"] == name]
+
+    def wait_passed(self, frames: int, timeout_s: float = 20.0) -> None:
+        """Until a forwarder has sent so many, by its interval events: what its sender has sent
+        may still lie before it, and its receiver calls 20 ms of silence the end."""
+        for count in range(1, 100_000):
+            self.wait("interval", count, timeout_s)
+            seen = self.all("interval")
+            if sum(end["tx_offered"] for one in seen for end in one["ports"]) >= frames:
+                return
 
     def tell(self, line: str) -> None:
         assert self.process.stdin is not None

@@ -72,9 +72,10 @@ def remains(state: Path, session_id: str) -> list[str]:
 
 
 def every_environment() -> list[object]:
-    """Names of all environments, for a fixture's `params`. Docker's are slow: each test starts
-    a daemon of its own."""
+    """Names of the environments that run on the host's kernel, for a fixture's `params` (virtual
+    machines have tests of their own, tests/vm). Docker's are slow: each test starts a daemon."""
     return [
         pytest.param(name, marks=pytest.mark.slow) if name == "docker" else name
         for name in ENVIRONMENTS
+        if name != "qemu"
     ]

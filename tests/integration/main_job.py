@@ -263,3 +263,12 @@ def _pids_of_session(session: str) -> set[int]:
             if f"sm{session}" in Path(f"/proc/{pid}/cgroup").read_text():
                 found.add(pid)
     return found
+
+
+def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
+    """The records of a campaign's trials, each of which ran to its end."""
+    file = campaign_file(tmp_path, text)
+    args = settings(*SHORT, *more)
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
+    assert went_well(code, err), err
+    return [record for record in bench.records() if record.status == "finished"]

@@ -6,15 +6,12 @@ ports end in a `dpdk-testpmd` each. Both count frames by themselves.
 
 from __future__ import annotations
 
-import ctypes
-import os
 import re
 import shutil
 import socket
 import struct
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -25,7 +22,7 @@ import pytest
 
 from switchmark.scenario.topology import pair_mac
 from switchmark.switch.base import MADE_BY_SWITCH, MakesPorts, PortKind, Switch, SwitchPort
-from switchmark.switch.registry import make_switch
+from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.testbed import netlink, procfs
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.session import open_session
@@ -38,7 +35,19 @@ FRAME_BYTES = 60
 RIG_KINDS = (PortKind.VETH, PortKind.VHOST_USER, PortKind.MACVLAN, PortKind.VF)
 QUIET_S = 0.1
 LATE_S = 5.0  # a machine that is busy with something else
-_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+REAL = [name for name in SWITCHES if name != "direct"]
+EXCLUSIVE = ("sriov",)  # a NIC has one user
+
+
+def available(name: str) -> Switch:
+    """The switch, or a skip with its reason and remedy."""
+    switch = make_switch(name)
+    probe = switch.probe()
+    if not probe.available:
+        pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
+    return switch
 
 
 @contextmanager
@@ -70,20 +79,14 @@ def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
 
 def packet_socket(namespace: str, device: str) -> socket.socket:
     """An AF_PACKET socket on a device in another namespace (a thread goes there for it)."""
-    made: list[socket.socket] = []
 
-    def go() -> None:
-        with Path("/run/netns", namespace).open() as handle:
-            assert _LIBC.setns(handle.fileno(), 0) == 0, os.strerror(ctypes.get_errno())
-            bound = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
-            bound.bind((device, 3))
-            made.append(bound)
+    def make() -> socket.socket:
+        bound = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+        bound.bind((device, 3))
+        return bound
 
-    thread = threading.Thread(target=go)
-    thread.start()
-    thread.join()
-    return made[0]
+    return netlink.inside(namespace, make)
 
 
 @dataclass

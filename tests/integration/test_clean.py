@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ FEWEST = {"bare": 8} | dict.fromkeys(set(ENVIRONMENTS) - {"bare"}, 15)
 DECOY = f"smdecoy{os.getpid() % 1000}"  # begins as our names do, and is a user's all the same
 
 # Deploys two nodes and a bridge, talks to both engines, takes all down; and kills itself right
-# after the ledger's line number ARGV[2] (0: never). The first line it prints is its session.
+# after the ledger's line number `last` (0: never). The first line it prints is its session.
 DEPLOY = """
 import os, signal, sys
 from switchmark.environment.registry import ENVIRONMENTS
@@ -34,37 +34,51 @@ from switchmark.testbed.session import open_session
 from switchmark.testbed.things import Link
 from tests.integration.machine import node_spec
 
-environment, last = ENVIRONMENTS[sys.argv[1]](), int(sys.argv[2])
-append, lines = Ledger._append, 0
+def deploy(environment, last, wait=False):
+    append, lines = Ledger._append, 0
 
-def append_and_die(ledger, line):
-    global lines
-    append(ledger, line)
-    lines += 1
-    if lines == 1:
-        print(ledger.session, flush=True)
-    if lines == last:
-        os.kill(os.getpid(), signal.SIGKILL)
+    def append_and_die(ledger, line):
+        nonlocal lines
+        append(ledger, line)
+        lines += 1
+        if lines == 1:
+            print(ledger.session, flush=True)
+        if lines == last:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-Ledger._append = append_and_die
-with open_session() as session:
-    bridge = f"sm{session.id}br"
-    entry = session.ledger.record(Link(bridge))
-    session.host.run(["ip", "link", "add", bridge, "type", "bridge"])
-    session.host.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"])
-    nodes = [environment.create(session, node_spec(n, e)) for e, n in enumerate(("tx0", "rx0"))]
-    engines = [node.spawn_engine(["/bin/busybox", "cat"]) for node in nodes]
-    for engine in engines:
-        engine.write_line("x")
-        assert engine.read_line(5) == "x"
-    print("deployed", flush=True)
-    if "--wait" in sys.argv:
-        sys.stdin.read()
-    for node in nodes:
-        node.close()
-    session.ledger.undo(entry)
-print(lines, flush=True)
+    Ledger._append = append_and_die
+    with open_session() as session:
+        bridge = f"sm{session.id}br"
+        entry = session.ledger.record(Link(bridge))
+        session.host.run(["ip", "link", "add", bridge, "type", "bridge"])
+        session.host.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"])
+        nodes = [environment.create(session, node_spec(n, e)) for e, n in enumerate(("tx0", "rx0"))]
+        engines = [node.spawn_engine(["/bin/busybox", "cat"]) for node in nodes]
+        for engine in engines:
+            engine.write_line("x")
+            assert engine.read_line(5) == "x"
+        print("deployed", flush=True)
+        if wait:
+            sys.stdin.read()
+        for node in nodes:
+            node.close()
+        session.ledger.undo(entry)
+    print(lines, flush=True)
+
+environment = ENVIRONMENTS[sys.argv[1]]()
 """
+ONCE = DEPLOY + "deploy(environment, 0, '--wait' in sys.argv)"
+# A process for each number that it is told: forked, for Python takes long to start.
+MANY = (
+    DEPLOY
+    + """
+while line := sys.stdin.readline():
+    if (child := os.fork()) == 0:
+        deploy(environment, int(line))
+        os._exit(0)
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+)
 
 
 @pytest.fixture
@@ -150,15 +164,38 @@ def look(pid: int, lxcpath: Path) -> dict[str, str]:
     }
 
 
-def deploy(environment: str, last: int, *more: str) -> subprocess.Popen[str]:
+def deploy(environment: str, *more: str, code: str = ONCE) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", DEPLOY, environment, str(last), *more],
+        [sys.executable, "-c", code, environment, *more],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
+
+
+@contextmanager
+def deployer(environment: str) -> Iterator[Callable[[int], tuple[str, int]]]:
+    """Deploys and dies after a line of the ledger; returns the session and the exit code."""
+    process = deploy(environment, code=MANY)
+    assert process.stdin is not None and process.stdout is not None
+    told, said = process.stdin, process.stdout
+
+    def die_after(last: int) -> tuple[str, int]:
+        told.write(f"{last}\n")
+        told.flush()
+        words = []
+        while not (line := said.readline()).startswith("ended"):
+            assert line, "it is gone"
+            words.append(line.strip())
+        return words[0], int(line.split()[1])
+
+    try:
+        yield die_after
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def remains_soon(state: Path, session_id: str) -> list[str]:
@@ -172,7 +209,7 @@ def remains_soon(state: Path, session_id: str) -> list[str]:
 def test_undisturbed_run_leaves_nothing(
     state: Path, environment: str, decoys: dict[str, str]
 ) -> None:
-    child = deploy(environment, 0)
+    child = deploy(environment)
     out, _ = child.communicate(timeout=30)
     session_id, deployed, lines = out.split()
     assert child.returncode == 0 and deployed == "deployed" and int(lines) > FEWEST[environment]
@@ -184,18 +221,17 @@ def test_killed_after_any_line_of_the_ledger(
     state: Path, environment: str, decoys: dict[str, str]
 ) -> None:
     last, most = 1, 60
-    # A private dockerd takes seconds to start: there, some of the lines.
-    for last in range(1, most, 8 if environment == "docker" else 1):
-        child = deploy(environment, last)
-        out, _ = child.communicate(timeout=30)
-        session_id = out.split()[0]
-        if child.returncode == 0:
-            break
-        assert child.returncode == -signal.SIGKILL, out
-        done = clean_stale()
-        assert [one.session for one in done] == [session_id]
-        assert done[0].problems == [], f"killed after line {last}"
-        assert remains_soon(state, session_id) == [], f"killed after line {last}"
+    with deployer(environment) as die_after:
+        # A private dockerd takes seconds to start: there, some of the lines.
+        for last in range(1, most, 8 if environment == "docker" else 1):
+            session_id, code = die_after(last)
+            if code == 0:
+                break
+            assert code == -signal.SIGKILL, session_id
+            done = clean_stale()
+            assert [one.session for one in done] == [session_id]
+            assert done[0].problems == [], f"killed after line {last}"
+            assert remains_soon(state, session_id) == [], f"killed after line {last}"
     assert FEWEST[environment] < last < most - 1, "deployment and teardown were tried"
 
 
@@ -203,7 +239,7 @@ def test_killed_after_any_line_of_the_ledger(
 def test_killed_while_it_runs(
     state: Path, environment: str, decoys: dict[str, str], delay_s: float
 ) -> None:
-    child = deploy(environment, 0, "--wait")
+    child = deploy(environment, "--wait")
     assert child.stdout is not None and child.stdin is not None
     session_id = child.stdout.readline().strip()
     assert child.stdout.readline() == "deployed\n"
@@ -223,14 +259,14 @@ def test_killed_while_it_runs(
 
 def test_next_session_starts_after_a_kill(state: Path, environment: str) -> None:
     """The measuring lock goes with its holder, and nothing else stands in the way."""
-    first = deploy(environment, 0, "--wait")
+    first = deploy(environment, "--wait")
     assert first.stdout is not None
     session_id = first.stdout.readline().strip()
     assert first.stdout.readline() == "deployed\n"
     first.kill()
     first.communicate()
     clean_stale()
-    second = deploy(environment, 0)
+    second = deploy(environment)
     out, _ = second.communicate(timeout=30)
     assert second.returncode == 0 and "deployed" in out
     assert remains_soon(state, session_id) == []
@@ -240,7 +276,7 @@ def test_command_tells_and_cleans(
     state: Path, environment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    child = deploy(environment, 0, "--wait")
+    child = deploy(environment, "--wait")
     assert child.stdout is not None
     session_id = child.stdout.readline().strip()
     assert child.stdout.readline() == "deployed\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import statistics
@@ -20,20 +19,15 @@ from switchmark.method.cpu import CpuReading, cost
 from switchmark.method.hardware import HardwareCounters
 from switchmark.method.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
-from tests.integration.switch_rig import own_state_dir
+from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
 ]
 PORT = 18_000  # of the other instruments; our own sockets have others
-
-
-@pytest.fixture(autouse=True)
-def state_dir() -> Iterator[None]:
-    with own_state_dir():
-        yield
 
 
 def need(program: str) -> str:

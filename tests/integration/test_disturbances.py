@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,20 +15,15 @@ from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.ports import device_of
-from tests.integration.switch_rig import own_state_dir
+from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
 ]
 LOAD_PPS = 10_000
-
-
-@pytest.fixture(autouse=True)
-def state_dir() -> Iterator[None]:
-    with own_state_dir():
-        yield
 
 
 def disturber(rig: Rig) -> DisturbedMeasurer:

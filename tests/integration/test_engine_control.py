@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import threading
@@ -20,10 +19,11 @@ from tests.integration.engine_tools import (
     port,
     veth_pair,
 )
+from tests.integration.machine import needs_root
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    needs_root,
     pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
 ]
 

@@ -14,15 +14,14 @@ from tests.integration.dpdk_rig import (
     TO_B,
     Engine,
     find_engine,
-    hugepages_free,
     litter,
+    needs_dpdk,
     unless_disturbed,
 )
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(find_engine() is None, reason="switchmark-traffic is not built"),
-    pytest.mark.skipif(hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB"),
+    *needs_dpdk,
 ]
 
 MEMORY_MB = 64

@@ -23,10 +23,11 @@ from tests.integration.engine_tools import (
     run_pair,
     veth_pair,
 )
+from tests.integration.machine import needs_root
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    needs_root,
     pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
 ]
 

@@ -6,7 +6,6 @@ tests/vm runs this file in a guest that has the module."""
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.engine_tools import Engine, Event, engine, engine_path, veth_pair
+from tests.integration.machine import needs_root
 
 DEVICE = Path("/dev/netmap")
 MACS = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
@@ -36,7 +36,7 @@ def has_backend() -> bool:
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="netmap needs root"),
+    needs_root,
     pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
 ]
 needs_backend = pytest.mark.skipif(

@@ -17,16 +17,15 @@ from tests.integration.dpdk_rig import (
     TO_A,
     TO_B,
     Engine,
-    find_engine,
     hugepages_free,
     litter,
+    needs_dpdk,
     wait_until,
 )
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(find_engine() is None, reason="switchmark-traffic is not built"),
-    pytest.mark.skipif(hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB"),
+    *needs_dpdk,
 ]
 
 PAIRS = {

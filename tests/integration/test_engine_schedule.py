@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import shutil
 import statistics
 import subprocess
@@ -26,10 +25,11 @@ from tests.integration.engine_tools import (
     port,
     veth_pair,
 )
+from tests.integration.machine import needs_root
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    needs_root,
     pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
 ]
 needs_tshark = pytest.mark.skipif(

@@ -4,7 +4,6 @@ checksums are good, and as many arrive as were sent; echoes and forwarders keep 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 from collections import Counter
@@ -14,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.integration.engine_tools import Engine, Node, engine_path, port, veth_pair
+from tests.integration.machine import needs_root
 from tests.integration.test_engine_schedule import fields, tcpdump
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    needs_root,
     pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
 ]
 needs_tshark = pytest.mark.skipif(
@@ -26,6 +26,7 @@ needs_tshark = pytest.mark.skipif(
     reason="tshark or tcpdump is not installed",
 )
 PATIENT = ["--catch-up-us", "1000000", "--idle", "yield"]
+CLOSELY = ["--idle", "yield", "--interval", "0.05"]
 # Not the devices' own addresses: so their kernels keep out of it.
 ADDRESSES = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
 SWAPPED = ["--src-mac", "02:00:00:00:00:0b", "--dst-mac", "02:00:00:00:00:0a"]
@@ -180,6 +181,33 @@ def test_a_server_echoes_it(wire: tuple[Node, Node], kind: str, io: str) -> None
     assert result["latency"]["count"] == 400
 
 
+@pytest.mark.parametrize("kind", ["vlan", "qinq", "ipv6-vlan", "flows-vlan", "ipv6"])
+def test_io_uring_keeps_the_tags(wire: tuple[Node, Node], kind: str) -> None:
+    """Packet sockets give frames without their outer tag; it comes beside them."""
+    a, b = wire
+    words = KINDS[kind].split()
+    with (
+        running(
+            b.namespace, "receiver", "--port", f"io_uring:dev={b.device}", *SWAPPED, *PATIENT,
+            *mirrored(words),
+        ) as receiver,
+        running(
+            a.namespace, "sender", "--port", f"io_uring:dev={a.device}", *ADDRESSES, *PATIENT,
+            *words,
+        ) as sender,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start rate=10k burst=20 duration=0.1")
+        sent = sender.wait("result")["totals"]
+        receiver.tell("stop")
+        received = receiver.wait("result")
+    assert sent["tx_offered"] == 1000
+    assert received["totals"]["rx_frames"] == 1000
+    assert received["totals"]["rx_bytes"] == sent["tx_bytes"]
+    assert received["totals"]["rx_corrupt"] == received["totals"]["rx_other"] == 0
+
+
 @pytest.fixture(scope="module")
 def two_wires() -> Iterator[tuple[Node, list[str], Node]]:
     """Two ends, and between them a namespace with a device on either wire."""
@@ -203,7 +231,7 @@ def test_a_forwarder_passes_it(
     words = KINDS[kind].split()
     update = ["--mac-update", *ADDRESSES] if role == "forwarder" else []
     with (
-        running(between, role, *ports, *update, "--idle", "yield", "--start", "now") as forwarder,
+        running(between, role, *ports, *update, *CLOSELY, "--start", "now") as forwarder,
         running(
             b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
             *mirrored(words),
@@ -217,6 +245,7 @@ def test_a_forwarder_passes_it(
         receiver.wait("started")
         sender.tell("start rate=4k burst=20 duration=0.1")
         sent = sender.wait("result")["totals"]
+        forwarder.wait_passed(sent["tx_offered"])
         receiver.tell("stop")
         received = receiver.wait("result")
     assert sent["tx_offered"] == 400

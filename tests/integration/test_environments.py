@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
 from switchmark.testbed.cpu_limit import find_hierarchy
 from switchmark.testbed.things import chosen_of
 from tests.integration.machine import needs_root
@@ -24,6 +23,7 @@ from tests.integration.main_job import (
     bench,
     campaign_file,
     describe,
+    measured,
     need,
     settings,
     went_well,
@@ -37,14 +37,6 @@ pytestmark = [pytest.mark.integration, needs_root]
 def own_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever runs on the machine already: these tests bring their own."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
-
-
-def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
-    file = campaign_file(tmp_path, text)
-    args = settings(*SHORT, *more)
-    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
-    assert went_well(code, err), err
-    return [record for record in bench.records() if record.status == "finished"]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +82,30 @@ def test_the_cpu_limit_is_in_force_and_throughput_follows(bench: Bench, tmp_path
         if high.cpu_quota is not None and (high.cpu_quota.used_cores or 0) > 0.7:
             share = low.throughput.forwarded_pps / high.throughput.forwarded_pps
             assert share < 0.5, f"an eighth of the CPU time carried {share:.0%}"
+
+
+@pytest.mark.parametrize("place", ["lxc", pytest.param("docker", marks=pytest.mark.slow)])
+def test_a_switch_in_a_container_has_its_limit_there(
+    bench: Bench, tmp_path: Path, place: str
+) -> None:
+    """Programs with one process and with two, and devices of their own (ovs-dpdk's witness)."""
+    need(["basicfwd", "ovs-dpdk"], ["netns", place])
+    if find_hierarchy() is None:
+        pytest.skip("no control group hierarchy with the cpu controller is mounted")
+    records = measured(
+        bench, tmp_path,
+        f"switch_environment: {place}\nduration: 1s\nrate: 5k\nsweeps:\n"
+        "  - {switch: basicfwd, connect_mode: cross-connect, cpu_limit: 50%}\n"
+        "  - {switch: ovs-dpdk, connect_mode: learning, cpu_limit: 50%}\n",
+        "mixed_connect_modes=true",
+    )  # fmt: skip
+    for record in records:
+        quota = record.cpu_quota
+        assert record.verification is not None and record.verification.passed, describe(record)
+        assert quota is not None and quota.in_force and quota.share == 0.5
+        assert "lxc.payload.sm" in quota.group or (place == "docker" and "/" in quota.group)
+        assert not list(Path("/sys/fs/cgroup").glob(f"*/{quota.group}")), "gone with it"
+        assert f"in {place}]" in record.topology[0]
 
 
 def test_a_neighbour_is_there_for_the_trial_only(bench: Bench, tmp_path: Path) -> None:

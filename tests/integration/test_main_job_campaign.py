@@ -35,12 +35,14 @@ SWITCHES = ("linux-bridge", "basicfwd", "ovs-dpdk")
 JOB = f"""
 name: job
 switch: [{", ".join(SWITCHES)}]
-environment: [lxc, netns]
-packet_size: 64, 1500
 mixed_connect_modes: true
-throughput: {{rate: max, duration: 1.5s}}
-latency: {{rate: 1000, burst: 1, duration: 1s}}
+throughput: {{rate: max, duration: 1s}}
+latency: {{rate: 1000, burst: 1, duration: 0.6s}}
+sweeps:
+  - {{environment: lxc, packet_size: [64, 1500]}}
+  - {{environment: netns, packet_size: 64}}
 """
+TRIALS = 18
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +57,8 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, list
         if code == 1 and went_well(code, err):
             code, out, err = made.run(*command, "--resume")
         assert code == 0, err
-        assert "24 trials finished, 0 failed" in err
-        assert out.count("linux-bridge") >= 4, out
+        assert f"{TRIALS} trials finished, 0 failed" in err
+        assert out.count("linux-bridge") >= 3, out
         yield made, made.records()
 
 
@@ -70,7 +72,7 @@ def test_every_trial_has_finished(done: tuple[Bench, list[Record]]) -> None:
         (r.trial.switch, r.trial.environment, r.trial.packet_size_bytes, r.trial.dimension)
         for r in records
     }
-    assert len(records) == len(asked) == 24
+    assert len(records) == len(asked) == TRIALS
     assert [describe(record) for record in records if record.status != "finished"] == []
 
 
@@ -102,7 +104,7 @@ def test_latency_is_plausible(done: tuple[Bench, list[Record]]) -> None:
         assert 100 < seen.min_ns <= seen.percentiles_ns["50"] <= seen.max_ns < 5e9
         assert seen.percentiles_ns["50"] <= seen.intended_percentiles_ns["50"] * 1.01
         asked = totals(record, "client")["tx_offered"]
-        assert seen.count + seen.lost == asked <= 1001, describe(record)
+        assert seen.count + seen.lost == asked <= 601, describe(record)
         assert decode_histogram(seen.histogram).get_total_count() == seen.count
 
 
@@ -158,7 +160,7 @@ def test_records_hold_what_a_reader_needs(done: tuple[Bench, list[Record]]) -> N
 def test_show_reads_it_back(done: tuple[Bench, list[Record]]) -> None:
     code, out, err = done[0].run("show", "--format", "json")
     assert code == 0, err
-    assert len(json.loads(out)) >= 24
+    assert len(json.loads(out)) >= TRIALS
 
 
 def test_kernel_switches_alone(bench: Bench) -> None:

@@ -24,20 +24,26 @@ from tests.integration.main_job import (
 __all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
-DURATION_S = 5.0  # of each trial; one that fails at once does not see its end
-# Two sizes: the first trial is disturbed, the second shows that the campaign goes on.
+DURATION_S = 5.0  # of the first trial; if it fails at once it does not see its end
+# The first trial is disturbed, the second shows that the campaign goes on (by the seed of
+# default they run in this order).
 JOB = """
 name: job
 switch: {switch}
 environment: {environment}
-packet_size: 64, 1500
-throughput: {{rate: 10k, duration: 5s}}
+rate: 10k
+sweeps:
+  - {{packet_size: 64, duration: {duration_s}s}}
+  - {{packet_size: 1500, duration: 1s}}
 """
 
 
-def start(bench: Bench, folder: Path, switch: str, environment: str) -> Job:
+def start(
+    bench: Bench, folder: Path, switch: str, environment: str, duration_s: float = DURATION_S
+) -> Job:
     need((switch,), (environment,))
-    path = campaign_file(folder, JOB.format(switch=switch, environment=environment))
+    text = JOB.format(switch=switch, environment=environment, duration_s=duration_s)
+    path = campaign_file(folder, text)
     job = bench.start("run", path, "--no-baseline", *settings(*SHORT))
     job.wait_session()
     job.wait_measuring()
@@ -56,7 +62,8 @@ def kill(bench: Bench, job: Job, pid: int) -> Record:
     assert (failed.status, finished.status) == ("failed", "finished")
     noticed_s = (datetime.fromisoformat(failed.ended_at) - killed_at).total_seconds()
     assert noticed_s < DURATION_S - 1.5, "it failed at once, teardown included"
-    assert finished.timing is not None and finished.timing.measure_s >= DURATION_S
+    assert (failed.trial.packet_size_bytes, finished.trial.packet_size_bytes) == (64, 1500)
+    assert finished.timing is not None and finished.timing.measure_s >= 1.0
     assert any(one.intervals for one in failed.engines), "what was seen until then is kept"
     assert f"FAILED: {failed.message}" in err
     assert bench.left(job.session) == []
@@ -89,7 +96,7 @@ def test_an_engine_is_killed(bench: Bench, tmp_path: Path, environment: str, rol
 
 def test_an_engine_hangs(bench: Bench, tmp_path: Path) -> None:
     """It neither answers nor ends: deadlines do."""
-    job = start(bench, tmp_path, "linux-bridge", "netns")
+    job = start(bench, tmp_path, "linux-bridge", "netns", duration_s=2.0)
     os.kill(job.pids_of("switchmark-traffic", "receiver")[0], signal.SIGSTOP)
     code, _, err = job.end()
     assert code == 1, err

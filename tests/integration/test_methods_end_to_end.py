@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.integration.machine import needs_root
+
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    needs_root,
 ]
 
 METHODS = {

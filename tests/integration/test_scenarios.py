@@ -14,22 +14,13 @@ from tests.integration.main_job import (
     bench,
     campaign_file,
     describe,
+    measured,
     need,
     settings,
-    went_well,
 )
 
 __all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
-
-
-def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
-    """The records of a campaign's trials, each of which ran to its end."""
-    file = campaign_file(tmp_path, text)
-    args = settings(*SHORT, *more)
-    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
-    assert went_well(code, err), err
-    return [record for record in bench.records() if record.status == "finished"]
 
 
 def check_clean(record: Record) -> None:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -27,18 +26,21 @@ from switchmark.switch.base import (
     SwitchPort,
 )
 from switchmark.switch.ports import WITNESS_MAC
-from switchmark.switch.registry import SWITCHES, make_switch
+from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 from switchmark.testbed.things import Link
+from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
     BROADCAST,
+    EXCLUSIVE,
+    REAL,
     VethEnd,
     VhostEnd,
     arrivals,
+    available,
     mac_of,
-    own_state_dir,
     port_ends,
     rig_kind,
     traces,
@@ -49,7 +51,8 @@ from tests.integration.switch_rig import (
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
 ]
 
 SWITCH_CORE = 0
@@ -58,7 +61,6 @@ FRAMES = 200
 GAP_S = 0.0002  # slow enough for AF_PACKET in Open vSwitch, whose socket buffer is small
 UNKNOWN_MAC = "02:53:4d:ff:ff:ff"
 
-REAL = [name for name in SWITCHES if name != "direct"]
 MODES = [
     pytest.param(name, mode, id=f"{name}-{mode}")
     for name in REAL
@@ -72,7 +74,6 @@ def takes(name: object, kind: PortKind) -> bool:
 
 
 MADE = [name for name in REAL if rig_kind(SWITCHES[name]()) in MADE_BY_SWITCH]
-EXCLUSIVE = ("sriov",)  # a NIC has one user
 VETH_MAC_MODES = [each for each in MAC_MODES if takes(each.values[0], PortKind.VETH)]
 VHOST_MAC_MODES = [each for each in MAC_MODES if takes(each.values[0], PortKind.VHOST_USER)]
 VHOST_SWITCHES = [name for name in REAL if takes(name, PortKind.VHOST_USER)]
@@ -81,26 +82,6 @@ VETH_CROSS_CONNECTS = [
     for each in MODES
     if takes(each.values[0], PortKind.VETH) and each.values[1] is ConnectMode.CROSS_CONNECT
 ]
-
-
-@pytest.fixture(autouse=True)
-def state_dir() -> Iterator[None]:
-    with own_state_dir():
-        yield
-
-
-@pytest.fixture
-def session(state_dir: None) -> Iterator[Session]:
-    with open_session(measuring=False) as opened:
-        yield opened
-
-
-def available(name: str) -> Switch:
-    switch = make_switch(name)
-    probe = switch.probe()
-    if not probe.available:
-        pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
-    return switch
 
 
 def natural_mode(switch: Switch) -> ConnectMode:

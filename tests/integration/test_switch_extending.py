@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from switchmark.switch import tc_redirect
 from switchmark.switch.base import ConnectMode, Switch
 from switchmark.testbed.session import open_session
+from tests.integration.machine import needs_root
 from tests.integration.switch_rig import arrivals, mac_of, own_state_dir, veth_ends
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
@@ -32,7 +32,7 @@ def test_example_is_the_module_and_short() -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices")
+@needs_root
 def test_example_builds_and_forwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "worked_example.py"
     file.write_text(example())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,21 +11,15 @@ from switchmark.switch.base import ConnectMode
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
-from tests.integration.switch_rig import mac_of, own_state_dir, veth_ends, vhost_ends
+from tests.integration.machine import needs_root
+from tests.integration.switch_rig import mac_of, veth_ends, vhost_ends
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make devices"),
+    needs_root,
 ]
 
 FRAMES = 20
-
-
-@pytest.fixture
-def session() -> Iterator[Session]:
-    with own_state_dir(), open_session(measuring=False) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("filtering", ["on", "off"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.tools import hugepage_bytes_free, online_cores
 from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
-from tests.integration.switch_rig import mac_of, own_state_dir, traces, until, vhost_ends
+from tests.integration.switch_rig import available, mac_of, traces, until, vhost_ends
 
 pytestmark = [pytest.mark.integration]
 
@@ -26,12 +24,9 @@ CORE = 0
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
-    probe = OvsDpdk().probe()
-    if not probe.available:
-        pytest.skip(f"ovs-dpdk: {probe.reason}; {probe.remedy}")
-    with own_state_dir(), open_session(measuring=False) as opened:
-        yield opened
+def session(session: Session) -> Session:
+    available("ovs-dpdk")
+    return session
 
 
 def absent_ports(session: Session) -> list[SwitchPort]:

@@ -3,9 +3,7 @@ leaves nothing behind then. The second half of the contract (test_switch_contrac
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,10 +14,13 @@ from switchmark.switch.base import PortKind, Switch, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
+from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
+    EXCLUSIVE,
+    REAL,
     VethEnd,
+    available,
     mac_of,
-    own_state_dir,
     port_ends,
     rig_kind,
     traces,
@@ -27,38 +28,17 @@ from tests.integration.switch_rig import (
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
 ]
 
-REAL = [name for name in SWITCHES if name != "direct"]
 HUNGRY = [name for name in REAL if SWITCHES[name]().capabilities.needs_hugepages]
-EXCLUSIVE = ("sriov",)
 OUR_ENGINE = dict.fromkeys(("basicfwd", "af-packet", "reference"), "SWITCHMARK_TRAFFIC")
 SETTINGS = {
     name: setting
     for name in REAL
     if (setting := OUR_ENGINE.get(name) or getattr(SWITCHES[name](), "setting", None))
 }
-
-
-@pytest.fixture(autouse=True)
-def state_dir() -> Iterator[None]:
-    with own_state_dir():
-        yield
-
-
-@pytest.fixture
-def session(state_dir: None) -> Iterator[Session]:
-    with open_session(measuring=False) as opened:
-        yield opened
-
-
-def available(name: str) -> Switch:
-    switch = make_switch(name)
-    probe = switch.probe()
-    if not probe.available:
-        pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
-    return switch
 
 
 def refuses(switch: Switch, session: Session, ports: list[SwitchPort], words: str) -> None:

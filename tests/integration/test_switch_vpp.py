@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,10 @@ from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.tools import online_cores
 from switchmark.switch.vpp import Vpp
 from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
 from tests.integration.switch_rig import (
     VethEnd,
+    available,
     mac_of,
-    own_state_dir,
     traces,
     until,
     veth_ends,
@@ -31,12 +29,9 @@ UNKNOWN_MAC = "02:53:4d:ff:ff:ff"
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
-    probe = Vpp().probe()
-    if not probe.available:
-        pytest.skip(f"vpp: {probe.reason}; {probe.remedy}")
-    with own_state_dir(), open_session(measuring=False) as opened:
-        yield opened
+def session(session: Session) -> Session:
+    available("vpp")
+    return session
 
 
 def arrived(ends: list[VethEnd]) -> list[int]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import pytest
 
 from switchmark.switch import bpf
@@ -13,24 +10,21 @@ from switchmark.switch.xdp_redirect import XdpRedirect, program
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 from switchmark.testbed.netlink import VethEnd as Device
-from switchmark.testbed.session import open_session
-from tests.integration.switch_rig import BROADCAST, mac_of, own_state_dir, veth_ends
+from tests.integration.machine import needs_root
+from tests.integration.switch_rig import BROADCAST, available, mac_of, veth_ends
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to load BPF programs"),
+    needs_root,
 ]
 
 FRAMES = 50
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
-    with own_state_dir(), open_session(measuring=False) as opened:
-        probe = XdpRedirect().probe()
-        if not probe.available:
-            pytest.skip(f"xdp-redirect: {probe.reason}; {probe.remedy}")
-        yield opened
+def session(session: Session) -> Session:
+    available("xdp-redirect")
+    return session
 
 
 def test_a_far_end_that_does_not_poll_loses_every_frame_and_nothing_counts_it(

@@ -6,11 +6,9 @@ passed is counted by the kernel's devices. Only our figures are under test.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,23 +19,18 @@ from switchmark.method.measurer import SATURATING
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ports import device_of
-from tests.integration.switch_rig import own_state_dir
+from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
 ]
 
 RATE_PPS = 20_000
 FRAME_BYTES = 1000  # with FCS; the kernel counts 4 less
 TOLERANCE = 0.01
-
-
-@pytest.fixture(autouse=True)
-def state_dir() -> Iterator[None]:
-    with own_state_dir():
-        yield
 
 
 def shape(switch: LinuxBridge, pps: int) -> None:

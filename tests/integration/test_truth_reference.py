@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import pytest
 
 from switchmark.method import latency
@@ -12,24 +9,19 @@ from switchmark.method.goal import Goal
 from switchmark.method.measurer import SATURATING, LoadPoint
 from switchmark.method.ndr_pdr import search
 from switchmark.method.r_plus import measure_r_plus
-from tests.integration.switch_rig import own_state_dir
+from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
 ]
 
 LIMIT_PPS = 40_000
 # 10 ms: a sender that shares its core pauses so long. Over two seconds it adds 0.5 %.
 LIMIT_BURST = 400
 TOLERANCE = 0.01
-
-
-@pytest.fixture(autouse=True)
-def state_dir() -> Iterator[None]:
-    with own_state_dir():
-        yield
 
 
 def quiet_run(rig: Rig, load_pps: float, duration_s: float = 1.0) -> tuple[LoadPoint, Rig]:

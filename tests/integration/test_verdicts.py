@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,20 +13,15 @@ from switchmark.method.judge import STRETCHED
 from switchmark.switch.base import ConnectMode, Switch
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
-from tests.integration.switch_rig import own_state_dir
+from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
 ]
 LEARNING, STATIC = ConnectMode.LEARNING, ConnectMode.STATIC_MAC
-
-
-@pytest.fixture(autouse=True)
-def state_dir() -> Iterator[None]:
-    with own_state_dir():
-        yield
 
 
 class CarelessBridge(LinuxBridge):

@@ -13,7 +13,13 @@ SWITCHES = {
     "direct": Capabilities((VHOST, VETH), (CROSS,), polling=False, description="the wire"),
     "linux-bridge": Capabilities((VETH,), (LEARN, STATIC), polling=False, description="kernel"),
     "ovs-netdev": Capabilities((VETH,), (LEARN, CROSS, STATIC), polling=False),
-    "ovs-dpdk": Capabilities((VHOST, VETH), (LEARN, CROSS, STATIC), polling=True, multi_core=True),
+    "ovs-dpdk": Capabilities(
+        (VHOST, VETH),
+        (LEARN, CROSS, STATIC),
+        polling=True,
+        multi_core=True,
+        runs_in=("host", "lxc"),
+    ),
     "basicfwd": Capabilities((VHOST,), (CROSS,), polling=True, multi_core=True),
     "two-port": Capabilities((VETH,), (CROSS,), polling=False, max_ports=2),
 }

@@ -125,6 +125,9 @@ def test_what_was_measured_before_keeps_its_id() -> None:
         ("switch: linux-bridge\ncpu_limit: 50%", "none of its own that cpu_limit could limit"),
         ("switch: linux-bridge\nswitch_cpus: 1", "on the senders' cores; use switch_cpus: auto"),
         ("switch: ovs-dpdk\nswitch_cpus: 1+2", "switch_cpus 1.2 are 2; set switch_cores"),
+        ("switch: basicfwd\nmain_cpu: 0", "no main thread apart from what forwards"),
+        ("switch: linux-bridge\nsmt: siblings", "so smt: siblings says nothing; name the cores"),
+        ("switch: linux-bridge\nnuma: [same, other]", "so numa: other says nothing"),
     ],
 )
 def test_cpu_time_and_cores_that_a_switch_does_not_have(text: str, reason: str) -> None:
@@ -135,7 +138,8 @@ def test_cpu_time_and_cores_that_a_switch_does_not_have(text: str, reason: str) 
 def test_keys_of_cpu_time_and_neighbours() -> None:
     trials = trials_of(
         "switch: ovs-dpdk\ncpu_limit: [none, 100%, 12.5%]\nneighbour: [none, cache]\n"
-        "neighbour_cpus: switch\nswitch_cpus: 3\napplication_cpus: 1+2"
+        "neighbour_cpus: switch\nswitch_cpus: 3\napplication_cpus: 1+2\n"
+        "main_cpu: 0\nsmt: avoid\nnuma: same"
     )
     assert {trial.cpu_limit for trial in trials} == {None, 1.0, 0.125}
     assert {trial.neighbour for trial in trials} == {"none", "cache"}

@@ -4,7 +4,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switchmark.campaign.model import GOALS, NEIGHBOURS, VNFS, Dimension, Idle, Io, Method, Trial
+from switchmark.campaign.model import (
+    GOALS,
+    NEIGHBOURS,
+    NUMA_WORDS,
+    SMT_WORDS,
+    SWITCH_ENVIRONMENTS,
+    VNFS,
+    Dimension,
+    Idle,
+    Io,
+    Method,
+    Trial,
+)
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.switch.base import ConnectMode, PortKind
@@ -52,6 +64,10 @@ TRIALS = st.builds(
     cpu_limit=st.none() | st.integers(1, 1000).map(lambda thousandth: thousandth / 1000),
     switch_cpus=CORES | st.just("auto"),
     application_cpus=CORES | st.just("auto"),
+    switch_environment=st.sampled_from(SWITCH_ENVIRONMENTS),
+    main_cpu=st.integers(0, 9999).map(str) | st.just("auto"),
+    smt=st.sampled_from(SMT_WORDS),
+    numa=st.sampled_from(NUMA_WORDS),
     neighbour=st.sampled_from(NEIGHBOURS),
     neighbour_cpus=CORES | st.sampled_from(("any", "switch", "applications")),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
@@ -78,6 +94,7 @@ def test_the_strategy_knows_every_field() -> None:
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
         "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
         "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
+        "main_cpu", "smt", "numa", "switch_environment",
     }  # fmt: skip
 
 
@@ -164,7 +181,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
                          "packet_mix, flows, ip_version, "
-                         "vlan, bidirectional, vnf, cpu_limit, switch_cpus, application_cpus, "
+                         "vlan, bidirectional, vnf, cpu_limit, switch_environment, switch_cpus, "
+                         "application_cpus, main_cpu, smt, numa, "
                          "neighbour, neighbour_cpus, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),

@@ -254,3 +254,48 @@ def test_what_is_chosen_here_keeps_off_the_cores_that_are_named() -> None:
     assert not set(placed.switch_cores) & {1, 2} and len(placed.switch_cores) == 1
     named = place(cpus, set(range(4)), replace(asked, application_cpus=(), switch_cpus=(3,)))
     assert 3 not in {core for own in named.application_cores.values() for core in own}
+
+
+def asked(**changes: object) -> Demand:
+    return replace(Demand((("tx0", "rx0"),), True, False), **changes)  # type: ignore[arg-type]
+
+
+def used(placement: Placement) -> set[int]:
+    return {core for own in placement.application_cores.values() for core in own}
+
+
+def test_siblings_are_avoided_or_used_on_purpose() -> None:
+    cpus = machine(2, threads=2)  # siblings: 0-2 1-3
+    avoided = place(cpus, set(range(4)), asked(smt="avoid"))
+    assert not used(avoided) & {2, 3} and avoided.switch_cores == [1]
+    assert avoided.oversubscribed, "two physical cores are too few for three programs"
+    siblings = place(cpus, set(range(4)), asked(smt="siblings"))
+    assert siblings.switch_cores == [1] and used(siblings) == {3}
+    assert "SMT siblings, as asked" in siblings.reason
+    named = place(cpus, set(range(4)), asked(smt="siblings", switch_cpus=(2,)))
+    assert named.switch_cores == [2] and used(named) == {0}
+
+
+def test_another_numa_node_or_the_same() -> None:
+    cpus = machine(8, nodes=2)  # 0-3 and 4-7
+    other = place(cpus, set(range(8)), asked(numa="other"))
+    assert set(other.switch_cores) <= {0, 1, 2, 3} and used(other) <= {4, 5, 6, 7}
+    assert "spread over NUMA nodes, as asked" in other.reason
+    many = Demand(pairs(3), True, False, numa="same")
+    assert used(place(cpus, set(range(8)), many)) <= {0, 1, 2, 3}
+    assert used(place(cpus, set(range(8)), replace(many, numa="auto"))) & {4, 5, 6, 7}
+
+
+def test_what_the_machine_does_not_have_is_refused() -> None:
+    with pytest.raises(UnavailableError, match="smt: siblings: the switch's cores have no SMT"):
+        place(machine(4), set(range(4)), asked(smt="siblings"))
+    with pytest.raises(UnavailableError, match="numa: other: this process may use CPUs of 1 NUMA"):
+        place(machine(4), set(range(4)), asked(numa="other"))
+    with pytest.raises(UnavailableError, match="main_cpu: this process may not use CPU 9"):
+        place(machine(4), set(range(4)), asked(main_cpu=9))
+
+
+def test_the_main_thread_is_on_the_map() -> None:
+    placed = place(machine(4), set(range(4)), asked(main_cpu=0))
+    assert placed.switch_main_core == 0
+    assert "switch-main" in core_map(placed)[0] and core_map(placed)[1] == ["switch"]

@@ -17,9 +17,11 @@ import pytest
 from switchmark.campaign.model import Dimension
 from switchmark.cli.report import report
 from switchmark.report.answer import answers
+from switchmark.report.figures import looks
 from switchmark.report.html import flatten, write_report
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
+from switchmark.report.throughput import throughput_panels
 from switchmark.results.record import EngineRun, Interval, Reconciliation, Record, Stage
 from switchmark.results.record import Path as Path_
 from switchmark.results.store import open_run
@@ -116,6 +118,17 @@ def test_frames_that_nobody_counted_are_shown_with_the_trial(tmp_path: Path) -> 
     assert "Where frames went: the counters do not agree" in text
     assert "500 in the switch (<strong" in text and "400 unexplained" in text
     assert "Counters do not agree" in text, "and the mark is explained"
+
+
+def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:
+    fault = "sender in tx0: port 0 (raw:dev=eth0): its peer or device went away during the trial"
+    record = synthetic_record(marks=["partial"], faults=[fault])
+    target = tmp_path / "report.html"
+    write_report(write_run(tmp_path / "results", [record]), target)
+    text = target.read_text()
+    assert "Faults during the trial" in text
+    assert fault in text
+    assert "A fault took part of the trial" in text, "and the mark is explained"
 
 
 def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
@@ -240,6 +253,32 @@ def test_static_plots_are_written_under_names_of_their_own(tmp_path: Path) -> No
     svg = next(path for path in paths if path.name == "throughput-64-b.svg").read_text()
     assert "ovs-dpdk" in svg
     assert "forwarded load (Mpps)" in svg
+
+
+def test_throughput_is_drawn_over_the_length_of_a_chain(tmp_path: Path) -> None:
+    records = [
+        synthetic_record(synthetic_trial(scenario=f"loopback-{length}", switch=switch))
+        for length in (1, 2, 3, 10)
+        for switch in ("linux-bridge", "ovs-dpdk")
+    ]
+    records.append(synthetic_record(synthetic_trial(scenario="p2p", switch="direct")))
+    rows = summary(write_run(tmp_path / "results", records))
+    (mpps, bits) = throughput_panels(rows, looks(rows)).figures
+    assert "Mpps" in mpps.title and "Gbit/s" in bits.title
+    assert mpps.layout["xaxis"]["title"]["text"] == "VNFs in the chain"
+    assert mpps.layout["xaxis"]["tickvals"] == [0, 1, 2, 3, 10] and (
+        mpps.layout["xaxis"]["type"] == "linear"
+    )
+    drawn = {trace["name"]: trace["x"] for trace in mpps.traces if "name" in trace}
+    assert drawn == {"direct": [0], "linux-bridge": [1, 2, 3, 10], "ovs-dpdk": [1, 2, 3, 10]}
+
+
+def test_throughput_is_drawn_over_a_cpu_limit(tmp_path: Path) -> None:
+    limits = (1.0, 0.75, 0.125)
+    records = [synthetic_record(synthetic_trial(cpu_limit=one)) for one in limits]
+    rows = summary(write_run(tmp_path / "results", records))
+    (mpps, _) = throughput_panels(rows, looks(rows)).figures
+    assert mpps.layout["xaxis"]["ticktext"] == ["12.5", "75", "100"]
 
 
 def test_nested_facts_become_lines() -> None:

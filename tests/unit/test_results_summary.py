@@ -15,10 +15,11 @@ from switchmark.errors import UsageError
 from switchmark.results import export
 from switchmark.results.histogram import merge_histograms, percentiles_ns
 from switchmark.results.query import _COLUMNS, FULL_CHECK_LIMIT, read_table
+from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
 from switchmark.results.statistics import estimate
 from switchmark.results.store import open_run
-from switchmark.results.summary import compare, headline, summarise, summary
+from switchmark.results.summary import summarise, summary
 from switchmark.switch.base import ConnectMode
 from tests.unit.records import (
     quick_records,

@@ -34,6 +34,5 @@ def test_faults_become_words_of_the_engine() -> None:
     assert switch.faults == {
         "limit-pps": "100", "drop-share": "0.25", "jitter-us": "20", "jitter": "normal",
     }  # fmt: skip
-    switch._idle = "poll"
-    words = switch._command(("a", "b"), 1518, 0)
+    words = switch._more_arguments("s1f0")
     assert words[words.index("--drop-share") + 1] == "0.25"

@@ -9,8 +9,8 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
-from switchmark.testbed import tuning
-from switchmark.testbed.cpu_limit import Hierarchy, find_hierarchy
+from switchmark.testbed import cpu_limit, tuning
+from switchmark.testbed.cpu_limit import CpuLimit, Hierarchy, find_hierarchy
 from switchmark.testbed.host import Session
 from switchmark.testbed.ledger import Ledger
 from switchmark.testbed.local import LocalHost
@@ -109,3 +109,41 @@ def test_the_hierarchy_that_has_the_cpu_controller() -> None:
     )
     assert find_hierarchy(f"{SETS}\n{V2}\n") == Hierarchy(2, Path("/sys/fs/cgroup/unified"))
     assert find_hierarchy(f"{SETS}\n") is None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_group_that_a_container_has_given_its_processes(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Found for both versions, set, read back and lifted there; of nobody's group nothing."""
+    hierarchy = Hierarchy(version, tmp_path)
+    group = tmp_path / "lxc.payload.x"
+    group.mkdir()
+    (group / "cpu.stat").write_text("nr_periods 7\nnr_throttled 3\nthrottled_usec 2000000\n")
+    name = "cpu.max" if version == 2 else "cpu.cfs_quota_us"
+    (group / name).write_text("max 100000" if version == 2 else "-1")
+    files = {"1": "/lxc.payload.x", "2": "/lxc.payload.x", "3": "/", "4": "/elsewhere"}
+    wholly = Path.read_text
+
+    def read_text(path: Path) -> str:
+        if path.parts[1] == "proc":
+            own = files[path.parts[2]]
+            return (
+                f"4:cpu,cpuacct:{own}\n0::/wrong\n" if version == 1 else f"4:cpuset:/\n0::{own}\n"
+            )
+        return wholly(path)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert cpu_limit.group_of([1, 2], hierarchy) == group
+    assert cpu_limit.group_of([1, 4], hierarchy) is None, "not in common"
+    assert cpu_limit.group_of([3], hierarchy) is None, "the root's is everybody's"
+    monkeypatch.setattr(cpu_limit, "find_hierarchy", lambda: hierarchy)
+    limit = CpuLimit.impose(session, [1, 2], 0.25, own_group=False)
+    assert limit.group == "lxc.payload.x" and limit.in_force()
+    assert wholly(group / name).split()[0] == "25000"
+    assert (limit.read().periods, limit.read().throttled_s) == (7, 2.0)
+    limit.lift()
+    assert wholly(group / name).split()[0] == ("max" if version == 2 else "-1")
+    assert not limit.in_force()
+    limit.remove()
+    assert group.is_dir(), "it is the container's, which takes it away itself"

@@ -281,6 +281,7 @@ def test_nothing_to_say() -> None:
         ("corrupt-frames", {"figures": corrupt(1)}, {"figures": corrupt(0)}),
         ("corrupt-frames", {"figures": rtt(), "sender": {"rx_corrupt": 1}}, {"figures": rtt()}),
         ("nothing-arrived", {"figures": seen(0)}, {"figures": rtt()}),
+        ("partial", {"faults": ("sender in tx0: port 0 failed",)}, {}),
     ],
 )
 def test_marks(mark: str, holds: dict[str, Any], holds_not: dict[str, Any]) -> None:
@@ -295,3 +296,17 @@ def test_latency_has_no_window_marks() -> None:
 def test_marks_come_together_and_one_invalidates_all() -> None:
     found = marks(seen(0), what="unknown", oversubscribed=True, mixed=True)
     assert found == ["oversubscribed", "mixed-connect-modes", "nothing-arrived"]
+
+
+@pytest.mark.parametrize("method", ["recovery", "reconfiguration"])
+def test_methods_that_cause_outages_may_meet_them(method: str) -> None:
+    found = verdict(
+        trial(method=method),
+        Limit(what="unknown", evidence=[]),
+        seen(),
+        replace(EVIDENCE, faults=("sender in tx0: port 0: its peer went away",)),
+        placement(),
+        PASSED,
+        mixed_connect_modes=False,
+    )
+    assert "partial" not in found.marks

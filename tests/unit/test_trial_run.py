@@ -262,3 +262,37 @@ def test_a_sender_that_ran_too_long_is_marked() -> None:
     record = run(plan_for(environment=environment))
     assert record.verdict is not None and "duration-stretched" in record.verdict.marks
     assert record.verdict.valid
+
+
+def test_a_partial_result_is_kept_and_marked() -> None:
+    went = "port 0 (raw:dev=eth0): its peer or device went away during the trial"
+    environment = changed(
+        "sender",
+        *samples(10, tx_offered=1000, tx_polls=50),
+        result(totals={"tx_offered": 10_000}, partial=True, fault=went),
+    )
+    record = run(plan_for(environment=environment))
+    assert record.faults == [f"sender in tx0: {went}"]
+    assert record.engines[0].result["partial"] is True
+    assert record.verdict is not None and "partial" in record.verdict.marks
+    assert not record.verdict.valid
+
+
+def test_a_fault_of_the_warm_up_is_not_the_measurement_s() -> None:
+    def change(name: str, engine: FakeEngine) -> None:
+        script, went = SCRIPTS["client"], '"partial": true, "fault": "port 0: took nothing"'
+
+        def start(fake: FakeEngine) -> list[str]:
+            lines = script["start"](fake)
+            first = sum(line.startswith("start") for line in fake.commands) == 1
+            return [one.replace('"reason"', f'{went}, "reason"') if first else one for one in lines]
+
+        if name.startswith("cl"):
+            engine.answers = {**script, "start": start}
+
+    record = run(
+        plan_for(trial("latency", rate_pps=100), environment=FakeEnvironment(change=change))
+    )
+    assert record.status == "finished", record.message
+    assert record.faults == []
+    assert record.verdict is not None and "partial" not in record.verdict.marks

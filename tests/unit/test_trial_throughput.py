@@ -91,6 +91,29 @@ def test_receivers_start_first_and_stop_last() -> None:
     assert order == ["receiver start duration=0", "sender start duration=2.0", "receiver stop"]
 
 
+def test_all_of_many_are_told_to_begin_before_the_first_is_waited_for() -> None:
+    """Else the first of 64 would have ended before the last begins."""
+    order: list[str] = []
+    ends = [
+        (sender(k, samples(10, tx_offered=1), 10), receiver(k, samples(10, rx_frames=1), 10))
+        for k in range(3)
+    ]
+    for pair in ends:
+        for one in pair:
+            write, read = one.spawned.write_line, one.spawned.read_line
+            one.spawned.write_line = lambda line, w=write, r=one.role: (
+                order.append(f"{r} {line.split()[0]}"),
+                w(line),
+            )
+            one.spawned.read_line = lambda timeout_s, w=read, r=one.role: (
+                order.append(f"{r} read"),
+                w(timeout_s),
+            )[1]
+    run_traffic([a for a, _ in ends], [b for _, b in ends], 2.0, lambda: None)
+    assert order[:6] == ["receiver start"] * 3 + ["receiver read"] * 3
+    assert order[6:9] == ["sender start"] * 3
+
+
 def test_loss_comes_from_sequence_numbers_not_from_rates() -> None:
     """Late counting at the receiver changes a rate; it loses nothing."""
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)

@@ -19,9 +19,11 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.environment.engine_binary import find_engine
+from switchmark.environment.vm.archive import kernel_image
+from switchmark.environment.vm.packages import Kernel, Qemu, kernel
 from switchmark.errors import UnavailableError
-from tests.vm.initramfs import initramfs, kernel_image
-from tests.vm.packages import Kernel, Qemu, kernel, qemu
+from tests.vm.initramfs import initramfs
+from tests.vm.packages import qemu
 
 PROJECT = Path(__file__).parents[2]
 MEMORY_MB = 1536
@@ -189,7 +191,7 @@ def machine(
 ) -> Machine:
     """A machine of the distribution's kernel, or of the release that a module was built for.
 
-    Raises NotHereError with what is missing."""
+    Raises UnavailableError with what is missing."""
     guest_kernel, program = kernel(release), qemu(with_igb=with_igb)
     how = accelerator(program, guest_kernel)
     return Machine(guest_kernel, program, how, devices, append, shared_memory)

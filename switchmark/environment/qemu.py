@@ -1,0 +1,110 @@
+"""Virtual machines: a node is a QEMU with a guest kernel, in which the engine runs alone.
+
+A port is a virtio-net device of the guest: over vhost-user, where QEMU shares the guest's memory
+with a switch in user space, or over a tap device, which a switch in the kernel takes as any
+other. KVM where a guest starts on it, software emulation else, which the record says and marks.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from switchmark.environment.base import NodeSpec
+from switchmark.environment.engine_binary import NAME as ENGINE
+from switchmark.environment.engine_binary import find_engine
+from switchmark.environment.plug import hosts_own, plug
+from switchmark.environment.rootfs import find_busybox
+from switchmark.environment.vm import accelerator, packages
+from switchmark.environment.vm.image import build_image
+from switchmark.environment.vm.node import QemuNode
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed.host import Session
+
+ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
+
+
+class QemuEnvironment:
+    """Makes nodes that are virtual machines."""
+
+    name = "qemu"
+
+    def probe(self) -> Probe:
+        """QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""
+        if os.geteuid() != 0:
+            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+        if os.uname().machine != "x86_64":
+            return Probe(
+                False, reason="only x86-64 guests are made", remedy="use another environment"
+            )
+        try:
+            qemu = packages.qemu()
+            find_busybox()
+        except UnavailableError as error:
+            reason, _, remedy = str(error).partition("; ")
+            return Probe(False, reason=reason, remedy=remedy or None)
+        if (problem := packages.kernel_problem()) is not None:
+            return Probe(False, reason=problem[0], remedy=problem[1])
+        guest = packages.kernel_at_hand()
+        kernel = f"guest Linux {guest.release}" if guest else "its kernel is fetched at first use"
+        version = ".".join(map(str, qemu.version))
+        return Probe(True, version=f"QEMU {version}, {kernel}, {_how(qemu)}")
+
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        """The kinds of port that its nodes can have."""
+        return (PortKind.VHOST_USER, PortKind.TAP)
+
+    def create(self, session: Session, spec: NodeSpec) -> QemuNode:
+        """A machine (to be) with its ports for a switch."""
+        qemu = packages.qemu()
+        how = accelerator.known(qemu)
+        if how is None:
+            how = accelerator.choose(session.host, qemu, build_image(find_engine()))
+        image = build_image(guest_engine(emulated=how.emulated))
+        return QemuNode(session, plug(session, hosts_own(spec)), image, qemu, how)
+
+    def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[QemuNode, QemuNode]:
+        """A machine's port needs a switch behind it: raises UsageError."""
+        del session
+        raise UsageError(
+            f"wire {a.name}-{b.name}: two virtual machines are not joined without a switch; "
+            "leave direct out, or use another environment"
+        )
+
+
+def guest_engine(*, emulated: bool) -> Path:
+    """The engine that guests run: `SWITCHMARK_VM_TRAFFIC` where it is set; in an emulated guest,
+    whose CPU may lack instructions that the host's own engine was built with, one in ./build-vm;
+    else the host's own. Raises UnavailableError."""
+    if named := os.environ.get(ENGINE_SETTING):
+        if not (os.access(named, os.X_OK) and Path(named).is_file()):
+            raise UnavailableError(f"{ENGINE_SETTING}={named}: not an executable file")
+        return Path(named).resolve()
+    portable = Path("build-vm") / ENGINE
+    return portable.resolve() if emulated and portable.is_file() else find_engine()
+
+
+def kvm_here() -> Probe:
+    """Whether guests run on the CPU itself, as far as it is known without starting one."""
+    remedy = "without it virtual machines are emulated, and their results marked not valid"
+    try:
+        found = accelerator.known(packages.qemu())
+    except UnavailableError:
+        reason = accelerator.no_kvm()
+        return Probe(reason is None, version="not tried: no QEMU", reason=reason, remedy=remedy)
+    if found is None:
+        return Probe(True, version=f"{accelerator.DEV_KVM} is there; tried with the first guest")
+    if found.emulated:
+        return Probe(False, reason=found.reason, remedy=remedy)
+    return Probe(True, version=found.reason)
+
+
+def _how(qemu: packages.Qemu) -> str:
+    """What is known of KVM, in words."""
+    found = accelerator.known(qemu)
+    if found is None:
+        return "KVM is tried at first use"
+    if found.emulated:
+        return f"software emulation, marked so in results ({found.reason})"
+    return "KVM"

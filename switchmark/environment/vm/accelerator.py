@@ -1,0 +1,90 @@
+"""Whether guests run on the CPU itself (KVM) or are emulated in software, found by trying.
+
+That /dev/kvm can be opened says little: under some hypervisors no guest kernel survives on it.
+So our own image is booted once, with nothing to do but to switch itself off. What came of it
+is kept until the next boot of this machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from switchmark.environment.vm.archive import write_whole
+from switchmark.environment.vm.command import EMULATED, KVM, command
+from switchmark.environment.vm.image import Image
+from switchmark.environment.vm.packages import Qemu, machines_folder
+from switchmark.errors import SwitchmarkError
+from switchmark.testbed.host import Host
+from switchmark.testbed.procfs import boot_id
+
+DEV_KVM = Path("/dev/kvm")
+TRIAL_S = 15.0
+JOB = "dpdk=\nports() { off switchmark-tried; }\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Accelerator:
+    """How guests run here, and how that is known."""
+
+    name: str  # as QEMU calls it
+    reason: str
+
+    @property
+    def emulated(self) -> bool:
+        """Rates in such a guest prove function, never performance."""
+        return self.name != KVM
+
+
+def no_kvm() -> str | None:
+    """Why there is no KVM at all; None where it can be tried."""
+    if not DEV_KVM.exists():
+        return f"no {DEV_KVM}"
+    return None if os.access(DEV_KVM, os.R_OK | os.W_OK) else f"{DEV_KVM}: not permitted"
+
+
+def known(qemu: Qemu) -> Accelerator | None:
+    """What is known without trying; None: nothing."""
+    if (reason := no_kvm()) is not None:
+        return Accelerator(EMULATED, reason)
+    with suppress(OSError, ValueError, TypeError):
+        return Accelerator(**json.loads(_memory(qemu).read_text()))
+    return None
+
+
+def choose(host: Host, qemu: Qemu, image: Image) -> Accelerator:
+    """KVM where our image gets to its end on it, else emulation. Takes a second, or `TRIAL_S`."""
+    if (found := known(qemu)) is not None:
+        return found
+    problem = _try(host, qemu, image)
+    found = Accelerator(KVM, "a guest was started on it")
+    if problem is not None:
+        found = Accelerator(EMULATED, f"{DEV_KVM} is there, but starts no guest: {problem}")
+    write_whole(_memory(qemu), json.dumps(asdict(found)).encode())
+    return found
+
+
+def _memory(qemu: Qemu) -> Path:
+    key = hashlib.sha256(f"{boot_id()} {qemu.program} {qemu.version}".encode()).hexdigest()[:16]
+    return machines_folder() / f"kvm-{key}.json"
+
+
+def _try(host: Host, qemu: Qemu, image: Image) -> str | None:
+    """Why a guest does not get to its end on KVM; None where it does."""
+    with tempfile.NamedTemporaryFile("w", prefix="smkvm") as job:
+        job.write(JOB)
+        job.flush()
+        words = command(qemu, image, KVM, (), name="switchmark-kvm", job_file=Path(job.name))
+        try:
+            done = host.run(words, timeout_s=TRIAL_S, check=False)
+        except SwitchmarkError:  # a guest that KVM cannot run stands still
+            return f"it did not get to its end in {TRIAL_S:g} s"
+    if "switchmark-tried" in done.stderr:
+        return None
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return lines[0] if lines else f"QEMU ended with exit code {done.exit_code}"

@@ -1,0 +1,123 @@
+"""What any guest boots from: the kernel without its wrapping, and archives for an initramfs."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import shutil
+import stat
+import struct
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from switchmark.environment.vm.packages import Kernel, machines_folder
+
+Entry = tuple[str, int, bytes]  # path, mode with its type, content (of a link: where to)
+
+
+def kernel_image(kernel: Kernel) -> Path:
+    """The kernel to boot: the plain ELF file where it can be taken out (it starts sooner, and
+    needs no decompression under emulation), else the image as packaged."""
+    plain = machines_folder() / f"vmlinux-{kernel.release}"
+    if plain.exists():
+        return plain
+    packed = kernel.image.read_bytes()
+    setup_sectors = packed[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", packed, 0x248)
+    begin = (setup_sectors + 1) * 512 + offset
+    try:
+        bytes_ = decompressed(packed[begin : begin + length])
+    except (lzma.LZMAError, zlib.error, OSError, subprocess.CalledProcessError):
+        return kernel.image
+    if not bytes_.startswith(b"\x7fELF"):
+        return kernel.image
+    write_whole(plain, bytes_)
+    return plain
+
+
+def decompressed(payload: bytes) -> bytes:
+    """By its first bytes; behind it stand four bytes of length."""
+    if payload.startswith(b"\xfd7zXZ"):
+        return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
+    if payload.startswith(b"\x1f\x8b"):
+        return zlib.decompressobj(31).decompress(payload)
+    if payload.startswith(b"\x28\xb5\x2f\xfd"):
+        return subprocess.run(
+            ["zstd", "-dcq"], input=payload[:-4], capture_output=True, check=True
+        ).stdout
+    return payload
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """There with all of its content, or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        shutil.move(name, path)
+    finally:
+        with suppress(FileNotFoundError):
+            Path(name).unlink()
+
+
+def archive(entries: Iterable[Entry]) -> bytes:
+    """A cpio archive (newc), as the kernel reads it."""
+    return b"".join(newc(*entry) for entry in [*entries, ("TRAILER!!!", 0, b"")])
+
+
+def newc(name: str, mode: int, content: bytes) -> bytes:
+    """One entry of a cpio archive."""
+    encoded = name.encode() + b"\0"
+    fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(encoded), 0)
+    head = b"070701" + b"".join(b"%08X" % field for field in fields) + encoded
+    return _padded(head) + _padded(content)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
+
+def tree(root: Path) -> list[Entry]:
+    """Every folder, file and link below a folder, under the paths that they have in it."""
+    entries: list[Entry] = []
+    for path in sorted(root.rglob("*")):
+        status = path.lstat()
+        content = b""
+        if stat.S_ISLNK(status.st_mode):
+            content = os.fsencode(path.readlink())
+        elif stat.S_ISREG(status.st_mode):
+            content = path.read_bytes()
+        entries.append((str(path.relative_to(root)), status.st_mode, content))
+    return entries
+
+
+def module_files(kernel: Kernel, wanted: Iterable[str]) -> list[Path]:
+    """The files of these modules, each after those it needs; built-in ones have none."""
+    needs: dict[str, tuple[Path, list[str]]] = {}
+    for line in (kernel.modules / "modules.dep").read_text().splitlines():
+        path, _, others = line.partition(":")
+        needs[_module_name(path)] = (
+            kernel.modules / path,
+            [_module_name(other) for other in others.split()],
+        )
+    ordered: dict[str, Path] = {}
+
+    def take(name: str) -> None:
+        if name in needs and name not in ordered:
+            path, others = needs[name]
+            for other in others:
+                take(other)
+            ordered[name] = path
+
+    for name in wanted:
+        take(name)
+    return list(ordered.values())
+
+
+def _module_name(path: str) -> str:
+    return re.sub(r"\.ko(\..*)?$", "", Path(path).name).replace("-", "_")

@@ -1,0 +1,151 @@
+"""The command line of a node's QEMU, and what its guest is told to do. Pure: values to values.
+
+The devices sit at fixed places of the guest's PCI bus, so that the engine in it can be told of
+them before there is a guest. Offloads are off, as on every port of a trial: frames leave and
+arrive as they are on the wire.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.environment.base import NodePort
+from switchmark.environment.vm.image import JOB, Image
+from switchmark.environment.vm.packages import Qemu
+from switchmark.switch.base import PortKind
+
+KVM, EMULATED = "kvm", "tcg,thread=multi"  # as QEMU calls them
+MEMORY_MB = 384
+HUGEPAGES = 64  # of 2 MB: what the engine's DPDK ports take (64 MB unless they need more), and EAL
+FIRST_SLOT = 0x10  # of the ports, on the guest's PCI bus
+SERIAL_SLOT = 0x08
+QUEUE_SIZE = 1024  # of the receive ring, and over vhost-user of the transmit ring, too
+# Before, an emulated virtio device with message-signalled interrupts crashes QEMU when its
+# back end is another process.
+FIRST_WITHOUT_TRAP = (8, 0)
+OFFLOADS = (
+    *("csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"),
+    *("host_tso4", "host_tso6", "host_ecn", "host_ufo"),
+)
+SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+
+@dataclass(frozen=True, slots=True)
+class GuestPort:
+    """A port of the machine: what is behind it on the host."""
+
+    kind: PortKind
+    mac: str
+    socket: Path | None = None  # vhost-user: QEMU listens there
+    tap: str | None = None
+    in_kernel: bool = False  # of a tap: by vhost-net
+
+
+def pci_address(number: int) -> str:
+    """Where the guest has its port of this number."""
+    return f"0000:00:{FIRST_SLOT + number:02x}.0"
+
+
+def device_name(number: int) -> str:
+    """What the guest's kernel calls it, if no other driver has it."""
+    return f"eth{number}"
+
+
+def job(ports: Sequence[NodePort], engine_args: Sequence[str]) -> str:
+    """What the guest is to do, in words of its first process's shell."""
+    driven = [n for n in range(len(ports)) if uses_dpdk(engine_args, n)]
+    kernels = [n for n in range(len(ports)) if n not in driven]
+    # Devices are counted as the kernel finds them, without those that it does not drive.
+    lines = [line for n in kernels for line in _set_up(ports[n], device_name(n))]
+    return "\n".join(
+        [
+            f"dpdk={shlex.quote(' '.join(pci_address(n) for n in driven))}",
+            f"engine={shlex.quote(shlex.join(engine_args))}",
+            "ports() {",
+            "  :",
+            *(f"  {line}" for line in lines),
+            "}",
+            "",
+        ]
+    )
+
+
+def uses_dpdk(engine_args: Sequence[str], number: int) -> bool:
+    """Whether the engine drives that port itself."""
+    return f"dpdk:pci={pci_address(number)}" in engine_args
+
+
+def _set_up(port: NodePort, device: str) -> list[str]:
+    lines = [f"$b ip link set {device} mtu {port.mtu_bytes} up"]
+    if port.ip and port.device_mac is None:  # else the engine brings its own address
+        peer = port.peer_ip.partition("/")[0]
+        lines += [
+            f"$b ip addr add {port.ip} dev {device}",
+            f"$b arp -i {device} -s {peer} {port.peer_mac}",
+        ]
+    return lines
+
+
+def command(
+    qemu: Qemu,
+    image: Image,
+    accelerator: str,
+    ports: Sequence[GuestPort],
+    *,
+    name: str,
+    job_file: Path,
+    hugepages: int = 0,
+    vcpus: int = 1,
+) -> list[str]:
+    """The whole command line. Standard input and output are the engine's; standard error has
+    what QEMU, the guest's kernel and the engine complain of."""
+    quirk = _quirk(qemu, accelerator)
+    memory = f"memory-backend-memfd,id=memory,size={MEMORY_MB}M,share=on"
+    return [
+        str(qemu.program),
+        *qemu.data,
+        *("-name", f"{name},debug-threads=on", "-sandbox", SANDBOX),
+        *("-no-user-config", "-nodefaults", "-no-reboot", "-display", "none", "-monitor", "none"),
+        *("-machine", "q35,memory-backend=memory", "-object", memory, "-m", f"{MEMORY_MB}M"),
+        *("-accel", accelerator, "-cpu", "host" if accelerator == KVM else "max"),
+        *("-smp", str(vcpus)),
+        *("-kernel", str(image.kernel), "-initrd", str(image.initramfs)),
+        *("-append", kernel_words(hugepages)),
+        *("-fw_cfg", f"name={JOB},file={job_file}"),
+        *("-chardev", "file,id=words,path=/dev/stderr", "-serial", "chardev:words"),
+        *("-device", f"virtio-serial-pci,addr={SERIAL_SLOT:#x}"),
+        *("-chardev", "stdio,id=engine,signal=off"),
+        *("-device", "virtserialport,chardev=engine,nr=1,name=engine"),
+        *(word for n, port in enumerate(ports) for word in _port(port, n, quirk)),
+    ]
+
+
+def kernel_words(hugepages: int) -> str:
+    """The guest kernel's own command line: no frames of its own, no second boot."""
+    pages = f" hugepages={hugepages}" if hugepages else ""
+    return f"console=ttyS0 quiet panic=-1 net.ifnames=0 ipv6.disable=1{pages}"
+
+
+def _quirk(qemu: Qemu, accelerator: str) -> str:
+    return ",vectors=0" if accelerator != KVM and qemu.version < FIRST_WITHOUT_TRAP else ""
+
+
+def _port(port: GuestPort, number: int, quirk: str) -> list[str]:
+    name = f"port{number}"
+    rings = f"rx_queue_size={QUEUE_SIZE}"
+    if port.kind is PortKind.VHOST_USER:
+        rings += f",tx_queue_size={QUEUE_SIZE}"
+        behind = [
+            *("-chardev", f"socket,id=c{name},path={port.socket},server=on"),
+            *("-netdev", f"vhost-user,id={name},chardev=c{name}"),
+        ]
+    else:
+        vhost = "on" if port.in_kernel else "off"
+        tap = f"tap,id={name},ifname={port.tap},script=no,downscript=no,vhost={vhost}"
+        behind = ["-netdev", tap]
+    off = "".join(f",{offload}=off" for offload in OFFLOADS)
+    device = f"virtio-net-pci,netdev={name},mac={port.mac},addr={FIRST_SLOT + number:#x}"
+    return [*behind, "-device", f"{device},romfile=,{rings}{off}{quirk}"]

@@ -1,0 +1,104 @@
+"""The engine in a guest, as if it ran on the host: its times are those of the host's clock.
+
+A guest's CLOCK_MONOTONIC begins when it boots. By the `counters` command, which tells when it
+was carried out, the guest's clock is compared with the host's, before each trial anew: between
+asking and the answer lies the moment that the answer names. What is passed on has the host's
+times; half the shortest of those round trips is how far they may be off.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from switchmark.testbed.host import Spawned
+
+READINGS = 5
+ANSWER_S = 20.0  # of an emulated guest on a busy machine
+
+
+class GuestEngine:
+    """A QEMU process whose standard input and output are those of the engine in its guest."""
+
+    def __init__(self, machine: Spawned) -> None:
+        self.pid = machine.pid  # of QEMU
+        self._machine = machine
+        self._passed: deque[str | None] = deque()  # read while another answer was waited for
+        self._ahead_ns = 0  # of the guest's clock, the host's
+        self.clock_error_ns: int | None = None  # at most; None: not compared yet
+
+    def write_line(self, line: str) -> None:
+        """Hand a command to the engine; before a trial the clocks are compared."""
+        if line.split(" ", 1)[0] == "start":
+            self._compare_clocks()
+            line = re.sub(r"\bat=(\d+)", lambda at: f"at={int(at[1]) - self._ahead_ns}", line)
+        self._machine.write_line(line)
+
+    def close_input(self) -> None:
+        """The engine's end of file; the guest then switches itself off."""
+        self._machine.close_input()
+
+    def read_line(self, timeout_s: float) -> str | None:
+        """The engine's next event, in the host's time."""
+        line = self._passed.popleft() if self._passed else self._machine.read_line(timeout_s)
+        if line is None:
+            return None
+        with suppress(ValueError):
+            event = json.loads(line)
+            if isinstance(event, dict):
+                return json.dumps(self._on_host(event))
+        return line
+
+    def poll(self) -> int | None:
+        """Of QEMU."""
+        return self._machine.poll()
+
+    def wait(self, timeout_s: float) -> int:
+        """For QEMU's end."""
+        return self._machine.wait(timeout_s)
+
+    def terminate(self, grace_s: float = 2.0) -> int:
+        """Switch the machine off."""
+        return self._machine.terminate(grace_s)
+
+    def stderr_tail(self) -> str:
+        """What QEMU, the guest's kernel and the engine complained of."""
+        return self._machine.stderr_tail().replace("\r", "")
+
+    def _on_host(self, event: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(event.get("t_ns"), int):
+            event["t_ns"] += self._ahead_ns
+        if isinstance(event.get("cpu"), dict):
+            event["cpu"]["in_guest"] = True  # QEMU's own time has it, too
+        return event
+
+    def _compare_clocks(self) -> None:
+        """Keep the closest of some readings."""
+        found = [reading for _ in range(READINGS) if (reading := self._reading()) is not None]
+        if found:
+            self.clock_error_ns, self._ahead_ns = min(found)
+
+    def _reading(self) -> tuple[int, int] | None:
+        """(how far it may be off, how far the host's clock is ahead), ns; None: no answer."""
+        asked_ns = time.monotonic_ns()
+        self._machine.write_line("counters")
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                line = self._machine.read_line(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                return None
+            answered_ns = time.monotonic_ns()
+            if line is None:
+                self._passed.append(None)
+                return None
+            with suppress(ValueError, TypeError, KeyError):
+                event = json.loads(line)
+                if event["event"] == "counters":
+                    middle_ns = (asked_ns + answered_ns) // 2
+                    return (answered_ns - asked_ns) // 2, middle_ns - event["t_ns"]
+            self._passed.append(line)

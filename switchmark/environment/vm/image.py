@@ -1,0 +1,116 @@
+"""What a node's machine boots: the distribution's kernel, and an initramfs of our own.
+
+It holds what a container's root holds (the engine with its libraries, a static BusyBox), the few
+kernel modules that its devices need, and a script as its first process. It is built once for
+each set of these and kept in the cache, under a key of their names, sizes and times. What one
+machine is to do comes with its command line, through QEMU's firmware configuration device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.environment.rootfs import ENGINE_INSIDE, build_root
+from switchmark.environment.vm.archive import (
+    archive,
+    kernel_image,
+    module_files,
+    tree,
+    write_whole,
+)
+from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
+
+# In the order in which they are loaded. A module that is not there is built into the kernel.
+FIRST = "qemu_fw_cfg"  # by which the others are told what to leave alone
+MODULES = ("uio_pci_generic", "virtio_pci", "virtio_console", "virtio_net")
+
+JOB = "opt/switchmark/job"  # the item of QEMU's firmware configuration
+ILLEGAL_INSTRUCTION = 132  # exit code of a program that was ended by SIGILL
+
+# The job sets `dpdk` (PCI addresses that DPDK drives), `engine` (what to run: one line of shell
+# words), and the function `ports` (which sets up the devices that the kernel drives).
+INIT = f"""\
+#!/usr/bin/busybox sh
+export PATH=/usr/bin
+b=/usr/bin/busybox
+say() {{ echo "guest: $*"; }}
+load() {{ for m in $($b cat $1); do $b insmod /modules/$m || say "module $m: not loaded"; done; }}
+off() {{ say "$*"; $b poweroff -f; }}
+$b mount -t proc proc /proc
+$b mount -t sysfs sysfs /sys
+$b mount -t devtmpfs devtmpfs /dev
+$b mount -t tmpfs tmpfs /run
+$b mount -t tmpfs tmpfs /tmp
+load /modules/first
+$b cat /sys/firmware/qemu_fw_cfg/by_name/{JOB}/raw >/run/job || off "nothing to do was handed over"
+. /run/job
+for d in $dpdk; do echo uio_pci_generic >/sys/bus/pci/devices/$d/driver_override; done
+load /modules/then
+$b ip link set lo up
+ports
+n=0
+until [ -e /dev/vport*p1 ] || [ $n -ge 300 ]; do n=$((n + 1)); $b sleep 0.1; done
+exec 3<>"$(echo /dev/vport*p1)" || off "no channel to the bench"
+eval "{ENGINE_INSIDE} $engine <&3 >&3"
+code=$?
+[ $code -ne {ILLEGAL_INSTRUCTION} ] || say "the engine needs instructions that this CPU lacks:" \\
+  "build one with meson setup -Dmarch=x86-64-v2, and name it: SWITCHMARK_VM_TRAFFIC=FILE"
+off "engine ended with exit code $code"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What to boot."""
+
+    kernel: Path
+    initramfs: Path
+    release: str  # of the kernel
+    key: str  # of the initramfs
+
+
+def build_image(engine: Path) -> Image:
+    """The image for this engine, built now or before. Raises UnavailableError."""
+    return image_of(kernel(), build_root(engine))
+
+
+def image_of(guest_kernel: Kernel, root: Path) -> Image:
+    """The image of a kernel and a root directory."""
+    first = module_files(guest_kernel, (FIRST,))
+    then = [path for path in module_files(guest_kernel, MODULES) if path not in first]
+    key = _key(root, guest_kernel, [*first, *then])
+    initramfs = machines_folder() / f"initramfs-{key}.cpio"
+    if not initramfs.exists():
+        write_whole(initramfs, contents(root, first, then))
+    return Image(kernel_image(guest_kernel), initramfs, guest_kernel.release, key)
+
+
+def contents(root: Path, first: list[Path], then: list[Path]) -> bytes:
+    """The archive: the root's files, the modules and their order, the first process."""
+    lists = (("first", first), ("then", then))
+    return archive(
+        [
+            *tree(root),
+            ("init", 0o100755, INIT.encode()),
+            ("modules", 0o040755, b""),
+            *(
+                (f"modules/{name}", 0o100644, "\n".join(path.name for path in files).encode())
+                for name, files in lists
+            ),
+            *(
+                (f"modules/{path.name}", 0o100644, path.read_bytes())
+                for _, files in lists
+                for path in files
+            ),
+        ]
+    )
+
+
+def _key(root: Path, guest_kernel: Kernel, modules: list[Path]) -> str:
+    digest = hashlib.sha256(f"{INIT}\0{root.name}\0{guest_kernel.release}\0".encode())
+    for path in modules:
+        status = path.stat()
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    return digest.hexdigest()[:16]

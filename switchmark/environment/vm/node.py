@@ -1,0 +1,180 @@
+"""A node that is a virtual machine: it is switched on for the engine, and off with it.
+
+QEMU's process, all of its threads, is pinned to the node's cores, so the virtual CPUs are. It
+is in the session's ledger like any process; its memory is a memfd without a name, which the
+kernel takes back however it ends. Devices and sockets of its ports are in the ledger, too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.environment.plug import Plugged
+from switchmark.environment.vm import command as words
+from switchmark.environment.vm.accelerator import Accelerator
+from switchmark.environment.vm.command import GuestPort
+from switchmark.environment.vm.engine import GuestEngine
+from switchmark.environment.vm.image import Image
+from switchmark.environment.vm.packages import Qemu
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.switch.base import MadePort, PortKind
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.things import File
+
+DEV_VHOST_NET = Path("/dev/vhost-net")
+BOOT_S, EMULATED_BOOT_S = 60.0, 240.0
+EMULATED_PATIENCE = 15.0
+OPENED_S = 20.0  # in which QEMU has opened a tap device
+
+
+class QemuNode:
+    """A machine with its ports; the machine runs as long as the engine in it."""
+
+    netns: str | None = None  # its devices are out of the host's sight
+
+    def __init__(
+        self,
+        session: Session,
+        plugged: Plugged,
+        image: Image,
+        qemu: Qemu,
+        accelerator: Accelerator,
+    ) -> None:
+        """The machine to be; `plugged` has what its ports are on the host."""
+        ports = tuple(_seen_inside(port, n) for n, port in enumerate(plugged.spec.ports))
+        self.spec: NodeSpec = replace(plugged.spec, ports=ports)
+        self.boot_timeout_s = EMULATED_BOOT_S if accelerator.emulated else BOOT_S
+        self.patience = EMULATED_PATIENCE if accelerator.emulated else 1.0
+        self._session = session
+        self._plugged = plugged
+        self._image = image
+        self._qemu = qemu
+        self._accelerator = accelerator
+        self._engines: list[GuestEngine] = []
+        self._in_kernel = not accelerator.emulated and os.access(DEV_VHOST_NET, os.R_OK | os.W_OK)
+        self._job = session.run_dir / f"job-{plugged.spec.name}"
+        plugged.entries.append(session.ledger.record(File(str(self._job))))
+
+    @property
+    def emulated(self) -> bool:
+        """Without hardware that helps."""
+        return self._accelerator.emulated
+
+    def spawn_engine(self, args: Sequence[str]) -> Spawned:
+        """Switch the machine on, with `switchmark-traffic ARGS` as its only task.
+
+        Raises UnavailableError while it runs already, TrialFailed where QEMU does not."""
+        if any(engine.poll() is None for engine in self._engines):
+            raise UnavailableError(f"machine {self.spec.name}: an engine runs in it already")
+        self._job.write_text(words.job(self.spec.ports, args))
+        dpdk = any(words.uses_dpdk(args, n) for n in range(len(self.spec.ports)))
+        command = words.command(
+            self._qemu,
+            self._image,
+            self._accelerator.name,
+            [self._guest_port(port, n, args) for n, port in enumerate(self.spec.ports)],
+            name=f"sm{self._session.id}-{self.spec.name}",
+            job_file=self._job,
+            hugepages=words.HUGEPAGES if dpdk else 0,
+            vcpus=self._vcpus,
+        )
+        engine = GuestEngine(self._session.host.spawn(command, cores=self.spec.cores or None))
+        self._engines.append(engine)
+        for port in self.spec.ports:
+            if port.kind is PortKind.TAP:
+                self._wait_opened(str(port.device_switch_side), engine)
+        return engine
+
+    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+        """Its image holds the engine only: raises UnavailableError."""
+        del env
+        raise UnavailableError(
+            f"machine {self.spec.name}: {args[0]} is not in it; use environment: netns or bare"
+        )
+
+    def device_frames(self) -> tuple[int, int] | None:
+        """The guest's devices are out of the host's sight."""
+        return None
+
+    def device_drops(self) -> tuple[int, int] | None:
+        """The guest's devices are out of the host's sight."""
+        return None
+
+    def process_ids(self) -> list[int]:
+        """QEMU's, while it runs."""
+        return [engine.pid for engine in self._engines if engine.poll() is None]
+
+    def details(self) -> dict[str, str]:
+        """What a figure from this machine rests on."""
+        errors = [e.clock_error_ns for e in self._engines if e.clock_error_ns is not None]
+        kinds = {port.kind for port in self.spec.ports}
+        found = {
+            "accelerator": "software emulation (TCG)" if self.emulated else "KVM",
+            "accelerator_reason": self._accelerator.reason,
+            "qemu": ".".join(map(str, self._qemu.version)),
+            "guest_kernel": f"Linux {self._image.release}",
+            "image": self._image.key,
+            "vcpus": str(self._vcpus),
+            "memory_mb": str(words.MEMORY_MB),
+            "memory_kind": "memfd, shared",
+            "offloads": "off",
+            "clock_error_us": f"{max(errors) / 1e3:.0f}" if errors else "not compared",
+        }
+        if PortKind.TAP in kinds:
+            found["tap_worker"] = "the kernel (vhost-net)" if self._in_kernel else "QEMU's process"
+        return found
+
+    def close(self) -> None:
+        """Switch it off, and remove its ports. Idempotent."""
+        for engine in self._engines:
+            if engine.poll() is None:
+                engine.terminate()
+        self._engines.clear()
+        self._plugged.unplug(self._session)
+
+    @property
+    def _vcpus(self) -> int:
+        return max(1, len(self.spec.cores))
+
+    def _guest_port(self, port: NodePort, number: int, args: Sequence[str]) -> GuestPort:
+        """The device has the application's address where the application drives it itself."""
+        own = port.mac if words.uses_dpdk(args, number) else port.device_mac or port.mac
+        return GuestPort(
+            port.kind,
+            own,
+            socket=port.socket_host,
+            tap=port.device_switch_side,
+            in_kernel=self._in_kernel,
+        )
+
+    def _wait_opened(self, tap: str, engine: GuestEngine) -> None:
+        """The switch may take the device to a namespace of its own, where QEMU would not find it:
+        a tap has its carrier once somebody has opened it."""
+        carrier = Path("/sys/class/net", tap, "carrier")
+        deadline = time.monotonic() + OPENED_S
+        while carrier.read_text().strip() != "1":
+            if (code := engine.poll()) is not None:
+                raise TrialFailed(
+                    f"machine {self.spec.name}: QEMU ended with exit code {code}: "
+                    f"{engine.stderr_tail().strip()[-300:]}"
+                )
+            if time.monotonic() > deadline:
+                raise TrialFailed(
+                    f"machine {self.spec.name}: QEMU did not open {tap} in {OPENED_S:g} s"
+                )
+            time.sleep(0.01)
+
+
+def _seen_inside(port: NodePort, number: int) -> NodePort:
+    """As the guest has it: a virtio-net device, for its kernel's driver or for DPDK's."""
+    return replace(
+        port,
+        device_inside=words.device_name(number),
+        socket_inside=None,
+        made=MadePort(pci=words.pci_address(number)),
+    )

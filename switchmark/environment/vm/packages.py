@@ -1,0 +1,189 @@
+"""A guest's kernel and the QEMU that runs it: distribution packages. The kernel is fetched by apt
+into the cache, unpacked with `dpkg -x`, and never installed.
+
+`SWITCHMARK_VM_KERNEL` names an unpacked kernel package (a folder with `boot` and `lib/modules`)
+to use instead, `SWITCHMARK_QEMU` a `qemu-system-x86_64`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed.state import cache_dir
+
+DEFAULT_KERNEL = "linux-image-amd64"  # Debian's; it depends on the one of today's version
+KERNEL_SETTING, QEMU_SETTING = "SWITCHMARK_VM_KERNEL", "SWITCHMARK_QEMU"
+FETCH_S = 300.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An unpacked kernel package."""
+
+    root: Path
+    release: str
+
+    @property
+    def image(self) -> Path:
+        """As it is packaged, with its decompressor."""
+        return self.root / "boot" / f"vmlinuz-{self.release}"
+
+    @property
+    def modules(self) -> Path:
+        """Where its modules and their index are."""
+        return self.root / "lib/modules" / self.release
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A QEMU for x86-64 guests."""
+
+    program: Path
+    version: tuple[int, ...]
+
+    @property
+    def data(self) -> list[str]:
+        """Where an unpacked one has its firmware, as arguments."""
+        share = self.program.parent.parent / "share"
+        return [word for name in ("qemu", "seabios") for word in ("-L", str(share / name))]
+
+
+def machines_folder() -> Path:
+    """The part of the cache that is about virtual machines."""
+    folder = cache_dir() / "machines"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def kernel_at_hand() -> Kernel | None:
+    """The guest's kernel, if it is named, or was fetched before. Nothing is changed."""
+    if named := os.environ.get(KERNEL_SETTING):
+        return unpacked_kernel(Path(named))
+    return unpacked_kernel(cache_dir() / "machines" / "kernel-default")
+
+
+def kernel_problem() -> tuple[str, str] | None:
+    """Why no kernel is to be had, and the remedy; None where one is, or apt can fetch one."""
+    if kernel_at_hand() is not None:
+        return None
+    if named := os.environ.get(KERNEL_SETTING):
+        return f"{KERNEL_SETTING}={named}: no boot/vmlinuz-* in it", "name an unpacked package"
+    for program in ("apt-get", "dpkg"):
+        if shutil.which(program) is None:
+            return (
+                f"no {program} to fetch a guest's kernel with",
+                f"unpack a kernel package and name its folder: {KERNEL_SETTING}=FOLDER",
+            )
+    if shutil.which("depmod", path=_usual_path()) is None:
+        return "no program depmod, by which a guest's modules are found", "apt install kmod"
+    return None
+
+
+@cache
+def kernel(release: str | None = None) -> Kernel:
+    """The guest's kernel: the one that was named, or the distribution's, or of that release;
+    fetched now if need be. Raises UnavailableError."""
+    if named := os.environ.get(KERNEL_SETTING):
+        found = unpacked_kernel(Path(named))
+        if found is None:
+            raise UnavailableError(f"{KERNEL_SETTING}={named}: no boot/vmlinuz-* in it")
+        if release in (None, found.release):
+            return with_dependencies(found)
+    root = machines_folder() / f"kernel-{release or 'default'}"
+    if (found := unpacked_kernel(root)) is None:
+        package = f"linux-image-{release}" if release else default_kernel_package()
+        unpack([package], root)
+        found = unpacked_kernel(root)
+        if found is None:
+            raise UnavailableError(f"package {package} holds no kernel image")
+    return with_dependencies(found)
+
+
+def unpacked_kernel(root: Path) -> Kernel | None:
+    """The newest kernel in a folder."""
+    images = sorted((root / "boot").glob("vmlinuz-*"))
+    return Kernel(root, images[-1].name.removeprefix("vmlinuz-")) if images else None
+
+
+def with_dependencies(found: Kernel) -> Kernel:
+    """Modules need an index of what needs what, which a package makes when it is installed."""
+    if not (found.modules / "modules.dep").exists():
+        depmod = shutil.which("depmod", path=_usual_path())
+        if depmod is None:
+            raise UnavailableError("program `depmod` not found; apt install kmod")
+        subprocess.run([depmod, "-b", str(found.root), found.release], check=True)
+    return found
+
+
+def _usual_path() -> str:
+    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def default_kernel_package() -> str:
+    """The kernel package of today's version. Raises UnavailableError."""
+    answer = subprocess.run(
+        ["apt-cache", "depends", DEFAULT_KERNEL], capture_output=True, text=True, check=False
+    )
+    match = re.search(r"Depends: (linux-image-\S+)", answer.stdout)
+    if match is None:
+        raise UnavailableError(
+            f"apt knows no {DEFAULT_KERNEL}; run apt-get update, or name an unpacked kernel "
+            f"package: {KERNEL_SETTING}=FOLDER"
+        )
+    return match[1]
+
+
+def qemu_program() -> str | None:
+    """Where QEMU is; None: nowhere."""
+    return shutil.which(os.environ.get(QEMU_SETTING) or "qemu-system-x86_64")
+
+
+@cache
+def qemu(program: str | None = None) -> Qemu:
+    """That QEMU, or the machine's. Raises UnavailableError."""
+    found = program or qemu_program()
+    if found is None:
+        name = os.environ.get(QEMU_SETTING) or "qemu-system-x86_64"
+        raise UnavailableError(f"program `{name}` not found; apt install qemu-system-x86")
+    answer = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"version (\d+)\.(\d+)", answer.stdout)
+    if match is None:
+        reason = (answer.stderr.strip().splitlines() or ["it says no version"])[-1]
+        raise UnavailableError(f"{found} does not run: {reason}")
+    return Qemu(Path(found), (int(match[1]), int(match[2])))
+
+
+def unpack(packages: Sequence[str], root: Path, options: Sequence[str] = ()) -> None:
+    """Fetch packages and unpack them under `root`, all or nothing. Raises UnavailableError."""
+    work = root.with_name(f"{root.name}.part{os.getpid()}")
+    shutil.rmtree(work, ignore_errors=True)
+    (work / "debs").mkdir(parents=True)
+    try:
+        answer = subprocess.run(
+            ["apt-get", *options, "-q", "download", *packages],
+            cwd=work / "debs",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=FETCH_S,
+        )
+        if answer.returncode != 0:
+            reason = (answer.stderr.strip().splitlines() or ["apt gave no reason"])[-1]
+            raise UnavailableError(f"{', '.join(packages)}: apt-get download failed ({reason})")
+        for package in sorted((work / "debs").glob("*.deb")):
+            subprocess.run(["dpkg", "-x", str(package), str(work)], check=True)
+        shutil.rmtree(work / "debs")
+        if not root.exists():
+            work.rename(root)
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"{', '.join(packages)}: not fetched in {FETCH_S:g} s") from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

@@ -1,0 +1,217 @@
+"""The campaign's keys of traffic, each through the whole bench on a real bridge: what was asked is
+what an observer at the receiving device counts, and what the record says.
+
+Judged by counts of frames, sizes, tags and flows, and by when the stamps say that frames were due:
+a busy machine changes none of them."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from switchmark.method.judge import Baseline
+from switchmark.method.trial import run_trial
+from switchmark.results.record import Record
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.testbed.session import open_session
+from tests.integration.switch_rig import own_state_dir
+from tests.integration.truth_rig import planned
+from tests.integration.wire_watch import SeenFrame, WatchingEnvironment
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+]
+SHORT = {"duration": "600ms", "trim.warm_up": "100ms", "trim.cool_down": "100ms"}
+QUIET = {"rate": "2k", "burst": "1", "interval": "20ms", **SHORT}  # no switch loses any of it
+
+
+@pytest.fixture(autouse=True)
+def state_dir() -> Iterator[None]:
+    with own_state_dir():
+        yield
+
+
+def run(
+    watched: str = "rx0",
+    observe: Callable[[WatchingEnvironment], None] = lambda _: None,
+    **settings: str,
+) -> tuple[Record, list[SeenFrame]]:
+    """One trial as the bench runs it: its record, and what came in at the watched node.
+    `observe` is called again and again while the traffic runs."""
+    plan = planned(LinuxBridge(), **settings)
+    patient = plan.placement.model_copy(update={"catch_up_us": 2_000_000})  # gives nothing up
+    environment = WatchingEnvironment(plan.environment, watched)
+    with open_session(measuring=False) as session:
+        record = run_trial(
+            session,
+            replace(plan, environment=environment, placement=patient),
+            campaign="keys",
+            run_id="abc123",
+            baseline=Baseline(),
+            provenance={},
+            observe=lambda _: observe(environment),
+        )
+    assert environment.watch is not None
+    return record, environment.watch.data_frames()
+
+
+def total(record: Record, role: str, counter: str) -> int:
+    """A counter of the application in this role."""
+    (engine,) = [one for one in record.engines if one.role == role]
+    return int(engine.result["totals"][counter])
+
+
+def config(record: Record, role: str = "sender") -> dict[str, Any]:
+    (engine,) = [one for one in record.engines if one.role == role]
+    return dict(engine.result["config"])
+
+
+def due_s(record: Record, seen: list[SeenFrame]) -> list[float]:
+    """When the frames were due by their stamps, in seconds after the first: the schedule itself,
+    however late a busy machine sent them."""
+    hz = next(one.ready["tsc_hz"] for one in record.engines if one.role == "sender")
+    first = seen[0].intended_ticks
+    return [((one.intended_ticks - first) & ((1 << 48) - 1)) / hz for one in seen]
+
+
+def check_counts(record: Record, seen: list[SeenFrame]) -> None:
+    """The observer saw exactly the frames that the receiver counted, and nothing was wrong."""
+    assert record.status == "finished", record.message
+    assert len(seen) == total(record, "receiver", "rx_frames") > 100
+    assert sum(one.size_bytes for one in seen) == total(record, "receiver", "rx_bytes")
+    assert len({one.sequence for one in seen}) == len(seen)
+    assert total(record, "receiver", "rx_corrupt") == 0
+    assert record.verdict is not None and record.throughput is not None
+    assert record.throughput.pairs[0].lost_frames == total(record, "sender", "tx_offered") - len(
+        seen
+    )
+    assert not {"corrupt-frames", "flooding", "unverified"} & set(record.verdict.marks)
+
+
+def test_sizes_and_flows_in_turn() -> None:
+    """Both follow from the sequence number, so every single frame is known."""
+    cycle = [64, 64, 570, 1518]
+    record, seen = run(packet_mix="64*2+570+1518", flows="12:src-ip=4+dst-port=3", **QUIET)
+    check_counts(record, seen)
+    assert all(one.size_bytes == cycle[one.sequence % 4] for one in seen)
+    assert {(one.ip_version, one.tags) for one in seen} == {(4, ())}
+    flows = {one.sequence % 12: one.flow for one in seen}
+    assert len(set(flows.values())) == 12
+    assert all(one.flow == flows[one.sequence % 12] for one in seen)
+    assert len({source for source, _, _, _ in flows.values()}) == 4
+    assert len({port for _, _, _, port in flows.values()}) == 3
+    assert record.trial.packet_size_bytes == 554 == sum(cycle) // 4
+    assert record.throughput is not None
+    mean = record.throughput.forwarded_l2_bps / 8 / record.throughput.forwarded_pps
+    assert mean == pytest.approx(554, rel=0.02)  # of the kept samples
+
+
+def test_ipv6_in_two_tags_with_many_flows() -> None:
+    record, seen = run(
+        ip_version="6", vlan="200.100", flows="1k:src-ip+src-port", packet_size="128", **QUIET
+    )
+    check_counts(record, seen)
+    assert {one.tags for one in seen} == {((0x88A8, 200), (0x8100, 100))}
+    assert {(one.ip_version, one.size_bytes) for one in seen} == {(6, 128)}
+    assert len({one.flow for one in seen}) == min(1000, len({o.sequence % 1000 for o in seen}))
+    assert len({one.flow for one in seen}) > 500
+    assert (config(record)["vlan"], config(record)["flows"]) == ("200.100", 1000)
+    assert "ip_version=6" in record.notation and "vlan=200.100" in record.notation
+
+
+def test_probes_beside_a_tagged_load() -> None:
+    """The observer tells the two streams apart; latency is of the probes alone."""
+    record, seen = run(
+        "sv0", dimension="latency", rate="4k", burst="8", probe_rate="500", vlan="100",
+        packet_size="68",
+        duration="600ms", interval="20ms", **{"trim.warm_up": "0ms"},
+    )  # fmt: skip
+    assert record.status == "finished", record.message
+    streams = Counter(one.stream for one in seen)
+    assert set(streams) == {0, 0x8000}
+    assert {one.tags for one in seen} == {((0x8100, 100),)}
+    server = next(one.result for one in record.engines if one.role == "server")
+    client = next(one.result for one in record.engines if one.role == "client")
+    assert streams[0] == server["totals"]["rx_frames"] > 100
+    assert streams[0x8000] == server["probe"]["totals"]["rx_frames"] > 100
+    assert record.latency is not None and record.latency.beside is not None
+    assert record.latency.count == client["probe"]["loss"]["received_unique"]
+    assert record.latency.count + record.latency.lost == client["probe"]["totals"]["tx_offered"]
+    assert record.latency.beside.probe_rate_pps == 500
+    assert "probe_rate=500" in record.notation
+
+
+def test_on_off_asks_for_its_share() -> None:
+    """Ten rounds of 20 ms at 10,000 a second, then 40 ms of nothing."""
+    record, seen = run(rate="10k", burst="4", schedule="on-off:20ms:40ms", interval="5ms", **SHORT)
+    check_counts(record, seen)
+    assert total(record, "sender", "tx_intended") == 10 * 200
+    phases = [(t + 0.03) % 0.06 for t in due_s(record, seen)]
+    assert max(phases) - min(phases) < 0.02, "all of them in on-times"
+    assert record.throughput is not None and record.verdict is not None
+    assert not {"unstable", "two-bands"} & set(record.verdict.marks)
+    assert "schedule=on-off:20ms:40ms" in record.notation
+
+
+def test_a_ramp_asks_for_the_area_under_it() -> None:
+    """From 1,000 to 5,000 a second in 600 ms: 1,800 frames, 600 of them in the first half."""
+    record, seen = run(burst="1", schedule="ramp:1k:5k:600ms", interval="10ms", **SHORT)
+    check_counts(record, seen)
+    assert total(record, "sender", "tx_intended") == pytest.approx(1800, abs=1)
+    for t in due_s(record, seen):  # each was due when the area had grown to a whole frame
+        area = 1000 * t + 4000 / 0.6 * t * t / 2
+        assert area == pytest.approx(round(area), abs=0.01)
+    assert config(record)["schedule"]["shape"] == "ramp"
+
+
+def test_poisson_gaps_are_random_with_the_mean_that_was_asked() -> None:
+    """Distances of exponential distribution: their quartiles are not those of a constant rate."""
+    record, seen = run(
+        rate="10Mbps-l1",
+        packet_size="105",
+        burst="1",
+        schedule="poisson:7",
+        interval="20ms",
+        **SHORT,
+    )
+    check_counts(record, seen)
+    assert record.trial.rate_pps == 10_000  # 125 bytes on the wire
+    intended = total(record, "sender", "tx_intended")
+    assert intended == pytest.approx(6000, abs=5 * 6000**0.5)
+    times = due_s(record, seen)
+    gaps = sorted(10_000 * (b - a) for a, b in pairwise(times))
+    for share in (0.25, 0.5, 0.75):  # what was given up leaves a few long ones
+        assert gaps[round(share * len(gaps))] == pytest.approx(-math.log(1 - share), rel=0.15)
+    assert config(record)["schedule"] == {"shape": "poisson", "seed": 7}
+
+
+def test_a_fault_in_mid_trial_is_in_the_record() -> None:
+    """The sender's device goes down: the engine's own words say why there is no valid figure."""
+    done: list[str] = []
+
+    def interrupt(environment: WatchingEnvironment) -> None:
+        if not done:
+            done.append(environment.netns["tx0"])
+            for state in ("down", "up"):
+                subprocess.run(
+                    ["ip", "-n", done[0], "link", "set", "eth0", state], check=True, timeout=10
+                )
+
+    record, _ = run(observe=interrupt, **{**QUIET, "duration": "1s"})
+    assert done
+    (fault,) = record.faults
+    assert fault.startswith("sender in tx0: port 0 (raw:dev=eth0,mmsg): ")
+    if record.status == "failed":  # so early that nothing was left to measure
+        assert record.message.startswith(fault)
+    else:
+        assert record.verdict is not None and "partial" in record.verdict.marks
+        assert not record.verdict.valid

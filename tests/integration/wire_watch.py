@@ -1,0 +1,164 @@
+"""An observer of its own at a node's device: a packet socket that knows nothing of the engine but
+where its stamp lies. It is there before the node's application is, so it misses nothing."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from switchmark.environment.base import Environment, Node, NodeSpec
+from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed.host import Session
+from tests.integration.switch_rig import packet_socket
+
+SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8  # linux/if_packet.h
+SO_RCVBUFFORCE = 33
+VLAN_VALID = 0x10  # TP_STATUS_VLAN_VALID
+TAG_TYPES = (0x8100, 0x88A8)
+POLL_S = 0.05
+MARK, DATA = 0x53, 1  # of the engine's stamp (engine/traffic/frame.h)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFrame:
+    """One frame of the engine's data, as it was on the wire."""
+
+    size_bytes: int  # with FCS and all tags
+    tags: tuple[tuple[int, int], ...]  # (EtherType, VLAN ID), outermost first
+    ip_version: int
+    flow: tuple[bytes, bytes, int, int]  # source and destination address, then ports
+    stream: int
+    sequence: int
+    intended_ticks: int  # of the sender's clock, when it was due; the low 48 bits
+
+
+class Watch(threading.Thread):
+    """Keeps every frame that comes in at a device, until it goes down with its node."""
+
+    def __init__(self, namespace: str, device: str) -> None:
+        super().__init__(daemon=True)
+        self.raw: list[tuple[bytes, tuple[int, int] | None]] = []
+        self.missed = 0
+        self._socket = packet_socket(namespace, device)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+        self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        self._socket.settimeout(POLL_S)
+        self._over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        """Until it is told that nothing more comes."""
+        while not self._over.is_set():
+            with suppress(TimeoutError):
+                self._take(0)
+
+    def finish(self) -> None:
+        """Read what is still there, and let go of the device. Idempotent."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        self.join()
+        with suppress(OSError):
+            while True:
+                self._take(socket.MSG_DONTWAIT)
+        statistics = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+        self.missed = struct.unpack("II", statistics)[1]
+        self._socket.close()
+
+    def _take(self, flags: int) -> None:
+        data, ancillary, _, address = self._socket.recvmsg(16384, 256, flags)
+        if address[2] == socket.PACKET_OUTGOING:
+            return
+        tag = None
+        for level, kind, content in ancillary:
+            if level == SOL_PACKET and kind == PACKET_AUXDATA:
+                status, _, _, _, _, tci, tpid = struct.unpack("IIIHHHH", content[:20])
+                tag = (tpid, tci & 0xFFF) if status & VLAN_VALID else None
+        self.raw.append((data, tag))
+
+    def data_frames(self) -> list[SeenFrame]:
+        """The engine's data, in the order of its arrival; the node must have been closed."""
+        assert self._over.is_set(), "the node is still there"
+        assert self.missed == 0, "the observer itself was too slow"
+        found = (_decode(data, tag) for data, tag in self.raw)
+        return [frame for frame in found if frame is not None]
+
+
+def _decode(data: bytes, stripped: tuple[int, int] | None) -> SeenFrame | None:
+    """None: not the engine's data. The kernel takes the outermost tag off the frame."""
+    tags = [stripped] if stripped else []
+    at, kind = 14, struct.unpack_from("!H", data, 12)[0]
+    while kind in TAG_TYPES:
+        tci, following = struct.unpack_from("!HH", data, at)
+        tags.append((kind, tci & 0xFFF))
+        at, kind = at + 4, following
+    if kind == 0x0800:
+        version, source, target, udp = 4, data[at + 12 : at + 16], data[at + 16 : at + 20], at + 20
+    elif kind == 0x86DD:
+        version, source, target, udp = 6, data[at + 8 : at + 24], data[at + 24 : at + 40], at + 40
+    else:
+        return None
+    stamp = udp + 8
+    if len(data) < stamp + 18 or data[stamp] != MARK or data[stamp + 1] >> 4 & 3 != DATA:
+        return None
+    ports = struct.unpack_from("!HH", data, udp)
+    stream, sequence = struct.unpack_from("!HI", data, stamp + 2)
+    due = int.from_bytes(data[stamp + 8 : stamp + 14], "big")
+    size = len(data) + 4 + (4 if stripped else 0)
+    return SeenFrame(size, tuple(tags), version, (source, target, *ports), stream, sequence, due)
+
+
+@dataclass
+class WatchingEnvironment:
+    """An environment that has a `Watch` at the device of one of its nodes."""
+
+    within: Environment
+    node: str
+    watch: Watch | None = None
+    netns: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """That of the environment itself."""
+        return self.within.name
+
+    def probe(self) -> Probe:
+        """As the environment."""
+        return self.within.probe()
+
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        """As the environment."""
+        return self.within.port_kinds()
+
+    def create(self, session: Session, spec: NodeSpec) -> Node:
+        """The node, observed if it is the one."""
+        node = self.within.create(session, spec)
+        self._look_at([node])
+        return node
+
+    def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[Node, Node]:
+        """The nodes, one of which may be observed."""
+        nodes = self.within.create_wire(session, a, b)
+        self._look_at(nodes)
+        return nodes
+
+    def _look_at(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            assert node.netns is not None
+            self.netns[node.spec.name] = node.netns
+            if node.spec.name == self.node:
+                device = node.spec.port.device_inside
+                assert device is not None
+                self.watch = Watch(node.netns, device)
+                _before(node, self.watch.finish)
+
+
+def _before(node: Node, first: Callable[[], None]) -> None:
+    """Do this before the node is closed: a socket would keep its namespace and devices."""
+    for name in ("close", "begin_close"):
+        if (then := getattr(node, name, None)) is not None:
+            setattr(node, name, lambda then=then: (first(), then())[1])

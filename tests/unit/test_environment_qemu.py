@@ -1,0 +1,355 @@
+"""The environment `qemu` without any QEMU: command line, the guest's task, image, refusals."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import stat
+import subprocess
+import time
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.campaign.model import Io
+from switchmark.environment import qemu
+from switchmark.environment.base import NodePort, NodeSpec, VirtualMachine
+from switchmark.environment.plug import Plugged
+from switchmark.environment.vm import accelerator, archive, image, packages
+from switchmark.environment.vm.accelerator import Accelerator
+from switchmark.environment.vm.command import (
+    EMULATED,
+    KVM,
+    GuestPort,
+    command,
+    job,
+    pci_address,
+)
+from switchmark.environment.vm.engine import GuestEngine
+from switchmark.environment.vm.image import Image
+from switchmark.environment.vm.node import QemuNode
+from switchmark.environment.vm.packages import Kernel, Qemu
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.method.arguments import engine_args, port_spec
+from switchmark.method.plan import plan_steps
+from switchmark.switch.base import PortKind
+from switchmark.testbed.host import Session
+from switchmark.testbed.ledger import Ledger
+
+IMAGE = Image(Path("/c/vmlinux"), Path("/c/initramfs"), "6.1.0", "abc")
+OLD, NEW = Qemu(Path("/usr/bin/qemu"), (7, 2)), Qemu(Path("/usr/bin/qemu"), (10, 0))
+JOB = Path("/run/job")
+THERE = installed()
+
+
+def words(qemu: Qemu, how: str, *ports: GuestPort, hugepages: int = 0) -> list[str]:
+    return command(qemu, IMAGE, how, ports, name="sm1-a", job_file=JOB, hugepages=hugepages)
+
+
+def value(line: list[str], option: str) -> str:
+    return line[line.index(option) + 1]
+
+
+def devices(line: list[str]) -> list[str]:
+    return [line[n + 1] for n, word in enumerate(line) if word == "-device"]
+
+
+def test_vhost_user_shares_the_guest_s_memory_and_listens() -> None:
+    port = GuestPort(PortKind.VHOST_USER, "02:00:00:00:00:01", socket=Path("/run/s"))
+    line = words(OLD, EMULATED, port, hugepages=64)
+    assert "memory-backend-memfd,id=memory,size=384M,share=on" in line
+    assert value(line, "-machine") == "q35,memory-backend=memory"
+    assert "socket,id=cport0,path=/run/s,server=on" in line
+    assert "vhost-user,id=port0,chardev=cport0" in line
+    (net,) = [one for one in devices(line) if one.startswith("virtio-net-pci")]
+    assert "mac=02:00:00:00:00:01,addr=0x10" in net and "csum=off" in net
+    assert net.endswith(",vectors=0"), "this QEMU crashes otherwise when it emulates"
+    assert "hugepages=64" in value(line, "-append")
+
+
+def test_a_tap_is_opened_by_its_name_and_runs_no_script() -> None:
+    port = GuestPort(PortKind.TAP, "02:00:00:00:00:01", tap="sm1a", in_kernel=True)
+    line = words(NEW, KVM, port)
+    assert value(line, "-netdev") == ("tap,id=port0,ifname=sm1a,script=no,downscript=no,vhost=on")
+    assert "vectors" not in " ".join(line) and "hugepages" not in value(line, "-append")
+    assert value(line, "-cpu") == "host" and value(words(OLD, EMULATED), "-cpu") == "max"
+
+
+def test_the_guest_has_nothing_but_its_ports_and_the_engine_s_channel() -> None:
+    port = GuestPort(PortKind.TAP, "02:00:00:00:00:01", tap="t")
+    line = words(NEW, EMULATED, port, replace(port, tap="u"))
+    kinds = [one.partition(",")[0] for one in devices(line)]
+    assert kinds == ["virtio-serial-pci", "virtserialport", "virtio-net-pci", "virtio-net-pci"]
+    assert "-nodefaults" in line and value(line, "-sandbox").startswith("on,")
+    assert "stdio,id=engine,signal=off" in line, "standard input and output are the engine's"
+
+
+def port(number: int, **more: object) -> NodePort:
+    made = NodePort(PortKind.TAP, f"02:00:00:00:00:0{number}", f"10.0.0.{number}/24", **more)  # type: ignore[arg-type]
+    return replace(made, peer_ip="10.0.0.9/24", peer_mac="02:00:00:00:00:09")
+
+
+def run_job(text: str) -> list[str]:
+    """What a shell does of the job, with the tools replaced by `echo`."""
+    script = f'b=echo\n{text}\nports\necho "dpdk: $dpdk"\neval "printf \'%s|\' $engine"\n'
+    done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_the_job_sets_up_kernel_devices_and_keeps_arguments_whole() -> None:
+    args = ["sender", "--port", "raw:dev=eth0,mmsg", "--note", "a b'$c"]
+    said = run_job(job([port(1, device_mac="06:00:00:00:00:01", mtu_bytes=9000)], args))
+    assert said == [
+        "ip link set eth0 mtu 9000 up", "dpdk: ", "sender|--port|raw:dev=eth0,mmsg|--note|a b'$c|",
+    ]  # fmt: skip
+
+
+def test_the_job_gives_addresses_where_the_guest_s_ip_stack_is_used() -> None:
+    said = run_job(job([port(1)], ["sender", "--port", "udp:dev=eth0"]))
+    assert "ip addr add 10.0.0.1/24 dev eth0" in said
+    assert "arp -i eth0 -s 10.0.0.9 02:00:00:00:00:09" in said
+
+
+def test_the_job_leaves_devices_of_dpdk_to_it() -> None:
+    args = ["forwarder", *(w for n in (0, 1) for w in ("--port", f"dpdk:pci={pci_address(n)}"))]
+    said = run_job(job([port(1), port(2)], args))
+    assert said[0] == "dpdk: 0000:00:10.0 0000:00:11.0"
+
+
+@pytest.fixture
+def fake_kernel(tmp_path: Path) -> Kernel:
+    found = Kernel(tmp_path / "k", "6.9")
+    (found.modules / "kernel").mkdir(parents=True)
+    lines = []
+    for name, needs in (
+        ("qemu_fw_cfg", ()), ("uio", ()), ("uio_pci_generic", ("uio",)), ("virtio", ()),
+        ("virtio_pci", ("virtio",)), ("virtio_net", ("virtio",)), ("other", ()),
+    ):  # fmt: skip
+        (found.modules / f"kernel/{name}.ko").write_bytes(name.encode())
+        deps = " ".join(f"kernel/{need}.ko" for need in needs)
+        lines.append(f"kernel/{name}.ko: {deps}".rstrip())
+    (found.modules / "modules.dep").write_text("\n".join(lines) + "\n")
+    found.image.parent.mkdir()
+    found.image.write_bytes(b"\0" * 4096)
+    return found
+
+
+def entries(data: bytes) -> dict[str, tuple[int, bytes]]:
+    """What is in a cpio archive."""
+    found, at = {}, 0
+    while at < len(data):
+        head = data[at : at + 110]
+        assert head[:6] == b"070701"
+        mode, size, length = (int(head[6 + 8 * k : 14 + 8 * k], 16) for k in (1, 6, 11))
+        name = data[at + 110 : at + 110 + length - 1].decode()
+        at += (110 + length + 3) // 4 * 4
+        found[name] = (mode, data[at : at + size])
+        at += (size + 3) // 4 * 4
+    return found
+
+
+def test_the_image_holds_the_root_the_modules_and_nothing_else(
+    fake_kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
+    root = tmp_path / "root"
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/busybox").write_bytes(b"box")
+    (root / "bin").symlink_to("usr/bin")
+    made = image.image_of(fake_kernel, root)
+    assert made.release == "6.9" and made.kernel == fake_kernel.image, "no ELF file to take out"
+    inside = entries(made.initramfs.read_bytes())
+    assert inside.pop("TRAILER!!!")
+    assert inside["usr/bin/busybox"][1] == b"box"
+    assert stat.S_ISLNK(inside["bin"][0]) and inside["bin"][1] == b"usr/bin"
+    assert stat.S_IMODE(inside["init"][0]) == 0o755
+    assert inside["modules/first"][1] == b"qemu_fw_cfg.ko"
+    order = inside["modules/then"][1].decode().split()
+    assert order == [
+        "uio.ko", "uio_pci_generic.ko", "virtio.ko", "virtio_pci.ko", "virtio_net.ko",
+    ]  # fmt: skip
+    assert inside["modules/virtio_net.ko"][1] == b"virtio_net"
+    assert "modules/other.ko" not in inside
+    stamp = made.initramfs.stat().st_mtime_ns
+    assert image.image_of(fake_kernel, root).initramfs.stat().st_mtime_ns == stamp, "kept"
+    (fake_kernel.modules / "kernel/virtio_net.ko").write_bytes(b"another virtio_net")
+    assert image.image_of(fake_kernel, root).key != made.key
+
+
+def test_the_first_process_is_a_script_that_a_shell_can_read() -> None:
+    subprocess.run(["sh", "-n"], input=image.INIT.encode(), check=True)
+    assert "SWITCHMARK_VM_TRAFFIC" in image.INIT, "says what to do about a missing instruction"
+
+
+def test_what_is_taken_out_of_the_kernel_s_wrapping(tmp_path: Path) -> None:
+    assert archive.decompressed(b"\x7fELFplain") == b"\x7fELFplain"
+    import lzma
+
+    assert archive.decompressed(lzma.compress(b"\x7fELF1") + b"\0\0\0\5") == b"\x7fELF1"
+
+
+class FakeMachine:
+    """A QEMU whose guest's clock began `behind_ns` after the host's."""
+
+    pid = 4711
+
+    def __init__(self, behind_ns: int) -> None:
+        self.behind_ns = behind_ns
+        self.said: list[str] = []
+        self.lines: deque[str | None] = deque()
+
+    def write_line(self, line: str) -> None:
+        self.said.append(line)
+        if line == "counters":
+            now_ns = time.monotonic_ns() - self.behind_ns
+            self.lines.append(json.dumps({"v": 1, "event": "counters", "t_ns": now_ns}))
+
+    def read_line(self, timeout_s: float) -> str | None:
+        if not self.lines:
+            raise TimeoutError
+        return self.lines.popleft()
+
+
+def test_times_of_the_guest_become_those_of_the_host() -> None:
+    behind_ns = 3_600_000_000_000
+    machine = FakeMachine(behind_ns)
+    engine = GuestEngine(machine)  # type: ignore[arg-type]
+    at_ns = time.monotonic_ns() + 10**9
+    machine.lines.append('{"v":1,"event":"late"}')  # was on its way already
+    engine.write_line(f"start duration=1 at={at_ns}")
+    assert engine.clock_error_ns is not None
+    begun = machine.said[-1]
+    assert begun.startswith("start duration=1 at=")
+    inside_ns = int(begun.rpartition("=")[2])
+    assert abs(inside_ns - (at_ns - behind_ns)) <= engine.clock_error_ns + 1
+    assert json.loads(engine.read_line(0) or "")["event"] == "late", "nothing is swallowed"
+    machine.lines.append(json.dumps({"v": 1, "event": "interval", "t_ns": inside_ns}))
+    seen = json.loads(engine.read_line(0) or "")
+    assert abs(seen["t_ns"] - at_ns) <= 1
+    machine.lines.append('{"v":1,"event":"result","cpu":{"cpu_ns":5}}')
+    assert json.loads(engine.read_line(0) or "")["cpu"]["in_guest"] is True
+    machine.lines.append("no JSON")
+    assert engine.read_line(0) == "no JSON"
+    with pytest.raises(TimeoutError):
+        engine.read_line(0)
+
+
+def node(tmp_path: Path, how: Accelerator, *ports: NodePort) -> QemuNode:
+    ledger = Ledger.create(tmp_path, "abc123")
+    session = Session("abc123", None, ledger, tmp_path)  # type: ignore[arg-type]
+    return QemuNode(session, Plugged(NodeSpec("tx0", ports, (1,)), None), IMAGE, OLD, how)
+
+
+def test_a_node_says_what_it_rests_on(tmp_path: Path) -> None:
+    how = Accelerator(EMULATED, "no /dev/kvm")
+    made = node(tmp_path, how, port(1))
+    assert isinstance(made, VirtualMachine) and made.emulated and made.netns is None
+    assert made.details()["accelerator"] == "software emulation (TCG)"
+    assert made.details()["accelerator_reason"] == "no /dev/kvm"
+    assert made.details()["tap_worker"] == "QEMU's process"
+    assert made.patience > 1 and made.process_ids() == []
+    with pytest.raises(UnavailableError, match="is not in it; use environment: netns"):
+        made.spawn_program(["/bin/true"], {})
+    made.close()
+
+
+def test_ports_are_named_as_the_guest_has_them(tmp_path: Path) -> None:
+    first, second = node(tmp_path, Accelerator(KVM, ""), port(1), port(2)).spec.ports
+    assert port_spec(first, Io.RAW_MMSG) == "raw:dev=eth0,mmsg"
+    assert port_spec(second, Io.DPDK) == "dpdk:pci=0000:00:11.0"
+
+
+def refused(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        campaign = load_text(f"environment: qemu\n{text}\n", "unit.yaml", THERE.known)
+        expand(campaign, THERE.switches, THERE.environments)
+
+
+def test_what_cannot_be_is_refused_before_anything_starts() -> None:
+    refused("switch: direct", "two virtual machines are not joined without a switch")
+    refused("switch: tc-redirect", "tc-redirect has veth ports, and environment qemu offers")
+    refused("switch: linux-bridge\nscenario: loopback-1\nvnf: /bin/x", "holds the engine and none")
+    refused("switch: ovs-dpdk\nscenario: loopback-1\nvnf: pcap", "vnf pcap needs network devices")
+
+
+def test_two_machines_have_no_wire_to_be_judged_against_and_wire_ends_have_veth() -> None:
+    def steps(scenario: str) -> list[tuple[str, str, str]]:
+        text = f"environment: qemu\nswitch: linux-bridge\nscenario: {scenario}\n"
+        campaign = load_text(f"dimension: throughput\n{text}", "unit.yaml", THERE.known)
+        planned = plan_steps(campaign, THERE)
+        return [
+            (s.plan.trial.switch, s.plan.trial.environment, s.plan.port_kind.value) for s in planned
+        ]
+
+    assert steps("v2v") == [("linux-bridge", "qemu", "tap")]
+    assert steps("loopback-1") == [
+        ("direct", "netns", "veth"), ("linux-bridge", "qemu", "tap"),
+    ]  # fmt: skip
+
+
+def test_ends_of_a_chain_of_machines() -> None:
+    text = "environment: qemu\nswitch: linux-bridge\ndimension: throughput\nscenario: loopback-1\n"
+    (step,) = plan_steps(load_text(text, "unit.yaml", THERE.known), THERE, baselines=False)
+    kinds = [[port.kind.value for port in spec.ports] for spec in step.plan.specs()]
+    assert kinds == [["veth"], ["tap", "tap"], ["veth"]]
+    args = engine_args(step.plan.trial, step.plan.specs()[0].ports[0].__class__(
+        PortKind.VETH, "02:00:00:00:00:01", "10.0.0.1/24", device_inside="eth0"
+    ), "sender", 0, 0, "poll")  # fmt: skip
+    assert args[args.index("--port") + 1] == "raw:dev=eth0,mmsg"
+
+
+def test_what_is_missing_is_told_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    packages.qemu.cache_clear()
+    monkeypatch.setenv("SWITCHMARK_QEMU", str(tmp_path / "none"))
+    probe = qemu.QemuEnvironment().probe()
+    assert not probe.available and probe.remedy == "apt install qemu-system-x86"
+    monkeypatch.setenv("SWITCHMARK_VM_KERNEL", str(tmp_path))
+    assert packages.kernel_problem() == (
+        f"SWITCHMARK_VM_KERNEL={tmp_path}: no boot/vmlinuz-* in it", "name an unpacked package",
+    )  # fmt: skip
+    monkeypatch.setenv("SWITCHMARK_VM_TRAFFIC", str(tmp_path / "engine"))
+    with pytest.raises(UnavailableError, match="not an executable file"):
+        qemu.guest_engine(emulated=True)
+    packages.qemu.cache_clear()
+
+
+def test_without_kvm_guests_are_emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(accelerator, "DEV_KVM", tmp_path / "kvm")
+    found = accelerator.known(OLD)
+    assert found is not None and found.emulated and "no " in found.reason
+    (tmp_path / "kvm").touch()
+    assert accelerator.known(OLD) is None, "that it is there says little"
+
+
+def test_kvm_is_tried_once_a_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from switchmark.testbed.host import Completed
+
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(accelerator, "DEV_KVM", tmp_path / "kvm")
+    (tmp_path / "kvm").touch()
+
+    class Host:
+        tried = 0
+        stderr = "KVM internal error. Suberror: 1\nmore\n"
+
+        def run(self, args: list[str], **_: object) -> Completed:
+            Host.tried += 1
+            assert value(args, "-accel") == "kvm", shlex.join(args)
+            return Completed(tuple(args), 0, "", self.stderr)
+
+    host = Host()
+    for _ in range(2):
+        found = accelerator.choose(host, OLD, IMAGE)  # type: ignore[arg-type]
+        assert found.emulated and "Suberror" in found.reason
+    assert Host.tried == 1
+    host.stderr = "guest: switchmark-tried\n"
+    assert accelerator.choose(host, NEW, IMAGE).name == KVM  # type: ignore[arg-type]

@@ -1,0 +1,134 @@
+"""The environment `qemu` as a user has it: machines of our own image behind real switches, over
+vhost-user and taps, in pairs and in chains; and nothing of them left after `kill -9`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.vm import packages
+from switchmark.errors import UnavailableError
+from switchmark.results.record import Record
+from switchmark.testbed import procfs
+from tests.combinations import IN_MACHINES
+from tests.integration.machine import needs_root
+from tests.integration.main_job import (
+    SHORT,
+    Bench,
+    campaign_file,
+    describe,
+    need,
+    new_bench,
+    settings,
+)
+
+pytestmark = [needs_root]
+
+# A switch that polls would starve the machines of few cores.
+SWITCHES = {
+    "linux-bridge": ("tap", "raw-mmsg", ""),
+    "ovs-dpdk": ("vhost-user", "dpdk", "switch_options: pmd_maxsleep_us:500\n"),
+}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """With an empty cache, but the kernel that was fetched before."""
+    need([], ["qemu"])
+    try:
+        monkeypatch.setenv(packages.KERNEL_SETTING, str(packages.kernel().root))
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    yield from new_bench(tmp_path)
+
+
+def check(record: Record) -> None:
+    """What every trial with machines must show, emulated or not, however busy the host is."""
+    what = describe(record)
+    assert record.status == "finished", what
+    assert record.verification is not None and record.verification.passed, what
+    assert record.machines, what
+    emulated = {"emulation" in one["accelerator"] for one in record.machines.values()}
+    assert len(emulated) == 1
+    assert record.verdict is not None
+    assert ("software-emulated" in record.verdict.marks) == emulated.pop(), what
+    assert record.verdict.valid or "software-emulated" in record.verdict.marks
+    for one in record.machines.values():
+        assert one["guest_kernel"].startswith("Linux ") and float(one["clock_error_us"]) >= 0
+    assert record.reconciliation is not None and record.reconciliation.sent > 0, what
+    kind, io, _ = SWITCHES[record.trial.switch]
+    assert (record.port_kind, record.io) == (kind, io)
+
+
+@pytest.mark.parametrize("switch", list(SWITCHES))
+def test_pairs_and_chains_one_way_and_both(bench: Bench, tmp_path: Path, switch: str) -> None:
+    need([switch])
+    scenarios = [one.scenario for one in IN_MACHINES if one.switch == switch]
+    file = campaign_file(
+        tmp_path,
+        f"switch: {switch}\nenvironment: qemu\nscenario: [{', '.join(scenarios)}]\n"
+        "bidirectional: [false, true]\npacket_size: 64\nduration: 2s\nrate: 1k\nburst: 4\n"
+        f"dimension: throughput\n{SWITCHES[switch][2]}",
+    )
+    code, _, err = bench.run(
+        "run", file, "--no-baseline", "--quiet", *settings(*SHORT), timeout_s=900.0
+    )
+    assert code == 0, err
+    records = bench.records()
+    asked = {(record.trial.scenario, record.trial.bidirectional) for record in records}
+    assert asked == {(scenario, both) for scenario in scenarios for both in (False, True)}
+    for record in records:
+        check(record)
+        chain = int(record.trial.scenario.partition("-")[2] or 0)
+        wires = record.wire_ends
+        assert wires == {"p2v": ["tx0"], "v2v": []}.get(record.trial.scenario, ["tx0", "rx0"])
+        assert len(record.vnfs) == chain
+        assert len(record.machines) == (chain or 2 - len(wires))
+        assert record.reconciliation is not None
+        arrived = sum(path.arrived for path in record.reconciliation.paths)
+        assert arrived > 0, describe(record)
+        for vnf in record.vnfs:
+            assert (vnf.forwarded_frames or 0) >= arrived, f"{vnf.node} was passed by"
+        ways = record.throughput.directions if record.throughput else []
+        both = ["forward", "reverse"] if record.trial.bidirectional else []
+        assert [way.direction for way in ways] == both
+
+
+def test_round_trips_between_machines(bench: Bench, tmp_path: Path) -> None:
+    file = campaign_file(
+        tmp_path,
+        "switch: linux-bridge\nenvironment: qemu\nscenario: v2v\nio: [auto, dpdk, udp]\n"
+        "dimension: latency\nduration: 2s\nrate: 100\nburst: 1\n",
+    )
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    assert code == 0, err
+    records = bench.records()
+    assert {record.io for record in records} == {"raw-mmsg", "dpdk", "udp"}
+    for record in records:
+        assert record.latency is not None and record.latency.count > 0, describe(record)
+        assert record.verdict is not None and record.verification is not None
+        assert record.verification.passed, describe(record)
+
+
+def test_nothing_is_left_after_kill_9(bench: Bench, tmp_path: Path) -> None:
+    file = campaign_file(
+        tmp_path,
+        "switch: linux-bridge\nenvironment: qemu\nscenario: p2v\nduration: 60s\nrate: 1k\n"
+        "dimension: throughput\n",
+    )
+    job = bench.start("run", file, "--no-baseline", "--quiet")
+    try:
+        session = job.wait_session()
+        job.wait_measuring()
+        machines = job.pids_of("qemu-system-x86_64", f"sm{session}-rx0")
+    finally:
+        job.process.send_signal(signal.SIGKILL)
+        job.process.communicate(timeout=30)
+    assert len(machines) == 1, "the receiver's"
+    code, _, err = bench.run("clean")
+    assert code == 0, err
+    assert bench.left(session) == []
+    assert not any(one.pid in machines for one in procfs.marked(session))
