@@ -21,7 +21,7 @@ class AfPacket(BasicForwarder):
 
     name = "af-packet"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VETH,),
+        port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
