@@ -167,6 +167,31 @@ def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
     inside(netns, set_it)
 
 
+def fetch_back(device: str, netns: str) -> None:
+    """Move a device that was lent to a namespace back into this one, and set it up; one that is
+    not lent is left alone. Raises OSError."""
+    if not (NETNS_DIR / netns).exists():
+        return
+    fd = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    def send_home() -> bool:
+        with IPRoute() as netlink:
+            found = netlink.link_lookup(ifname=device)
+            if found:
+                netlink.link("set", index=found[0], net_ns_fd=fd)
+            return bool(found)
+
+    try:
+        if inside(netns, send_home):
+            with IPRoute() as netlink:
+                index = netlink.link_lookup(ifname=device)[0]
+                netlink.link("set", index=index, state="up")
+    except NetlinkError as error:
+        raise OSError(f"network device {device}: cannot be fetched back ({error})") from None
+    finally:
+        os.close(fd)
+
+
 def bring_up(
     end: VethEnd, *, address: str | None = None, neighbour: tuple[str, str] | None = None
 ) -> None:
