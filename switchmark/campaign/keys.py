@@ -26,10 +26,11 @@ KEYS: tuple[Key, ...] = (
     Key(
         "location",
         "location",
-        "where the two ends of a pair are: `local`, both on this host",
-        lambda text, _known: values.choice(text, ("local",), "location"),
+        "where the two ends of a path are: `local`, both on this host; `remote`, the receiving one "
+        "(and the second half of a chain) on the other host of the testbed file (docs/testbed.md)",
+        lambda text, _known: values.choice(text, ("local", "remote"), "location"),
         str,
-        "local",
+        "local, remote",
         letter="L",
     ),
     Key(

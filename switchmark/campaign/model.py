@@ -105,7 +105,7 @@ class Trial(_Frozen):
     """One measurement, completely described. Frozen; equal descriptions have equal ids."""
 
     dimension: Dimension
-    location: Literal["local"] = "local"  # L
+    location: Literal["local", "remote"] = "local"  # L
     pairs: int = Field(default=1, ge=1, le=MAX_PAIRS)  # S: NvsN
     switch: str = Field(pattern=NAME_PATTERN)  # V
     packet_size_bytes: int = Field(ge=MIN_FRAME_BYTES, le=MAX_FRAME_BYTES)  # P, with FCS
@@ -239,7 +239,7 @@ class Sweep(_Frozen):
     """A grid of trials: every combination of the values. The fields are those of `Trial`."""
 
     dimension: Dimension
-    location: tuple[Literal["local"], ...]
+    location: tuple[Literal["local", "remote"], ...]
     pairs: tuple[int, ...]
     switch: tuple[str, ...] = Field(min_length=1)
     packet_size_bytes: tuple[int, ...]

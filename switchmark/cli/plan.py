@@ -37,7 +37,7 @@ SHOWN = 40  # trials, unless all are asked for
 _PLACED_BY = (
     "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
     "connect_mode", "switch_cores", "spare_cores", "bidirectional", "vnf", "switch_cpus",
-    "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus",
+    "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus", "location",
 )  # fmt: skip
 
 
