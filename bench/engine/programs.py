@@ -84,11 +84,17 @@ class Process:
 
     def waited_ns(self) -> int:
         """Time that its threads were ready to run and had no core, since they began."""
-        tasks = Path(f"/proc/{self._child.pid}/task")
+        return self._schedstat(1)
+
+    def ran_ns(self) -> int:
+        """CPU time of its threads since they began."""
+        return self._schedstat(0)
+
+    def _schedstat(self, field: int) -> int:
         total = 0
-        for task in tasks.glob("*"):
+        for task in Path(f"/proc/{self._child.pid}/task").glob("*"):
             try:
-                total += int((task / "schedstat").read_text().split()[1])
+                total += int((task / "schedstat").read_text().split()[field])
             except (FileNotFoundError, ProcessLookupError):
                 continue
         return total
@@ -153,6 +159,17 @@ class Traffic:
         """End the trial, and with it the process; its result."""
         self.process.write("stop")
         return self.result()
+
+    def finish_sampled(self) -> list[dict[str, Any]]:
+        """The same; all its samples."""
+        self.process.write("stop")
+        samples: list[dict[str, Any]] = []
+        while True:
+            event: dict[str, Any] = json.loads(self.process.line()[1])
+            if event["event"] == "interval" and event["duration_ns"] > 0:
+                samples.append(event)
+            elif event["event"] == "result":
+                return samples
 
 
 class Testpmd:
