@@ -133,9 +133,9 @@ def best_windows(programs: list[Program], counter: str) -> tuple[float, float]:
     useful time a frame that one of twenty stays below."""
     measured = programs[0]
     assert isinstance(measured, Traffic)
-    samples = measured.finish_sampled()
-    for program in programs[1:]:
+    for program in programs:
         program.finish()
+    samples = measured.samples
     ns_a_tick = 1e9 / measured.ready["tsc_hz"]
     rates = [one[counter] * 1e9 / one["duration_ns"] for one in samples]
     useful = [one["useful_ticks"] * ns_a_tick / one[counter] for one in samples if one[counter]]

@@ -123,6 +123,7 @@ class Traffic:
             args += ["--port", port]
         self.process = Process(args, core)
         self._frames = 0
+        self.samples: list[dict[str, Any]] = []  # intervals, as they come
         self.ready = self._event("ready")
 
     def _event(self, name: str) -> dict[str, Any]:
@@ -130,6 +131,8 @@ class Traffic:
             event: dict[str, Any] = json.loads(self.process.line()[1])
             if event["event"] == "error":
                 raise ProgramError(str(event["message"]))
+            if event["event"] == "interval" and event["duration_ns"] > 0:
+                self.samples.append(event)
             if event["event"] == name:
                 return event
 
@@ -159,17 +162,6 @@ class Traffic:
         """End the trial, and with it the process; its result."""
         self.process.write("stop")
         return self.result()
-
-    def finish_sampled(self) -> list[dict[str, Any]]:
-        """The same; all its samples."""
-        self.process.write("stop")
-        samples: list[dict[str, Any]] = []
-        while True:
-            event: dict[str, Any] = json.loads(self.process.line()[1])
-            if event["event"] == "interval" and event["duration_ns"] > 0:
-                samples.append(event)
-            elif event["event"] == "result":
-                return samples
 
 
 class Testpmd:
