@@ -27,6 +27,7 @@ from switchmark.testbed.things import Container, Directory, DockerThing, Network
 
 HOST = "host"
 CONTAINERS = ("lxc", "docker")  # which have a control group of their own
+PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 START_TIMEOUT_S = 60.0
 _POLL_S = 0.005
 
@@ -185,7 +186,8 @@ class ContainedHost:
             for one in entries
         )
         (folder / "config").write_text(config)
-        inner = [*_pinned(cores), "env", *(f"{k}={v}" for k, v in env.items()), *args]
+        words = [f"{key}={value}" for key, value in self._environment(env).items()]
+        inner = [*_pinned(cores), "/usr/bin/env", *words, *args]
         outer = self._host.spawn(
             ["lxc-execute", "-P", str(lxcpath), "-n", name, "--", *inner], log=log
         )
@@ -215,7 +217,7 @@ class ContainedHost:
         words += ["--device", TUN] if Path(TUN).exists() else []
         for one in self._shown(args):
             words += ["-v", f"{one.path}:{one.path}{'' if one.writable else ':ro'}"]
-        for key, value in {**env, SESSION_VARIABLE: self._session.id, "LC_ALL": "C"}.items():
+        for key, value in self._environment(env).items():
             words += ["-e", f"{key}={value}"]
         outer = self._host.spawn(
             daemon.command(*words, daemon.image, *_pinned(cores), *args), log=log
@@ -230,6 +232,11 @@ class ContainedHost:
 
     def _real(self) -> Session:
         return replace(self._session, host=self._host)
+
+    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """A container begins with an empty one."""
+        own = {SESSION_VARIABLE: self._session.id, "LC_ALL": "C", "PATH": PATH_INSIDE}
+        return {**own, **env}
 
     def _shown(self, args: Sequence[str]) -> list[_Shown]:
         """What the container sees of the host."""
@@ -288,7 +295,7 @@ def _make_root(root: Path, shown: Sequence[_Shown]) -> None:
 
 def _pinned(cores: Sequence[int]) -> list[str]:
     """Set inside: a container begins with the cores of its control group."""
-    return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+    return ["/usr/bin/taskset", "-c", ",".join(map(str, cores))] if cores else []
 
 
 def _only_child(pid: int) -> int | None:
@@ -308,6 +315,6 @@ def problem(kind: str) -> str | None:
     remedy = f"; {found.remedy}" if found.remedy else ""
     if not found.available:
         return f"switch_environment {kind} cannot run here: {found.reason}{remedy}"
-    if kind != "netns" and shutil.which("taskset") is None:
+    if kind in CONTAINERS and not Path("/usr/bin/taskset").exists():
         return f"switch_environment {kind}: no `taskset` program; apt install util-linux"
     return None

@@ -84,6 +84,30 @@ def test_the_cpu_limit_is_in_force_and_throughput_follows(bench: Bench, tmp_path
             assert share < 0.5, f"an eighth of the CPU time carried {share:.0%}"
 
 
+@pytest.mark.parametrize("place", ["lxc", pytest.param("docker", marks=pytest.mark.slow)])
+def test_a_switch_in_a_container_has_its_limit_there(
+    bench: Bench, tmp_path: Path, place: str
+) -> None:
+    """Programs with one process and with two, and devices of their own (ovs-dpdk's witness)."""
+    need(["basicfwd", "ovs-dpdk"], ["netns", place])
+    if find_hierarchy() is None:
+        pytest.skip("no control group hierarchy with the cpu controller is mounted")
+    records = measured(
+        bench, tmp_path,
+        f"switch_environment: {place}\nduration: 1s\nrate: 5k\nsweeps:\n"
+        "  - {switch: basicfwd, connect_mode: cross-connect, cpu_limit: 50%}\n"
+        "  - {switch: ovs-dpdk, connect_mode: learning, cpu_limit: 50%}\n",
+        "mixed_connect_modes=true",
+    )  # fmt: skip
+    for record in records:
+        quota = record.cpu_quota
+        assert record.verification is not None and record.verification.passed, describe(record)
+        assert quota is not None and quota.in_force and quota.share == 0.5
+        assert "lxc.payload.sm" in quota.group or (place == "docker" and "/" in quota.group)
+        assert not list(Path("/sys/fs/cgroup").glob(f"*/{quota.group}")), "gone with it"
+        assert f"in {place}]" in record.topology[0]
+
+
 def test_a_neighbour_is_there_for_the_trial_only(bench: Bench, tmp_path: Path) -> None:
     need(["linux-bridge"], ["netns"])
     if shutil.which("stress-ng") is None:
