@@ -15,7 +15,7 @@ from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 # They restart or change the switch, or time one way by one clock.
-LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE, Method.R_PLUS)
+LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE)
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
@@ -130,10 +130,10 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
         yield "direct is a wire on one host; between hosts (location: remote) use a switch"
-    elif PortKind.VETH not in can.port_kinds:
+    elif PortKind.VETH not in can.port_kinds or not can.cabled:
         yield (
-            f"{switch} takes no network device, as which the cable between hosts is there; leave "
-            "location: remote out, or use a switch with veth ports"
+            f"{switch} takes no interface of the host's own, as which the cable between hosts is "
+            "there; leave location: remote out, or use linux-bridge or ovs-netdev"
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])

@@ -88,6 +88,7 @@ class Capabilities:
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
+    cabled: bool = True  # a port can be the host's own interface, with another host behind it
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
 
