@@ -181,8 +181,9 @@ class Deployment:
         for path in plan.topology.paths:
             for name in path.via:
                 vnf = start_vnf(
-                    self.session, plan.trial, self._nodes[name], path.pair, plan.placement.idle
-                )
+                    self.session, plan.trial, self._nodes[name],
+                    plan.topology.node(name).pair, plan.placement.idle,
+                )  # fmt: skip
                 self.vnfs.append(vnf)
             # The receiving end first: it must be there before the first frame.
             b = self._spawn(path.target, 1)

@@ -25,9 +25,11 @@ from switchmark.method.neighbour import probe as probe_neighbour
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
+from switchmark.scenario.registry import resolve as resolve_scenario
 from switchmark.scenario.registry import without_vnfs
+from switchmark.scenario.split import split_of
 from switchmark.scenario.topology import wire_kind
-from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, HasMainThread
+from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, HasMainThread, Splits
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
 from switchmark.switch.options import configured
@@ -65,6 +67,9 @@ def plan_trial(
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cpus)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
+    if isinstance(switch, Splits):
+        chain = resolve_scenario(trial.scenario)
+        switch.split = split_of(trial, chain.chain if chain else 0)
     if isinstance(switch, HasMainThread):
         switch.main_core = placement.switch_main_core
     return TrialPlan(
@@ -107,6 +112,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "cpu_limit": None,
             "neighbour": "none",
             "neighbour_cpus": "any",
+            **({"split": "none", "pairs": 1} if plan.trial.split != "none" else {}),
             "main_cpu": "auto",
             "switch_environment": HOST,
             **({"switch_cpus": "auto"} if can.in_kernel else {}),

@@ -71,9 +71,13 @@ class TrialPlan:
         """What a drawing of it says."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
+        split = "" if trial.split == "none" else f", split by {trial.split}"
         where = "" if trial.switch_environment == HOST else f", in {trial.switch_environment}"
         return Labels(
-            f"{trial.switch}, {self.mode}{where}", trial.environment, self.port_kind.value, vnf
+            f"{trial.switch}, {self.mode}{split}{where}",
+            trial.environment,
+            self.port_kind.value,
+            vnf,
         )
 
     def environment_of(self, place: Place) -> Environment:
@@ -312,7 +316,11 @@ def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Recon
     while True:
         after = deployment.read()
         found = reconcile(
-            deployment.ends, before, after, [path.via for path in deployment.plan.topology.paths]
+            deployment.ends,
+            before,
+            after,
+            [path.via for path in deployment.plan.topology.paths],
+            getattr(deployment.switch, "split", None),
         )
         if found.agrees or time.monotonic() > deadline:
             return after, found
