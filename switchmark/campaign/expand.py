@@ -196,7 +196,7 @@ def _in_blocks(trials: list[Trial], campaign: Campaign) -> list[Trial]:
     draw = random.Random(campaign.seed).random
     ordered: list[Trial] = []
     for repetition in range(campaign.repetitions):
-        block = [trial.model_copy(update={"repetition": repetition}) for trial in trials]
+        block = [trial.repeated(repetition) for trial in trials]
         block.sort(key=lambda _trial: draw())
         ordered += block
     return ordered

@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from switchmark.campaign import load, notation, values
-from switchmark.campaign.keys import Known
+from switchmark.campaign.key import Known
 from switchmark.campaign.model import Campaign
 from switchmark.errors import UsageError
 

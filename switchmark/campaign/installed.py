@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from switchmark.campaign.keys import Known
+from switchmark.campaign.key import Known
 from switchmark.switch.base import Capabilities, PortKind
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from switchmark.campaign import keys, rates, settings, source, sweeps, values
 from switchmark.campaign.expand import trials_of
-from switchmark.campaign.keys import Known
+from switchmark.campaign.key import Known
 from switchmark.campaign.model import (
     Campaign,
     Dimension,

@@ -106,7 +106,7 @@ class Trial(_Frozen):
     """One measurement, completely described. Frozen; equal descriptions have equal ids."""
 
     dimension: Dimension
-    location: Literal["local"] = "local"  # L
+    location: Literal["local", "remote"] = "local"  # L
     pairs: int = Field(default=1, ge=1, le=MAX_PAIRS)  # S: NvsN
     switch: str = Field(pattern=NAME_PATTERN)  # V
     packet_size_bytes: int = Field(ge=MIN_FRAME_BYTES, le=MAX_FRAME_BYTES)  # P, with FCS
@@ -165,6 +165,19 @@ class Trial(_Frozen):
         text = json.dumps(described, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def repeated(self, repetition: int) -> Trial:
+        """This trial as another of its repetitions.
+
+        What `model_copy` does in a fraction of its time and memory, since campaigns have up to
+        10^5 of them: all share one set of the names of the fields that were given."""
+        other = Trial.__new__(Trial)
+        put = object.__setattr__
+        put(other, "__dict__", self.__dict__ | {"repetition": repetition})
+        put(other, "__pydantic_fields_set__", _EVERY_FIELD)
+        put(other, "__pydantic_extra__", None)
+        put(other, "__pydantic_private__", None)
+        return other
+
     @property
     def frame_sizes(self) -> traffic.Mix:
         """The frames' sizes in bytes, with FCS."""
@@ -188,14 +201,7 @@ _FIRST_FIELDS = frozenset({
     "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
     "spare_cores", "repetition",
 })  # fmt: skip
-
-
-_FIRST_FIELDS = frozenset({
-    "dimension", "location", "pairs", "switch", "packet_size_bytes", "rate_pps", "burst",
-    "scenario", "environment", "connect_mode", "port_kind", "io", "idle", "touch", "method",
-    "goals", "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores",
-    "spare_cores", "repetition",
-})  # fmt: skip
+_EVERY_FIELD = set(Trial.model_fields)
 LATER_FIELDS = tuple(name for name in Trial.model_fields if name not in _FIRST_FIELDS)
 
 
@@ -238,7 +244,7 @@ class Sweep(_Frozen):
     """A grid of trials: every combination of the values. The fields are those of `Trial`."""
 
     dimension: Dimension
-    location: tuple[Literal["local"], ...]
+    location: tuple[Literal["local", "remote"], ...]
     pairs: tuple[int, ...]
     switch: tuple[str, ...] = Field(min_length=1)
     packet_size_bytes: tuple[int, ...]

@@ -11,7 +11,7 @@ import re
 
 from switchmark.campaign import keys, sweeps
 from switchmark.campaign.expand import trials_of
-from switchmark.campaign.keys import Key, Known
+from switchmark.campaign.key import Key, Known
 from switchmark.campaign.model import MAX_REPETITIONS, Trial
 from switchmark.campaign.source import CampaignError, Place, Problem, Text
 from switchmark.campaign.values import BadValueError, Limits, many, shorten, unknown, whole

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from switchmark.campaign.model import Dimension, Io, Sweep, rewrites
+from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
+# They restart or change the switch, or time one way by one clock.
+LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE, Method.R_PLUS)
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
@@ -108,6 +110,8 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
         yield "round trips go both ways anyway; leave bidirectional out of latency trials"
     if True in sweep.bidirectional and any(rate is not None for rate in sweep.probe_rate_pps):
         yield "a probe stream is timed beside traffic one way; leave bidirectional or it out"
+    if "remote" in sweep.location:
+        yield from _remote_refusals(sweep, switch, can)
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:
@@ -142,6 +146,45 @@ def _split_refusals(
         yield f"{told} has one source address for each chain; leave flows out"
     if split == "flow" and "1" in sweep.flows:
         yield f"{told} sends one flow through one chain; use e.g. flows: 1k:src-ip+src-port"
+
+
+def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What cannot be between two hosts, each with a switch and one cable between them."""
+    if switch == "direct":
+        yield "direct is a wire on one host; between hosts (location: remote) use a switch"
+    elif PortKind.VETH not in can.port_kinds:
+        yield (
+            f"{switch} takes no network device, as which the cable between hosts is there; leave "
+            "location: remote out, or use a switch with veth ports"
+        )
+    found = [resolve(name) for name in sweep.scenario]
+    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    for mode in {one or can.connect_modes[0] for one in sweep.connect_mode}:
+        if mode is ConnectMode.CROSS_CONNECT and most > 1:
+            yield (
+                "several pairs share the one cable between two hosts, so cross-connect can carry "
+                "one pair only; use connect_mode: learning, or one pair"
+            )
+        elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
+            yield (
+                f"connect_mode {mode} has one address a port, and behind the cable between hosts "
+                "there are many; use learning"
+            )
+    for method in sweep.method:
+        if method in LOCAL_METHODS:
+            yield f"method {method} is of one host; leave location: remote out"
+    if set(sweep.split) != {"none"}:
+        yield "split is of one switch; leave location: remote out"
+    if set(sweep.switch_environment) != {"host"}:
+        yield "switch_environment is of one host; leave location: remote out"
+    if any(place != "host" for place in sweep.switch_environment):
+        yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
+    if "qemu" in sweep.environment:
+        yield "virtual machines are of one host; use environment: netns, lxc, docker or bare"
+    if "bare" in sweep.environment and "bridge" in sweep.vnf:
+        yield "vnf bridge in environment bare is of one host; use environment: netns"
+    if any(vnf.startswith("/") for vnf in sweep.vnf):
+        yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
 
 
 def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:

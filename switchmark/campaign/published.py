@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any, get_args
 
 from switchmark.campaign import keys, sweeps, values
-from switchmark.campaign.keys import Known
+from switchmark.campaign.key import Known
 from switchmark.campaign.model import Published
 from switchmark.campaign.source import Bad, Items, Node, Problem, Table
 from switchmark.campaign.values import BadValueError, Limits

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from switchmark.campaign import keys, settings
-from switchmark.campaign.keys import Key
+from switchmark.campaign.key import Key
 from switchmark.campaign.model import Dimension
 from switchmark.switch.registry import SWITCHES
 

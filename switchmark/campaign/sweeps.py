@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.campaign import keys, values
-from switchmark.campaign.keys import Key, Known
+from switchmark.campaign.key import Key, Known
 from switchmark.campaign.model import Dimension, Sweep
 from switchmark.campaign.source import Bad, Items, Node, Place, Problem, Table, Text
 from switchmark.switch import options

@@ -37,7 +37,7 @@ SHOWN = 40  # trials, unless all are asked for
 _PLACED_BY = (
     "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
     "connect_mode", "switch_cores", "spare_cores", "bidirectional", "split", "vnf", "switch_cpus",
-    "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus",
+    "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus", "location",
 )  # fmt: skip
 
 
@@ -52,13 +52,13 @@ class Plan:
     @cached_property
     def placed(self) -> dict[tuple[Any, ...], TrialPlan]:
         """How trials are placed on this machine, one for all that are placed alike."""
-        from switchmark.method.plan import plan_trial
+        from switchmark.method.plan import Cores, plan_trial
         from switchmark.testbed.facts import read_cpus
 
-        cpus = read_cpus()
+        cores = Cores(read_cpus())
         alike = {place_key(trial): trial for trial in reversed(self.trials)}
         return {
-            key: plan_trial(self.campaign, trial, self.there, cpus)
+            key: plan_trial(self.campaign, trial, self.there, cores)
             for key, trial in reversed(alike.items())
         }
 

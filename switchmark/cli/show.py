@@ -23,9 +23,11 @@ from switchmark.results import export, words
 from switchmark.results.marks import MARKS
 from switchmark.results.quality_table import QUALITY_TITLE, quality_table
 from switchmark.results.query import Table, read_table
+from switchmark.results.ranking import compare
+from switchmark.results.rows import SummaryRow
 from switchmark.results.statistics import METHOD
 from switchmark.results.store import DEFAULT_ROOT, Run, find_run, open_run
-from switchmark.results.summary import SummaryRow, compare, summarise
+from switchmark.results.summary import summarise
 from switchmark.results.tables import cpu_table, tails_table
 
 EPILOG = """

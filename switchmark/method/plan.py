@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
@@ -23,13 +22,23 @@ from switchmark.method.campaign import Step
 from switchmark.method.neighbour import cores_of
 from switchmark.method.neighbour import probe as probe_neighbour
 from switchmark.method.trial import TrialPlan
+from switchmark.remote.site import FarSide, Site, SiteSwitch
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.registry import resolve as resolve_scenario
 from switchmark.scenario.registry import without_vnfs
 from switchmark.scenario.split import split_of
-from switchmark.scenario.topology import wire_kind
-from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, HasMainThread, Splits
+from switchmark.scenario.topology import Topology, wire_kind
+from switchmark.switch.across import AcrossHosts, CableEnds
+from switchmark.switch.base import (
+    MADE_BY_SWITCH,
+    Capabilities,
+    ConnectMode,
+    HasMainThread,
+    PortKind,
+    Splits,
+    Switch,
+)
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
 from switchmark.switch.options import configured
@@ -41,42 +50,68 @@ WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and fro
 CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
 
 
-def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) -> list[Step]:
-    """All steps of a campaign in their order, baselines (if wanted) first.
+def plan_steps(
+    campaign: Campaign, there: Installed, *, baselines: bool = True, site: Site | None = None
+) -> list[Step]:
+    """All steps of a campaign in their order, baselines (if wanted) first. `site` is the other
+    host, which trials with `location: remote` need.
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
-    cpus = read_cpus()
+    cores = Cores(read_cpus())
     steps: list[Step] = []
-    wires: dict[str, Step] = {}
+    wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
     for trial in trials:
-        plan = plan_trial(campaign, trial, there, cpus)
+        plan = plan_trial(campaign, trial, there, cores, site)
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
-        if wire is not None and wire.id not in wires:
-            wires[wire.id] = Step(plan_trial(campaign, wire, there, cpus), None, is_baseline=True)
+        if wire is not None:
+            if wire not in wires:
+                planned = plan_trial(campaign, wire, there, cores)
+                wires[wire] = Step(planned, None, is_baseline=True)
+            wire = wires[wire].plan.trial
         steps.append(Step(plan, wire))
     return [*wires.values(), *steps]
 
 
+class Cores:
+    """The machine's cores, on which trials that demand the same are placed the same: campaigns
+    have many trials and few ways to place them."""
+
+    def __init__(self, cpus: Sequence[Cpu]) -> None:
+        self._cpus = tuple(cpus)
+        self._usable = frozenset(os.sched_getaffinity(0))
+        self._placed: dict[Demand, Placement] = {}
+
+    def place(self, demand: Demand) -> Placement:
+        """See `placement.place`. Raises UsageError."""
+        if demand not in self._placed:
+            self._placed[demand] = place(self._cpus, self._usable, demand)
+        return self._placed[demand]
+
+
 def plan_trial(
-    campaign: Campaign, trial: Trial, there: Installed, cpus: Sequence[Cpu]
+    campaign: Campaign, trial: Trial, there: Installed, cores: Cores, site: Site | None = None
 ) -> TrialPlan:
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
-    kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
+    remote = trial.location == "remote"
+    wanted = PortKind.VETH if remote else trial.port_kind  # as the cable itself is
+    kinds = usable_ports(can, there.environments[trial.environment], trial.io, wanted)
     topology = expand_scenario(trial)
-    placement = _place(trial, can, topology.pairs(), cpus)
+    placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
     if isinstance(switch, Splits):
         chain = resolve_scenario(trial.scenario)
         switch.split = split_of(trial, chain.chain if chain else 0)
     if isinstance(switch, HasMainThread):
         switch.main_core = placement.switch_main_core
+    far = _far_side(trial, can, topology, site) if remote and site is not None else None
     return TrialPlan(
         trial=trial,
         topology=topology,
         environment=ENVIRONMENTS[trial.environment](),
-        switch=switch,
+        switch=switch if far is None else _across(switch, far, topology),
+        far=far,
         mode=trial.connect_mode or can.connect_modes[0],
         port_kind=kinds[0],
         placement=placement,
@@ -85,6 +120,21 @@ def plan_trial(
         mixed_connect_modes=campaign.mixed_connect_modes,
         wires=ENVIRONMENTS[WIRE_ENVIRONMENT](),
     )
+
+
+def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -> FarSide:
+    return FarSide(
+        site,
+        _demand(trial, can, topology.pairs(far=True)),
+        trial.environment,
+        WIRE_ENVIRONMENT,
+        SiteSwitch(site, trial.switch, trial.switch_options),
+    )
+
+
+def _across(switch: Switch, far: FarSide, topology: Topology) -> AcrossHosts:
+    cable = far.site.testbed.cable
+    return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
 
 
 def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
@@ -100,6 +150,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
+            "location": "local",  # what the applications can do at best; not what the cable can
             "connect_mode": ConnectMode.CROSS_CONNECT,
             "port_kind": wire_kind(plan.port_kind),
             "io": resolve_io(plan.trial.io, plan.port_kind),
@@ -158,6 +209,9 @@ def check_available(steps: Sequence[Step]) -> None:
             if not probe.available:
                 remedy = f"; {probe.remedy}" if probe.remedy else ""
                 problems.append(f"{kind} {name} cannot run here: {probe.reason}{remedy}")
+    far = {f.switch.name: f for f in (step.plan.far for step in steps) if f is not None}
+    for side in far.values():
+        problems += side.check()
     if problems:
         raise UnavailableError("\n".join(problems))
 
@@ -181,10 +235,27 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
 
 
 def _place(
-    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cpus: Sequence[Cpu]
+    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cores: Cores
 ) -> Placement:
     spare = trial.spare_cores
-    demand = Demand(
+    demand = _demand(trial, can, pairs)
+    placement = cores.place(demand)
+    if trial.neighbour != "none":
+        beside = cores_of(trial, placement)
+        placement = placement.model_copy(update={"neighbour_cores": beside})
+    if trial.switch == WIRE:
+        return placement.model_copy(
+            update={
+                "switch_cores": [],
+                "reason": placement.reason + (f"; {spare} core(s) left idle" if spare else ""),
+            }
+        )
+    return placement
+
+
+def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...]) -> Demand:
+    spare = trial.spare_cores
+    return Demand(
         pairs=pairs,
         polling_switch=can.polling or spare > 0,
         in_kernel_switch=can.in_kernel and spare == 0,
@@ -196,26 +267,8 @@ def _place(
         smt=trial.smt,
         numa=trial.numa,
     )
-    placement = _placed(tuple(cpus), frozenset(os.sched_getaffinity(0)), demand)
-    if trial.neighbour != "none":
-        cores = cores_of(trial, placement)
-        placement = placement.model_copy(update={"neighbour_cores": cores})
-    if trial.switch == WIRE:
-        return placement.model_copy(
-            update={
-                "switch_cores": [],
-                "reason": placement.reason + (f"; {spare} core(s) left idle" if spare else ""),
-            }
-        )
-    return placement
 
 
 def _cores(text: str) -> tuple[int, ...]:
     """The cores that a campaign names; none: placement chooses."""
     return () if text == "auto" else tuple(int(core) for core in text.split("+"))
-
-
-@lru_cache(maxsize=4096)
-def _placed(cpus: tuple[Cpu, ...], usable: frozenset[int], demand: Demand) -> Placement:
-    """Campaigns have many trials and few ways to place them."""
-    return place(cpus, usable, demand)

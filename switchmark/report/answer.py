@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from switchmark.campaign.model import Dimension
 from switchmark.results import words
 from switchmark.results.marks import MARKS
+from switchmark.results.ranking import Comparison, compare, headline
 from switchmark.results.record import Record
-from switchmark.results.summary import Comparison, SummaryRow, compare, headline
+from switchmark.results.rows import SummaryRow
 
 _SPELT_OUT = 6  # points of one dimension that get a sentence each; beyond, they are grouped
 _REASONS = 6  # placements that are told apart

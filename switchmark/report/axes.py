@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from switchmark.campaign.model import Trial
-from switchmark.results.summary import SummaryRow
+from switchmark.results.rows import SummaryRow
 from switchmark.scenario.registry import resolve
 
 LINE_FROM = 3  # values from which a line is drawn

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from switchmark.report.figures import Figure, Look, Panels, axis
-from switchmark.results.summary import SummaryRow
+from switchmark.results.rows import SummaryRow
 
 
 def steps_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:

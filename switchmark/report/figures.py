@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmark.results.summary import SummaryRow
+from switchmark.results.rows import SummaryRow
 
 PALETTE_SIZE = 8
 _MARKERS = (

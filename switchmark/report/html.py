@@ -35,9 +35,10 @@ from switchmark.results.marks import MARKS
 from switchmark.results.quality_table import QUALITY_TITLE, quality_table
 from switchmark.results.query import Table, read_histograms, read_table
 from switchmark.results.record import Record
+from switchmark.results.rows import SummaryRow
 from switchmark.results.statistics import METHOD
 from switchmark.results.store import Run, open_run, read_record
-from switchmark.results.summary import SummaryRow, summarise
+from switchmark.results.summary import summarise
 from switchmark.results.tables import cpu_table, tails_table
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease

@@ -13,7 +13,7 @@ from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
 from switchmark.report.throughput import facets
 from switchmark.results import words
 from switchmark.results.histogram import PercentileCurve
-from switchmark.results.summary import SummaryRow
+from switchmark.results.rows import SummaryRow
 
 _MARKS = (
     ("50", "median", "circle"),

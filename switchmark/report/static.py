@@ -14,7 +14,8 @@ from switchmark.campaign.model import Dimension
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.throughput import facets
 from switchmark.results import words
-from switchmark.results.summary import SummaryRow, summary
+from switchmark.results.rows import SummaryRow
+from switchmark.results.summary import summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from typing import Any
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
 from switchmark.results import words
+from switchmark.results.rows import SummaryRow
 from switchmark.results.statistics import Estimate
-from switchmark.results.summary import SummaryRow
 
 _LOADS = (("offered", "circle-open"), ("forwarded", "circle"))
 

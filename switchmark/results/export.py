@@ -17,8 +17,9 @@ from switchmark.errors import UsageError
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.method_summary import MethodSummary
 from switchmark.results.quality_summary import QUALITY_PLACES
+from switchmark.results.ranking import baseline_of, headline
+from switchmark.results.rows import CPU_MORE, SummaryRow
 from switchmark.results.statistics import Estimate
-from switchmark.results.summary import CPU_MORE, SummaryRow, baseline_of, headline
 
 _OPERATORS = ("!=", ">=", "<=", "=", ">", "<")  # longer ones first
 _ESTIMATES: dict[str, tuple[str, str]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from switchmark.results.groups import Records
 from switchmark.results.record import MethodBounds, MethodFigure
 from switchmark.results.statistics import Estimate, estimate
 
@@ -38,23 +38,25 @@ class MethodSummary:
         return ", ".join(f"{one.goal}: {one.decided_by}" for one in self.bounds)
 
 
-def summarise_method(records: Sequence[dict[str, Any]]) -> MethodSummary:
+def summarise_method(records: Records) -> MethodSummary:
     """Draw the rows of the results table together; every one has a method."""
-    found = [[MethodFigure.model_validate(f) for f in json.loads(r["method_figures"])]
-             for r in records]  # fmt: skip
+    found = [[MethodFigure.model_validate(f) for f in json.loads(text)]
+             for text in records.column("method_figures")]  # fmt: skip
     names = dict.fromkeys((figure.name, figure.unit) for figures in found for figure in figures)
-    last = json.loads(records[-1]["method_bounds"])
+    last = json.loads(records.last("method_bounds"))
     return MethodSummary(
-        headline=next((r["method_headline"] for r in records if r["method_headline"]), None),
+        headline=next(filter(None, records.column("method_headline")), None),
         figures=tuple(
             Figure(name, unit, _drawn_together([f for fs in found for f in fs if f.name == name]))
             for name, unit in names
         ),
         bounds=tuple(MethodBounds.model_validate(one) for one in last),
-        notes=tuple(dict.fromkeys(note for r in records for note in r["method_notes"] or ())),
-        stopped=tuple(dict.fromkeys(r["method_stopped"] for r in records)),
-        trials=sum(r["method_trials"] for r in records),
-        spent_s=sum(r["method_spent_s"] for r in records),
+        notes=tuple(
+            dict.fromkeys(note for notes in records.column("method_notes") for note in notes or ())
+        ),
+        stopped=tuple(dict.fromkeys(records.column("method_stopped"))),
+        trials=sum(records.column("method_trials")),
+        spent_s=sum(records.column("method_spent_s")),
     )
 
 

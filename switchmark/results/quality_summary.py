@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+
+from switchmark.results.groups import Records
 
 # column of the table of records -> its place in the document
 QUALITY_PLACES = {
@@ -40,11 +40,11 @@ class QualitySummary:
     server_ns_per_frame: float | None
 
 
-def summarise_quality(records: Sequence[Mapping[str, Any]]) -> QualitySummary:
+def summarise_quality(records: Records) -> QualitySummary:
     """Of the finished repetitions of one trial, as `query.read_table` gives them."""
     values: dict[str, float | None] = {}
     for field in fields(QualitySummary):
-        held = [r[field.name] for r in records if r.get(field.name) is not None]
+        held = records.known(field.name)
         largest = field.name == "max_reorder_extent"
         values[field.name] = (max(held) if largest else sum(held) / len(held)) if held else None
     return QualitySummary(**values)

@@ -83,7 +83,13 @@ def read_table(run_directory: Path) -> Table:
     frame = _with_defaults(frame)
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
-    return Table(frame.sort("started_at", "file"), problems)
+    return Table(_sorted(frame, "started_at", "file"), problems)
+
+
+def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Column by column out of the frame, so that the whole table is never there twice."""
+    order = frame.select(pl.arg_sort_by(*by)).to_series()
+    return pl.DataFrame([frame.drop_in_place(name).gather(order) for name in frame.columns])
 
 
 def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
@@ -106,21 +112,85 @@ def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[H
 def _select(paths: Sequence[Path], columns: Sequence[_Column]) -> pl.DataFrame:
     """The frame of these files. Raises duckdb.Error for text that is not UTF-8 or a value
     that is not of its column's type; what is not JSON at all gives a row of nulls."""
-    places = ", ".join(f"'{column.place}'" for column in columns)
-    sql = f"""
-        INSERT INTO records
-        SELECT file, {", ".join(_expression(i, c) for i, c in enumerate(columns, start=1))}
-        FROM (SELECT filename AS file,
-                     json_extract_string(CASE WHEN json_valid(content) THEN content END,
-                                         [{places}]) AS found
-              FROM read_text($paths))
-    """
-    fields = ", ".join(f'"{column.name}" {column.kind}' for column in columns)
     with _connection() as connection:
-        connection.execute(f"CREATE TEMP TABLE records (file VARCHAR, {fields})")
-        for batch in _batches(paths):
-            connection.execute(sql, {"paths": [str(path) for path in batch]})
-        return pl.DataFrame(connection.table("records").to_arrow_table())
+        frames = [_batch(connection, batch, columns) for batch in _batches(paths)]
+        if not frames:
+            kinds = ", ".join(f'NULL::{column.kind} AS "{column.name}"' for column in columns)
+            nothing = connection.sql(f"SELECT NULL::VARCHAR AS file, {kinds} LIMIT 0")
+            return pl.DataFrame(nothing.to_arrow_table())
+    return pl.concat(frames, rechunk=False)
+
+
+def _batch(
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[_Column]
+) -> pl.DataFrame:
+    """The quick way, which stops at the first surprise; then the one that knows what to say: to
+    ask whether a document is JSON costs as much again as to read it, and types cost more."""
+    try:
+        return _typed(_texts(connection, paths, columns), columns)
+    except (duckdb.InvalidInputException, pl.exceptions.PolarsError):
+        texts = f"({_places(columns, 'CASE WHEN json_valid(content) THEN content END')})"
+        fields = ", ".join(
+            f'{_expression(index, column)} AS "{column.name}"'
+            for index, column in enumerate(columns, start=1)
+        )
+        sql = f"SELECT file, {fields} FROM {texts}"
+        return pl.DataFrame(connection.sql(sql, params=_files(paths)).to_arrow_table())
+
+
+def _places(columns: Sequence[_Column], content: str) -> str:
+    """A query for the file, and the text at each column's place in the document."""
+    places = ", ".join(f"'{column.place}'" for column in columns)
+    return f"""
+        SELECT filename AS file, json_extract_string({content}, [{places}]) AS found
+        FROM read_text($paths)
+    """
+
+
+def _files(paths: Sequence[Path]) -> dict[str, list[str]]:
+    return {"paths": [str(path) for path in paths]}
+
+
+def _texts(
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[_Column]
+) -> pl.DataFrame:
+    return pl.DataFrame(
+        connection.sql(_places(columns, "content"), params=_files(paths)).to_arrow_table()
+    )
+
+
+def _typed(texts: pl.DataFrame, columns: Sequence[_Column]) -> pl.DataFrame:
+    """The texts of all columns, which follow each other, column by column in their types."""
+    found = texts["found"].explode()
+    return pl.DataFrame(
+        [
+            _own(texts["file"]),
+            *(
+                _as(found.gather_every(len(columns), index), column.kind).alias(column.name)
+                for index, column in enumerate(columns)
+            ),
+        ]
+    )
+
+
+def _as(texts: pl.Series, kind: str) -> pl.Series:
+    """Raises PolarsError for a text that is not of this DuckDB type."""
+    match kind:
+        case "BIGINT":
+            return texts.cast(pl.Int64)
+        case "DOUBLE":
+            return texts.cast(pl.Float64)
+        case "BOOLEAN":
+            return texts.replace_strict({"true": True, "false": False}, return_dtype=pl.Boolean)
+        case "VARCHAR[]":
+            return texts.str.json_decode(pl.List(pl.String))
+        case _:
+            return _own(texts)
+
+
+def _own(texts: pl.Series) -> pl.Series:
+    """The same in memory of their own: else a few short texts hold all of the batch's."""
+    return texts + ""
 
 
 def _expression(index: int, column: _Column) -> str:
@@ -144,9 +214,13 @@ def _batches(paths: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(
+    """Without DuckDB's progress bar, which it prints on standard output after two seconds, where
+    our tables and JSON are."""
+    connection = duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
     )
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def _refused(paths: Iterable[Path]) -> dict[Path, str]:

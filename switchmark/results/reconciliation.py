@@ -9,7 +9,12 @@ from pydantic import Field, model_validator
 from switchmark.results.values import Amount, Count, Value
 
 Place = Literal[
-    "into the switch", "in the switch", "in the chain", "out of the switch", "on the wire"
+    "into the switch",
+    "in the switch",
+    "in the chain",
+    "between the hosts",  # in either switch, in a chain that is cut in two, or on the cable
+    "out of the switch",
+    "on the wire",
 ]
 
 
@@ -72,6 +77,7 @@ class Reconciliation(Value):
     unexplained_ratio: Amount  # of the frames sent
     agrees: bool  # at most 0.01 % is unexplained
     chains: list[ChainFrames] = Field(default_factory=list)  # where a stream was split
+    cable_lost: Count = 0  # left one host's switch and never entered the other's
     findings: list[str]  # one sentence for each place where frames were lost, or appeared
 
     @model_validator(mode="after")

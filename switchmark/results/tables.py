@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from switchmark.results import words
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.order_statistics import Bounds
-from switchmark.results.summary import CpuSummary, LatencySummary, SummaryRow
+from switchmark.results.rows import CpuSummary, LatencySummary, SummaryRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from switchmark.campaign.model import Dimension
+from switchmark.results.rows import SummaryRow
 from switchmark.results.statistics import RESOLUTION, Estimate
-from switchmark.results.summary import SummaryRow
 
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 

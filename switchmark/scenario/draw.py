@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 from switchmark.scenario.topology import Path, Place, Topology, TopologyNode, wire_kind
 from switchmark.switch.base import PortKind
@@ -35,11 +36,12 @@ def draw_lines(topology: Topology, labels: Labels) -> list[str]:
 def _line(topology: Topology, path: Path, via: tuple[str, ...], labels: Labels) -> str:
     left = "<" if path.both_ways else ""
     nodes = _on(topology, path, via)
-    stations = [f"[{_where(node, labels)}: {_what(node, labels)}]" for node in nodes]
-    arrows = [f" {left}--{_kind(node, labels)}--> " for node in nodes]
-    line = stations[0]
-    for k in range(1, len(nodes)):
-        line += f"{arrows[k - 1]}[{labels.switch}]{arrows[k]}{stations[k]}"
+    line = f"[{_where(nodes[0], labels)}: {_what(nodes[0], labels)}]"
+    for before, node in pairwise(nodes):
+        line += f" {left}--{_kind(before, labels)}--> [{labels.switch}]"
+        if node.far != before.far:  # each host has a switch of its own
+            line += f" {left}--cable--> [{labels.switch}]"
+        line += f" {left}--{_kind(node, labels)}--> [{_where(node, labels)}: {_what(node, labels)}]"
     return line
 
 
@@ -48,7 +50,8 @@ def _on(topology: Topology, path: Path, via: tuple[str, ...]) -> list[TopologyNo
 
 
 def _where(node: TopologyNode, labels: Labels) -> str:
-    return "wire" if node.place is Place.WIRE else labels.environment
+    where = "wire" if node.place is Place.WIRE else labels.environment
+    return f"other host, {where}" if node.far else where
 
 
 def _kind(node: TopologyNode, labels: Labels) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from switchmark.campaign.model import MAX_PAIRS, Trial
 from switchmark.errors import UsageError
@@ -52,6 +53,7 @@ class Resolved:
         return f"{self.kind}-{self.chain}" if self.chain else self.kind
 
 
+@lru_cache(maxsize=1024)
 def resolve(name: str) -> Resolved | None:
     """What the name stands for; None for a name that is none."""
     if name in SCENARIOS and name != "loopback":

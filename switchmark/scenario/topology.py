@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from switchmark.campaign.model import Dimension, Trial, rewrites
 from switchmark.environment.base import NodePort, NodeSpec
@@ -49,6 +50,7 @@ class TopologyNode:
     pair: int  # which path it belongs to
     ports: tuple[TopologyPort, ...]
     place: Place = Place.ENVIRONMENT
+    far: bool = False  # on the other host
 
     @property
     def port_index(self) -> int:
@@ -124,10 +126,24 @@ class Topology:
                 return node
         raise KeyError(name)
 
-    def pairs(self) -> tuple[tuple[str, ...], ...]:
+    def pairs(self, *, far: bool = False) -> tuple[tuple[str, ...], ...]:
         """Node names of each path, its sending end first, then the receiving one, then the
-        VNFs (for placement)."""
-        return tuple((path.source, path.target, *path.via) for path in self.paths)
+        VNFs (for placement): those on this host, or those on the other one."""
+        there = self.far_names
+        return tuple(
+            tuple(n for n in (path.source, path.target, *path.via) if (n in there) == far)
+            for path in self.paths
+        )
+
+    @property
+    def far_names(self) -> frozenset[str]:
+        """The nodes on the other host."""
+        return frozenset(node.name for node in self.nodes if node.far)
+
+    @property
+    def far_ports(self) -> frozenset[int]:
+        """The ports of these nodes."""
+        return frozenset(port.index for node in self.nodes if node.far for port in node.ports)
 
     def specs(
         self,
@@ -190,15 +206,33 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
     """`trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other end.
 
     Raises UsageError when there are more than addresses or names are planned for."""
-    crossings = chain + 1  # of the switch, a path
     check_pairs(trial, chain)
+    duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
+    nodes, paths = _laid_out(
+        trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
+        trial.location == "remote",
+    )  # fmt: skip
+    return Topology(nodes, paths, trial.switch == "direct", trial.frame_sizes.largest)
+
+
+@lru_cache(maxsize=256)
+def _laid_out(
+    dimension: Dimension,
+    pairs: int,
+    places: tuple[Place, Place],
+    chain: int,
+    duplex: bool,
+    rewriting: bool,
+    remote: bool,
+) -> tuple[tuple[TopologyNode, ...], tuple[Path, ...]]:
+    """Campaigns have many trials and few layouts: equal ones are the same objects."""
+    crossings = chain + 1  # of the switch, a path
     nodes: list[TopologyNode] = []
     paths: list[Path] = []
-    duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
-    for pair in range(trial.pairs):
+    for pair in range(pairs):
         first = 2 * crossings * pair  # port of the switch
         last = first + 2 * crossings - 1
-        (source, near), (target, far) = ENDS[trial.dimension]
+        (source, near), (target, far) = ENDS[dimension]
         near, far = ("duplex", "duplex") if duplex else (near, far)
         names = [f"{source}{pair}", *(f"v{pair}-{k}" for k in range(1, chain + 1))]
         names.append(f"{target}{pair}")
@@ -206,29 +240,35 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
         numbers = [(first,), *((first + 2 * k - 1, first + 2 * k) for k in range(1, chain + 1))]
         numbers.append((last,))
         between = places[0], *[Place.ENVIRONMENT] * chain, places[1]
+        # The first half of a chain is here, the rest and the other end there: one crossing of
+        # the cable, wherever it is.
+        here = 1 + (chain + 1) // 2 if remote else len(names)
         nodes += [
             TopologyNode(
                 name,
                 role,
                 pair,
-                tuple(_port(trial, index, pair, first, last) for index in own),
+                tuple(_port(index, pair, first, last, rewriting) for index in own),
                 place,
+                far=station >= here,
             )
-            for name, role, own, place in zip(names, roles, numbers, between, strict=True)
+            for station, (name, role, own, place) in enumerate(
+                zip(names, roles, numbers, between, strict=True)
+            )
         ]
-        both_ways = duplex or trial.dimension is Dimension.LATENCY
+        both_ways = duplex or dimension is Dimension.LATENCY
         paths.append(Path(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
-    return Topology(tuple(nodes), tuple(paths), trial.switch == "direct", trial.frame_sizes.largest)
+    return tuple(nodes), tuple(paths)
 
 
-def _port(trial: Trial, index: int, pair: int, first: int, last: int) -> TopologyPort:
+def _port(index: int, pair: int, first: int, last: int, rewriting: bool) -> TopologyPort:
     """Frames that leave by a port cross the switch to the other side of the crossing. Where the
     VNFs do not rewrite addresses, the ends address each other. The ends of a path are one IP
     subnet; VNFs have no IP address."""
     if index not in (first, last):
         return TopologyPort(index, port_mac(index), "", port_mac(index ^ 1), "")
     other = first + last - index
-    next_mac = port_mac(index ^ 1 if rewrites(trial.vnf) else other)
+    next_mac = port_mac(index ^ 1 if rewriting else other)
     own_ip, other_ip = (pair_ip(pair, int(which == last)) for which in (index, other))
     return TopologyPort(index, port_mac(index), own_ip, next_mac, other_ip)
 

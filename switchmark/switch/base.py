@@ -151,6 +151,7 @@ class SwitchPort:
     mtu_bytes: int = 1500
     far_device: str | None = None
     far_netns: str | None = None
+    cable: bool = False  # the host's own interface, with another host's switch behind it
 
 
 @dataclass(frozen=True, slots=True)

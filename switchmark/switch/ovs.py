@@ -23,7 +23,7 @@ from switchmark.switch.base import (
 )
 from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.ovs_instance import DEADLINE_S, OvsInstance, missing_helper, other_config
-from switchmark.switch.ports import check_request, device_of, peer_index, require
+from switchmark.switch.ports import check_request, device_of, lent_of, peer_index, require
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import find_program, not_root, version_text
 from switchmark.testbed.host import Session
@@ -156,7 +156,9 @@ class OvsSwitch:
 
     def before_launch(self) -> None:
         """What must be so before the daemon starts; here the ports are taken in."""
-        self.instance.namespace.adopt([device_of(port) for port in self._ports])
+        self.instance.namespace.adopt(
+            [device_of(port) for port in self._ports], lent_of(self._ports)
+        )
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]

@@ -71,7 +71,7 @@ BAD = [
                     "e.g. 2vs2"),
     ("dimension: speed", "c.yaml:2: dimension: unknown dimension 'speed'; "
                          "known: throughput, latency"),
-    ("location: remote", "c.yaml:2: location: unknown location 'remote'; known: local"),
+    ("location: away", "c.yaml:2: location: unknown location 'away'; known: local, remote"),
     ("environment: lcx", "c.yaml:2: environment: unknown environment 'lcx'; did you mean lxc?"),
     ("scenario: pair", "c.yaml:2: scenario: unknown scenario 'pair'; did you mean pairs?"),
     ("io: dpkd", "c.yaml:2: io: unknown io 'dpkd'; did you mean dpdk?"),

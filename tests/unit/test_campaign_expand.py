@@ -247,3 +247,12 @@ def test_capabilities_alone_decide() -> None:
     odd = {"linux-bridge": replace(SWITCHES["basicfwd"], description="not a bridge at all")}
     (trial,) = expand(load("switch: linux-bridge"), odd, ENVIRONMENTS)
     assert trial.connect_mode is CROSS
+
+
+def test_a_repetition_is_the_same_trial_but_for_its_number() -> None:
+    trial = Trial(dimension="throughput", switch="linux-bridge", packet_size_bytes=64)
+    again = trial.repeated(3)
+    assert again == trial.model_copy(update={"repetition": 3})
+    assert again.id == trial.model_copy(update={"repetition": 3}).id
+    assert Trial.model_validate_json(again.model_dump_json()) == again
+    assert (again.repeated(0), trial.repetition) == (trial, 0)

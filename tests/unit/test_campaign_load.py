@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.campaign import keys
-from switchmark.campaign.keys import Known
+from switchmark.campaign.key import Known
 from switchmark.campaign.load import load_file, load_settings, load_text
 from switchmark.campaign.model import Campaign, Dimension, Io, Sweep, Trial
 from switchmark.campaign.source import CampaignError

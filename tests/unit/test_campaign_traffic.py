@@ -8,7 +8,7 @@ import pytest
 
 from switchmark.campaign import traffic
 from switchmark.campaign.expand import expand
-from switchmark.campaign.keys import Known
+from switchmark.campaign.key import Known
 from switchmark.campaign.load import load_settings
 from switchmark.campaign.model import Dimension, Trial
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation

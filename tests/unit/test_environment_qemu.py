@@ -239,6 +239,29 @@ def test_times_of_the_guest_become_those_of_the_host() -> None:
         engine.read_line(0)
 
 
+def test_how_the_engine_ended_is_not_how_the_machine_ended() -> None:
+    class Ended(FakeMachine):
+        words = (
+            "/run/job: line 1\r\nguest: engine ended with exit code 132\r\n"
+            "guest: the engine has instructions that this CPU lacks\r\n"
+            "[   10.907327] reboot: Power down\r\n"
+        )
+
+        def poll(self) -> int | None:
+            return 0
+
+        def stderr_tail(self) -> str:
+            return self.words
+
+    engine = GuestEngine(Ended(0))  # type: ignore[arg-type]
+    assert engine.poll() == 132
+    assert engine.stderr_tail().splitlines() == [
+        "/run/job: line 1", "guest: the engine has instructions that this CPU lacks",
+    ]  # fmt: skip
+    Ended.words = "qemu: terminating on signal 15"
+    assert engine.poll() == 0
+
+
 def node(tmp_path: Path, how: Accelerator, *ports: NodePort) -> QemuNode:
     ledger = Ledger.create(tmp_path, "abc123")
     session = Session("abc123", None, ledger, tmp_path)  # type: ignore[arg-type]
@@ -272,7 +295,7 @@ def refused(text: str, reason: str) -> None:
 
 def test_what_cannot_be_is_refused_before_anything_starts() -> None:
     refused("switch: direct", "two virtual machines are not joined without a switch")
-    refused("switch: tc-redirect", "tc-redirect has veth ports, and environment qemu offers")
+    refused("switch: xdp-redirect", "xdp-redirect has veth ports, and environment qemu offers")
     refused("switch: linux-bridge\nscenario: loopback-1\nvnf: /bin/x", "holds the engine and none")
     refused("switch: ovs-dpdk\nscenario: loopback-1\nvnf: pcap", "vnf pcap needs network devices")
 

@@ -65,6 +65,28 @@ def stages(after: Reading) -> list[tuple[int, int, int]]:
     return [(stage.lost, stage.counted, stage.unexplained) for stage in path.stages]
 
 
+def test_what_the_cable_lost_is_explained_and_told_apart() -> None:
+    """Of 1000 frames that a path lacks, the cable lost 700, and its near end dropped 200."""
+
+    def with_cable(after: Reading, out: PortCounters, into: PortCounters) -> Reading:
+        return replace(after, switch=SwitchCounters({**after.switch.ports, 2: out, 3: into}))
+
+    passed = SENT - 1000
+    after = with_cable(
+        reading(arrived=passed, **port_pair(SENT, passed)),  # type: ignore[arg-type]
+        PortCounters(0, SENT - 200, 0, 200),
+        PortCounters(SENT - 900, 0),
+    )
+    before = with_cable(BEFORE, PortCounters(0, 0), PortCounters(0, 0))
+    result = reconcile(ends(), before, after, cable=(2, 3))
+    (path,) = result.paths
+    between = path.stages[1]
+    assert between.place == "between the hosts"
+    assert (between.lost, between.counted, between.unexplained) == (1000, 900, 100)
+    assert result.cable_lost == 700
+    assert "700 frames lost on the cable between the hosts" in result.findings
+
+
 def test_nothing_lost() -> None:
     result = found(reading(**port_pair(SENT, SENT)))  # type: ignore[arg-type]
     assert result.agrees and result.findings == []

@@ -11,6 +11,7 @@ from hdrh.histogram import HdrHistogram
 from pydantic import ValidationError
 
 from switchmark.method.quality import delay_variation, jain, loop_costs, reordering
+from switchmark.results.groups import Records
 from switchmark.results.quality import DelayVariation, Reordering
 from switchmark.results.quality_summary import summarise_quality
 from switchmark.results.quality_table import quality_table
@@ -138,13 +139,15 @@ def test_an_older_record_without_these_parts_is_read() -> None:
 
 
 def test_the_table_has_only_columns_and_rows_that_say_something() -> None:
-    nothing = summarise_quality([])
-    fair = summarise_quality([{"jain_fairness": 0.9}, {"jain_fairness": 1.0}])
-    overtaken = summarise_quality(
-        [{"reordered_ratio": 0.0, "max_reorder_extent": 0, "ipdv_p50_ns": None},
-         {"reordered_ratio": 0.5, "max_reorder_extent": 7}]
-    )  # fmt: skip
-    in_order = summarise_quality([{"reordered_ratio": 0.0, "max_reorder_extent": 0}])
+    nothing = summarise_quality(Records({}, ()))
+    fair = summarise_quality(Records({"jain_fairness": [0.9, 1.0]}, range(2)))
+    columns = {
+        "reordered_ratio": [0.0, 0.5],
+        "max_reorder_extent": [0, 7],
+        "ipdv_p50_ns": [None] * 2,
+    }
+    overtaken = summarise_quality(Records(columns, range(2)))
+    in_order = summarise_quality(Records(columns, [0]))
     assert quality_table([nothing, in_order]) == ([], {})
     headings, lines = quality_table([nothing, fair, overtaken])
     assert headings == ["reordered", "by up to", "Jain"]

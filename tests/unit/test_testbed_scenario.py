@@ -161,6 +161,27 @@ def test_bidirectional_ends_both_send() -> None:
     assert both.paths[0].both_ways
 
 
+def test_between_hosts_a_path_is_cut_once_and_a_chain_in_the_middle() -> None:
+    def far(name: str) -> list[str]:
+        return sorted(of(name, location="remote").far_names)
+
+    assert far("pairs-2") == ["rx0", "rx1"]
+    assert far("loopback-1") == ["rx0"]
+    assert far("loopback-2") == ["rx0", "v0-2"]
+    assert far("loopback-5") == ["rx0", "v0-4", "v0-5"]
+    both = of("loopback-2", location="remote")
+    assert both.far_ports == {3, 4, 5} and not of("loopback-2").far_names
+    assert both.pairs() == (("tx0", "v0-1"),) and both.pairs(far=True) == (("rx0", "v0-2"),)
+
+
+def test_the_cable_is_drawn() -> None:
+    labels = Labels("ovs, learning", "netns", "veth", "forwarder")
+    assert draw_lines(of("pairs-1", location="remote"), labels) == [
+        "[netns: sender 0] --veth--> [ovs, learning] --cable--> [ovs, learning] --veth--> "
+        "[other host, netns: receiver 0]"
+    ]
+
+
 LABELS = Labels("ovs-dpdk, learning", "lxc", "vhost-user", "forwarder")
 
 

@@ -55,9 +55,10 @@ until [ -e /dev/vport*p1 ] || [ $n -ge 300 ]; do n=$((n + 1)); $b sleep 0.1; don
 exec 3<>"$(echo /dev/vport*p1)" || off "no channel to the bench"
 eval "{ENGINE_INSIDE} $engine <&3 >&3"
 code=$?
-[ $code -ne {ILLEGAL_INSTRUCTION} ] || say "the engine needs instructions that this CPU lacks:" \\
-  "build one with meson setup -Dmarch=x86-64-v2, and name it: SWITCHMARK_VM_TRAFFIC=FILE"
-off "engine ended with exit code $code"
+say "engine ended with exit code $code"
+[ $code -ne {ILLEGAL_INSTRUCTION} ] || say "the engine has instructions that this CPU lacks:" \\
+  "build one with meson setup build-vm -Dmarch=x86-64-v2; SWITCHMARK_VM_TRAFFIC=FILE names it"
+$b poweroff -f
 """
 
 

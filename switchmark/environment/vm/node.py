@@ -56,6 +56,7 @@ class QemuNode:
         self._qemu = qemu
         self._accelerator = accelerator
         self._engines: list[GuestEngine] = []
+        self._pinned: list[int] = []  # to which cores, as the kernel says
         self._in_kernel = not accelerator.emulated and os.access(DEV_VHOST_NET, os.R_OK | os.W_OK)
         self._job = session.run_dir / f"job-{plugged.spec.name}"
         plugged.entries.append(session.ledger.record(File(str(self._job))))
@@ -85,6 +86,7 @@ class QemuNode:
         )
         engine = GuestEngine(self._session.host.spawn(command, cores=self.spec.cores or None))
         self._engines.append(engine)
+        self._pinned = sorted(os.sched_getaffinity(engine.pid))
         for port in self.spec.ports:
             if port.kind is PortKind.TAP:
                 self._wait_opened(str(port.device_switch_side), engine)
@@ -120,6 +122,7 @@ class QemuNode:
             "guest_kernel": f"Linux {self._image.release}",
             "image": self._image.key,
             "vcpus": str(self._vcpus),
+            "pinned_to": ",".join(map(str, self._pinned)),
             "memory_mb": str(words.MEMORY_MB),
             "memory_kind": "memfd, shared",
             "offloads": "off",

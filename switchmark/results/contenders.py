@@ -1,0 +1,60 @@
+"""What tells the contenders of a run apart: their names, and whether they do the same work."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+from switchmark.results.rows import SummaryRow
+
+CONTENDER_FIELDS = (
+    *("connect_mode", "io", "port_kind", "idle"),
+    *("switch_cores", "switch_options", "switch_environment"),
+)
+
+
+def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
+    """Mark rows of points at which switches forward by different rules."""
+    modes: dict[Any, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.finished and not row.is_baseline and row.connect_mode:
+            modes[row.point].add(row.connect_mode)
+    mark = "mixed-connect-modes"
+    return [
+        replace(row, marks=(*row.marks, mark))
+        if len(modes[row.point]) > 1 and not row.is_baseline and mark not in row.marks
+        else row
+        for row in rows
+    ]
+
+
+def with_contenders(rows: list[SummaryRow]) -> list[SummaryRow]:
+    """Name rows so that no two of one switch share a name for different means."""
+    values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for row in rows:
+        for name in CONTENDER_FIELDS if row.finished else ():
+            values[row.trial.switch][name].add(_means(row, name))
+    return [replace(row, contender=_contender(row, values[row.trial.switch])) for row in rows]
+
+
+def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:
+    varying = [name for name in CONTENDER_FIELDS if len(seen[name]) > 1]
+    if "io" in varying and len(seen["port_kind"]) == len(seen["io"]):
+        varying = [name for name in varying if name != "io"]  # the port kind says it all
+    if row.trial.switch_options and "switch_options" not in varying:
+        varying.append("switch_options")  # a switch that was set up on purpose always says so
+    parts = [_means(row, name) for name in varying]
+    return f"{row.trial.switch} ({', '.join(parts)})" if parts else row.trial.switch
+
+
+def _means(row: SummaryRow, name: str) -> str:
+    if name == "switch_cores":
+        return f"{row.trial.switch_cores} core{'s' if row.trial.switch_cores > 1 else ''}"
+    if name == "switch_environment":
+        return f"in {row.trial.switch_environment}"
+    if name == "idle":
+        return f"idle {row.trial.idle}"
+    if name == "switch_options":
+        return row.trial.switch_options.replace("+", ", ").replace(":", " ") or "default options"
+    return str(getattr(row, name) or "?")

@@ -1,0 +1,126 @@
+"""Records that differ in nothing but the repetition, out of the table of a run.
+
+The table is read in the order of what was asked, a slice at a time and as columns: a hundred
+thousand rows as Python dictionaries would cost many times the time and the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from switchmark.campaign.model import Trial
+
+DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
+_SLICE_ROWS = 4096
+
+
+class Records:
+    """Some rows of the table of results, by column."""
+
+    __slots__ = ("_columns", "_rows")
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], rows: range | Sequence[int]) -> None:
+        self._columns = columns
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def column(self, name: str) -> Sequence[Any]:
+        """One value a record, None where it has none; of an unknown column, all are None."""
+        values = self._columns.get(name)
+        if values is None:
+            return [None] * len(self._rows)
+        if isinstance(self._rows, range):
+            return values[self._rows.start : self._rows.stop]
+        return [values[row] for row in self._rows]
+
+    def known(self, name: str) -> list[Any]:
+        """The values of those that have one."""
+        return [value for value in self.column(name) if value is not None]
+
+    def has(self, name: str) -> bool:
+        """Whether there are records and every one has a value."""
+        return len(self._rows) > 0 and all(value is not None for value in self.column(name))
+
+    def first(self, name: str) -> Any:
+        """Of the first record. Raises IndexError where there is none."""
+        values = self._columns.get(name)
+        return None if values is None else values[self._rows[0]]
+
+    def last(self, name: str) -> Any:
+        """Of the last record. Raises IndexError where there is none."""
+        values = self._columns.get(name)
+        return None if values is None else values[self._rows[-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The repetitions of one trial."""
+
+    finished: Records
+    failed: Records
+
+
+def groups(frame: pl.DataFrame) -> Iterator[Group]:
+    """What was asked *and* what was done must agree; failures, of which less is known, join the
+    first group that asked the same."""
+    asked = [
+        f"asked_{name}" if f"asked_{name}" in frame.columns else name
+        for name in Trial.model_fields
+        if name != "repetition"
+    ]
+    varying = [name for name in asked if frame[name].n_unique() > 1]
+    order = frame.select(
+        pl.arg_sort_by(*varying, "repetition", "started_at", maintain_order=True)
+    ).to_series()
+    for start, bounds in _slices(_bounds(frame, varying, order)):
+        columns = frame[order[start : bounds[-1]]].to_dict(as_series=False)
+        begin = 0
+        for end in bounds:
+            yield from _by_what_was_done(columns, range(begin, end - start))
+            begin = end - start
+
+
+def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> list[int]:
+    """Where the groups end, as positions in the order."""
+    if not len(order):
+        return []
+    changes = pl.repeat(False, len(order), eager=True)
+    for name in varying:
+        values = frame[name].gather(order)
+        changes |= values.ne_missing(values.shift(1))
+    return [end for end in changes.arg_true().to_list() if end > 0] + [len(order)]
+
+
+def _slices(bounds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Whole groups of some thousand rows together: where they start, and where each ends."""
+    start, ends = 0, list[int]()
+    for end in bounds:
+        ends.append(end)
+        if end - start >= _SLICE_ROWS:
+            yield start, ends
+            start, ends = end, []
+    if ends:
+        yield start, ends
+
+
+def _by_what_was_done(columns: Mapping[str, Sequence[Any]], rows: range) -> Iterator[Group]:
+    failed: list[int] = []
+    by_done: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        if columns["status"][row] == "failed":
+            failed.append(row)
+        else:
+            by_done.setdefault(tuple(columns[name][row] for name in DONE), []).append(row)
+    finished = list(by_done.values())
+    if not failed and len(finished) == 1:
+        yield Group(Records(columns, rows), Records(columns, ()))
+        return
+    yield Group(Records(columns, finished[0] if finished else ()), Records(columns, failed))
+    for group in finished[1:]:
+        yield Group(Records(columns, group), Records(columns, ()))

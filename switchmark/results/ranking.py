@@ -1,0 +1,89 @@
+"""Which contender is best at each point, and by how much: only valid rows, tested statistically."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from switchmark.results.rows import SummaryRow
+from switchmark.results.statistics import Difference, Estimate, compare_with_best
+from switchmark.scenario.registry import without_vnfs
+
+_LOAD_FIELDS = {
+    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "environment",
+    "touch", "bidirectional", "schedule", "probe_rate_pps",
+    "packet_mix", "flows", "ip_version", "vlan",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The contenders at one point, the best first."""
+
+    point: tuple[tuple[str, Any], ...]
+    best: SummaryRow
+    others: tuple[tuple[SummaryRow, Difference], ...]
+    left_out: tuple[SummaryRow, ...]  # not valid, so not ranked
+    baseline: SummaryRow | None  # of the best one's port kind
+
+
+def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
+    """Rank the valid contenders of every point and test each against the best."""
+    points: dict[tuple[tuple[str, Any], ...], list[SummaryRow]] = defaultdict(list)
+    for row in rows:
+        if row.finished and row.method is None:  # figures of methods are no means of runs
+            points[row.point].append(row)
+    comparisons = []
+    for point, members in points.items():
+        switches = [row for row in members if not row.is_baseline and not row.is_known_truth]
+        ranked = sorted((row for row in switches if row.valid), key=rank)
+        if not ranked:
+            continue
+        best, others = ranked[0], ranked[1:]
+        differences = compare_with_best(headline(best), [headline(row) for row in others])
+        comparisons.append(
+            Comparison(
+                point=point,
+                best=best,
+                others=tuple(zip(others, differences, strict=True)),
+                left_out=tuple(row for row in switches if not row.valid),
+                baseline=baseline_of(best, rows),
+            )
+        )
+    return comparisons
+
+
+def headline(row: SummaryRow) -> Estimate:
+    """The figure a row is ranked by: forwarded frames/s, or the median RTT in ns."""
+    if row.latency is not None:
+        return row.latency.p50_ns
+    assert row.throughput is not None, "a finished row has a throughput or a latency"
+    return row.throughput.forwarded_pps
+
+
+def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | None:
+    """The bare wire at the same point, port kind and I/O; None where it was not measured."""
+    for other in rows:
+        if other.method is not None:
+            continue
+        same_port = (other.port_kind, other.io) == (row.port_kind, row.io)
+        if other.is_baseline and other.finished and same_port and _load(other) == _load(row):
+            return other
+    return None
+
+
+def _load(row: SummaryRow) -> dict[str, Any]:
+    """The workload without its duration: a ceiling holds however long it was measured."""
+    load = row.trial.model_dump(include=_LOAD_FIELDS)
+    one_way = {"pairs": row.trial.pairs if row.trial.split == "none" else 1}
+    return load | one_way | {"scenario": without_vnfs(row.trial.scenario)}
+
+
+def rank(row: SummaryRow) -> float:
+    """The lower, the better; of methods of many trials, nothing is said."""
+    if row.method is not None:
+        return 0.0
+    value = headline(row).mean
+    return value if row.latency is not None else -value

@@ -1,0 +1,211 @@
+"""One row of a summary: a trial with its repetitions, drawn together from their records.
+
+A *point* is a workload (size, rate, pairs, ...); a *contender* is a way to carry it (a
+switch, with its connect mode, I/O and port kind). Rows of one point may be compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from switchmark.campaign.model import Trial
+from switchmark.results.groups import DONE, Group, Records
+from switchmark.results.histogram import PERCENTILES
+from switchmark.results.method_summary import MethodSummary, summarise_method
+from switchmark.results.order_statistics import Bounds
+from switchmark.results.quality_summary import QualitySummary, summarise_quality
+from switchmark.results.query import CPU_NUMBERS, HARDWARE_NUMBERS, TRIAL_COLUMNS
+from switchmark.results.statistics import Estimate, estimate
+
+CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
+KNOWN_TRUTH = "reference"
+BASELINE = "direct"  # the switch that is no switch: the bare wire
+_NOT_OF_THE_POINT = {
+    "switch", "repetition", "connect_mode", "io", "port_kind", "idle", "switch_cores",
+    "spare_cores", "switch_options", "switch_environment",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughputSummary:
+    """Loads over the repetitions; frames/s, and bit/s of forwarded frames."""
+
+    intended_pps: float | None  # None: saturating
+    offered_pps: Estimate
+    forwarded_pps: Estimate
+    forwarded_l2_bps: Estimate  # frame with FCS
+    forwarded_l1_bps: Estimate  # plus 20 B a frame
+    loss_ratio: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """Round-trip times; percentiles come from the repetitions' merged histogram."""
+
+    count: int
+    lost: int
+    min_ns: float
+    max_ns: float
+    mean_ns: Estimate
+    p50_ns: Estimate  # over the repetitions' own medians
+    p99_ns: Estimate
+    stdev_ns: float  # of all samples, as the percentiles
+    percentiles_ns: dict[str, float]
+    intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
+    intended_mean_ns: float | None
+    intended_stdev_ns: float | None
+    intended_percentiles_ns: dict[str, float]
+    intended_intervals_ns: dict[str, Bounds]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSummary:
+    """Mean CPU cost, in cores used."""
+
+    switch_cores: float | None  # None: in-kernel, its work is part of the others
+    applications_cores: float
+    softirq_cores: float | None
+    run_delay_share: float | None
+    total_cores: float | None  # of the trial in all, nothing counted twice
+    more: dict[str, float | None]  # by name as in the record: for each frame, useful share, ...
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One trial with its repetitions."""
+
+    trial: Trial  # repetition 0
+    contender: str  # the switch, with what tells it from its other rows
+    notation: str
+    connect_mode: str | None
+    port_kind: str | None
+    io: str | None
+    idle: str | None
+    oversubscribed: bool
+    finished: int  # repetitions
+    failed: int
+    throughput: ThroughputSummary | None
+    latency: LatencySummary | None
+    method: MethodSummary | None
+    cpu: CpuSummary | None
+    quality: QualitySummary
+    valid: bool  # every repetition is
+    marks: tuple[str, ...]  # of all repetitions
+    limited_by: tuple[str, ...]  # the most frequent first
+    overhead_s: float | None  # median of the bench's own time a trial
+    trial_ids: tuple[str, ...]  # finished ones
+    failures: tuple[str, ...]  # messages
+
+    @property
+    def point(self) -> tuple[tuple[str, Any], ...]:
+        """The workload: rows that share it may be compared."""
+        values = self.trial.model_dump(mode="json", exclude=_NOT_OF_THE_POINT)
+        return tuple(values.items())
+
+    @property
+    def is_known_truth(self) -> bool:
+        """Whether this is the switch whose faults were set, which is never ranked."""
+        return self.trial.switch == KNOWN_TRUTH
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether this is the bare wire rather than a switch."""
+        return self.trial.switch == BASELINE
+
+
+def draw_together(group: Group) -> SummaryRow:
+    """The row of a group; percentiles are of the first repetition (`summary.py` merges them)."""
+    finished, failed = group.finished, group.failed
+    any_of = finished or failed
+    marks = dict.fromkeys(mark for marks in finished.column("marks") for mark in marks)
+    limits = Counter(finished.column("limited_by"))
+    overheads = finished.known("overhead_s")
+    return SummaryRow(
+        trial=_trial(any_of),
+        contender=any_of.first("switch"),
+        notation=any_of.first("notation"),
+        connect_mode=any_of.first("connect_mode"),
+        port_kind=any_of.first("port_kind"),
+        io=any_of.first("io"),
+        idle=any_of.first("idle_used"),
+        oversubscribed=any(finished.column("oversubscribed")),
+        finished=len(finished),
+        failed=len(failed),
+        throughput=_throughput(finished) if finished.has("forwarded_pps") else None,
+        method=summarise_method(finished) if finished.has("method_figures") else None,
+        latency=_latency(finished) if finished.has("rtt_mean_ns") else None,
+        cpu=_cpu(finished) if finished.has("applications_cores_used") else None,
+        quality=summarise_quality(finished),
+        valid=len(finished) > 0 and all(finished.column("valid")),
+        marks=tuple(marks),
+        limited_by=tuple(what for what, _ in limits.most_common()),
+        overhead_s=estimate(overheads).median if overheads else None,
+        trial_ids=tuple(finished.column("trial_id")),
+        failures=tuple(failed.column("message")),
+    )
+
+
+def _trial(records: Records) -> Trial:
+    """As asked; a record from before there was a key has none of it, which is its default."""
+    values = {}
+    for name in TRIAL_COLUMNS:
+        value = records.first(f"asked_{name}" if name in DONE else name)
+        if value is not None:
+            values[name] = value
+    return Trial.model_validate(values | {"repetition": 0})
+
+
+def _over(records: Records, column: str) -> Estimate:
+    return estimate(records.column(column))
+
+
+def _mean(records: Records, column: str) -> float | None:
+    values = records.known(column)
+    return sum(values) / len(values) if values else None
+
+
+def _throughput(records: Records) -> ThroughputSummary:
+    return ThroughputSummary(
+        intended_pps=records.first("intended_pps"),
+        offered_pps=_over(records, "offered_pps"),
+        forwarded_pps=_over(records, "forwarded_pps"),
+        forwarded_l2_bps=_over(records, "forwarded_l2_bps"),
+        forwarded_l1_bps=_over(records, "forwarded_l1_bps"),
+        loss_ratio=_over(records, "loss_ratio"),
+    )
+
+
+def _latency(records: Records) -> LatencySummary:
+    return LatencySummary(
+        count=sum(records.column("rtt_count")),
+        lost=sum(records.column("rtt_lost")),
+        min_ns=min(records.column("rtt_min_ns")),
+        max_ns=max(records.column("rtt_max_ns")),
+        mean_ns=_over(records, "rtt_mean_ns"),
+        p50_ns=_over(records, "rtt_p50_ns"),
+        p99_ns=_over(records, "rtt_p99_ns"),
+        # Right for one repetition; with more, `_with_merged_percentiles` puts the union's here.
+        stdev_ns=records.first("rtt_stdev_ns"),
+        percentiles_ns={name: records.first(f"rtt_p{name}_ns") for name in PERCENTILES},
+        intervals_ns=json.loads(records.first("rtt_intervals") or "{}"),
+        intended_mean_ns=records.first("intended_rtt_mean_ns"),
+        intended_stdev_ns=records.first("intended_rtt_stdev_ns"),
+        intended_percentiles_ns={
+            name: records.first(f"intended_rtt_p{name}_ns") for name in PERCENTILES
+        },
+        intended_intervals_ns=json.loads(records.first("intended_rtt_intervals") or "{}"),
+    )
+
+
+def _cpu(records: Records) -> CpuSummary:
+    return CpuSummary(
+        switch_cores=_mean(records, "switch_cores_used"),
+        applications_cores=_mean(records, "applications_cores_used") or 0.0,
+        softirq_cores=_mean(records, "softirq_cores_used"),
+        run_delay_share=_mean(records, "run_delay_share"),
+        total_cores=_mean(records, "total_cores_used"),
+        more={name: _mean(records, name) for name in CPU_MORE},
+    )
