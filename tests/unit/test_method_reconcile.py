@@ -240,7 +240,7 @@ def test_every_chain_is_counted_by_itself() -> None:
 
     via = [("v0-1", "v1-1")]
     before, after = counted((5, 5), (7, 7)), counted((105, 105), (207, 197))
-    found = reconcile(ends(), before, after, via, split)
+    found = reconcile(ends(), before, after, via, split=split)
     assert [(one.chain, one.entered, one.left) for one in found.chains] == [
         (0, 100, 100),
         (1, 200, 190),
