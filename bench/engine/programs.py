@@ -84,11 +84,17 @@ class Process:
 
     def waited_ns(self) -> int:
         """Time that its threads were ready to run and had no core, since they began."""
-        tasks = Path(f"/proc/{self._child.pid}/task")
+        return self._schedstat(1)
+
+    def ran_ns(self) -> int:
+        """CPU time of its threads since they began."""
+        return self._schedstat(0)
+
+    def _schedstat(self, field: int) -> int:
         total = 0
-        for task in tasks.glob("*"):
+        for task in Path(f"/proc/{self._child.pid}/task").glob("*"):
             try:
-                total += int((task / "schedstat").read_text().split()[1])
+                total += int((task / "schedstat").read_text().split()[field])
             except (FileNotFoundError, ProcessLookupError):
                 continue
         return total
@@ -117,6 +123,7 @@ class Traffic:
             args += ["--port", port]
         self.process = Process(args, core)
         self._frames = 0
+        self.samples: list[dict[str, Any]] = []  # intervals, as they come
         self.ready = self._event("ready")
 
     def _event(self, name: str) -> dict[str, Any]:
@@ -124,6 +131,8 @@ class Traffic:
             event: dict[str, Any] = json.loads(self.process.line()[1])
             if event["event"] == "error":
                 raise ProgramError(str(event["message"]))
+            if event["event"] == "interval" and event["duration_ns"] > 0:
+                self.samples.append(event)
             if event["event"] == name:
                 return event
 
