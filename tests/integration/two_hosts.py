@@ -25,7 +25,7 @@ from tests.integration.truth_rig import AUTOGROUP_NICE, set_autogroup_nice
 
 ROOT = Path(__file__).parent.parent.parent
 SSHD = "/usr/sbin/sshd"
-PRIVATE = ("/run", "/tmp", "/root", "/home", "/dev/shm")
+PRIVATE = {"/run": 755, "/tmp": 1777, "/root": 700, "/home": 755, "/dev/shm": 1777}
 QUIET = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"  # a cable says nothing of itself
 DEADLINE_S = 30.0
 MISSING = "no sshd here (apt install openssh-server)"
@@ -71,7 +71,9 @@ class HostSpace:
     sshd: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
-        mounts = "; ".join(f"mount -t tmpfs -o mode=1777 own {folder}" for folder in PRIVATE)
+        mounts = "; ".join(
+            f"mount -t tmpfs -o mode={mode} own {folder}" for folder, mode in PRIVATE.items()
+        )
         # What /sys tells of network devices is of the namespace in which it was mounted.
         mounts += "; mount -t sysfs own /sys"
         script = f"{mounts}; hostname {self.name}; echo up; exec sleep infinity"
@@ -129,6 +131,12 @@ class HostSpace:
                 if (path / "ns/uts").readlink() == here:
                     found.append(int(path.name))
         return found
+
+    def add_account(self, name: str) -> None:
+        """An account without rights, which this host alone knows."""
+        known = self.folder / "passwd"
+        known.write_text(Path("/etc/passwd").read_text() + f"{name}:x:12345:12345::/home:/bin/sh\n")
+        sh("mount", "--bind", str(known), "/etc/passwd", inside=self.pid)
 
     def remains(self) -> list[str]:
         """What a session has left on it: processes, namespaces, devices, files."""
