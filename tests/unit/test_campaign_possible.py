@@ -95,6 +95,30 @@ def test_scenarios_with_numbers_become_one_name_and_pairs() -> None:
     assert found == {("pairs", 4), ("loopback-3", 2), ("loopback-1", 1), ("p2p", 1)}
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("switch: basicfwd\nscenario: chains-2x1", "basicfwd has no rules that could deal frames"),
+        ("switch: ovs-dpdk\nscenario: loopback-1", "is of several chains with one sender"),
+        ("switch: ovs-dpdk\nscenario: chains-2x1\nbidirectional: true", "is of traffic one way"),
+        ("switch: ovs-dpdk\nscenario: chains-2x1\nflows: 4", "for each chain; leave flows out"),
+    ],
+)
+def test_what_a_split_cannot_be_combined_with(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        trials_of(f"{text}\nsplit: src-mac\nconnect_mode: cross-connect")
+
+
+def test_a_split_goes_by_rules_and_needs_flows() -> None:
+    asked = "switch: ovs-dpdk\nscenario: chains-2x1\n"
+    with pytest.raises(UsageError, match="write connect_mode: cross-connect"):
+        trials_of(f"{asked}split: src-mac\nconnect_mode: learning")
+    with pytest.raises(UsageError, match="sends one flow through one chain"):
+        trials_of(f"{asked}split: flow\nconnect_mode: cross-connect")
+    (trial,) = trials_of(f"{asked}split: src-mac\nconnect_mode: cross-connect")
+    assert trial.streams == 1 and trial.pairs == 2
+
+
 def test_notation_carries_them() -> None:
     text = "(V=ovs-dpdk, scenario=loopback-2, vnf=/opt/x/my-vnf_1, bidirectional=true)"
     trial = from_notation(text, THERE.known)
