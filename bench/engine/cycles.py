@@ -28,13 +28,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,7 +49,6 @@ ADDRESSES = (
 )
 ATTEMPTS = 3
 SAMPLE_S = 0.001
-WHOLE = 0.05  # by how much the rounds of a sample may be longer or shorter than it
 VETH = ("raw", "packet_mmap", "af_xdp", "io_uring")
 EVENTS = ("cycles", "instructions", "cache_misses", "dtlb_misses")
 
@@ -153,7 +151,7 @@ class Bench:
             for program in running:
                 program.process.kill()
         found = [
-            figures(result, program.ready, best_ns(end.role, program))
+            figures(result, program.ready, program.best_ns(moved(end.role)))
             for end, result, program in zip(case.ends, results, running, strict=True)
         ]
         return found, hot
@@ -180,22 +178,13 @@ class Bench:
         return min(runs, key=lambda ends: max(end.disturbed for end in ends))
 
 
-def best_ns(role: str, program: Traffic) -> float:
-    """Of the rounds that moved frames, the ns a frame that one in twenty samples stay below."""
-    hz = program.ready["tsc_hz"]
-    found = []
-    for sample in program.samples:
-        told = (sample["useful_ticks"] + sample["idle_ticks"]) / (sample["duration_ns"] * hz / 1e9)
-        if abs(told - 1) > WHOLE:  # a round that began in one sample and ended in another
-            continue
-        frames = sample["tx_offered"] if role in ("sender", "client", "tester") else 0
-        if role == "forwarder":
-            frames = sum(port["rx_frames"] for port in sample["ports"])
-        elif role != "sender":
-            frames += sample["rx_frames"]
-        if frames:
-            found.append(sample["useful_ticks"] * 1e9 / hz / frames)
-    return sorted(found)[len(found) // 20] if found else math.nan
+def moved(role: str) -> Callable[[dict[str, Any]], int]:
+    """How many frames a role's sample tells of."""
+    if role == "forwarder":
+        return lambda sample: sum(port["rx_frames"] for port in sample["ports"])
+    if role in ("client", "tester"):
+        return lambda sample: int(sample["tx_offered"] + sample["rx_frames"])
+    return lambda sample: int(sample["tx_offered" if role == "sender" else "rx_frames"])
 
 
 def figures(result: dict[str, Any], ready: dict[str, Any], best: float) -> Figures:

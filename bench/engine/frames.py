@@ -135,11 +135,9 @@ def best_windows(programs: list[Program], counter: str) -> tuple[float, float]:
     assert isinstance(measured, Traffic)
     for program in programs:
         program.finish()
-    samples = measured.samples
-    ns_a_tick = 1e9 / measured.ready["tsc_hz"]
-    rates = [one[counter] * 1e9 / one["duration_ns"] for one in samples]
-    useful = [one["useful_ticks"] * ns_a_tick / one[counter] for one in samples if one[counter]]
-    return statistics.quantiles(rates, n=20)[-1], statistics.quantiles(useful, n=20)[0]
+    rates = [one[counter] * 1e9 / one["duration_ns"] for one in measured.samples]
+    useful_ns = measured.best_ns(lambda sample: int(sample[counter]))
+    return statistics.quantiles(rates, n=20)[-1], useful_ns
 
 
 def compare(bench: Bench, role: str, port: str, runs: int) -> None:

@@ -284,6 +284,16 @@ KEYS: tuple[Key, ...] = (
         "none, 100, 200.100",
     ),
     Key(
+        "split",
+        "split",
+        "of `chains-MxN`: one sender and one receiver for all chains, and the switch deals the "
+        "frames out, by source MAC address (`src-mac`, one for each chain) or by a hash of the "
+        "flow (`flow`); `none`: each chain has ends of its own",
+        lambda text, _known: values.choice(text, model.SPLITS, "way to split"),
+        str,
+        "none, src-mac, flow",
+    ),
+    Key(
         "bidirectional",
         "bidirectional",
         "both ends of a path send, each at `rate`; the result keeps both directions and their sum",

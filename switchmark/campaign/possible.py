@@ -15,7 +15,7 @@ from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 # They restart or change the switch, or time one way by one clock.
-LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE, Method.R_PLUS)
+LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE)
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
@@ -120,16 +120,38 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
                                  ports_problem(switch, can, found, pairs)])  # fmt: skip
         if found.chain:
             yield from _chain_refusals(sweep, switch, can)
+        for split in sweep.split:
+            if split != "none":
+                yield from _split_refusals(sweep, split, switch, can, found)
+
+
+def _split_refusals(
+    sweep: Sweep, split: str, switch: str, can: Capabilities, found: Resolved
+) -> Iterator[str]:
+    """What one stream over several chains cannot be combined with."""
+    told = f"split: {split}"
+    if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
+        yield f"{told} is of several chains with one sender; use scenario: chains-MxN, M from 2 on"
+    if not can.splits:
+        yield f"{switch} has no rules that could deal frames out; use an Open vSwitch, or no split"
+    if set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
+        yield f"{told} goes by rules from port to port; write connect_mode: cross-connect"
+    if sweep.dimension is not Dimension.THROUGHPUT or True in sweep.bidirectional:
+        yield f"{told} is of traffic one way; use dimension: throughput, bidirectional: false"
+    if split == "src-mac" and sweep.flows != ("1",):
+        yield f"{told} has one source address for each chain; leave flows out"
+    if split == "flow" and "1" in sweep.flows:
+        yield f"{told} sends one flow through one chain; use e.g. flows: 1k:src-ip+src-port"
 
 
 def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
         yield "direct is a wire on one host; between hosts (location: remote) use a switch"
-    elif PortKind.VETH not in can.port_kinds:
+    elif PortKind.VETH not in can.port_kinds or not can.cabled:
         yield (
-            f"{switch} takes no network device, as which the cable between hosts is there; leave "
-            "location: remote out, or use a switch with veth ports"
+            f"{switch} takes no interface of the host's own, as which the cable between hosts is "
+            "there; leave location: remote out, or use linux-bridge or ovs-netdev"
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
@@ -147,6 +169,8 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     for method in sweep.method:
         if method in LOCAL_METHODS:
             yield f"method {method} is of one host; leave location: remote out"
+    if set(sweep.split) != {"none"}:
+        yield "split is of one switch; leave location: remote out"
     if any(place != "host" for place in sweep.switch_environment):
         yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
     if "qemu" in sweep.environment:

@@ -194,7 +194,7 @@ class Deployment:
         self._undo.callback(self._close_vnfs)
         for path in plan.topology.paths:
             for name in path.via:
-                self.vnfs.append(self._start_vnf(name, path.pair))
+                self.vnfs.append(self._start_vnf(name, plan.topology.node(name).pair))
             # The receiving end first: it must be there before the first frame.
             b = self._spawn(path.target, 1)
             a = self._spawn(path.source, 0)

@@ -25,7 +25,9 @@ from switchmark.method.trial import TrialPlan
 from switchmark.remote.site import FarSide, Site, SiteSwitch
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
+from switchmark.scenario.registry import resolve as resolve_scenario
 from switchmark.scenario.registry import without_vnfs
+from switchmark.scenario.split import split_of
 from switchmark.scenario.topology import Topology, wire_kind
 from switchmark.switch.across import AcrossHosts, CableEnds
 from switchmark.switch.base import (
@@ -34,6 +36,7 @@ from switchmark.switch.base import (
     ConnectMode,
     HasMainThread,
     PortKind,
+    Splits,
     Switch,
 )
 from switchmark.switch.contained import HOST
@@ -97,6 +100,9 @@ def plan_trial(
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
+    if isinstance(switch, Splits):
+        chain = resolve_scenario(trial.scenario)
+        switch.split = split_of(trial, chain.chain if chain else 0)
     if isinstance(switch, HasMainThread):
         switch.main_core = placement.switch_main_core
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
@@ -157,6 +163,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "cpu_limit": None,
             "neighbour": "none",
             "neighbour_cpus": "any",
+            **({"split": "none", "pairs": 1} if plan.trial.split != "none" else {}),
             "main_cpu": "auto",
             "switch_environment": HOST,
             **({"switch_cpus": "auto"} if can.in_kernel else {}),

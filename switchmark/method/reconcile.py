@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from switchmark.method.engine import EngineProcess
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import VnfCounters
+from switchmark.results.reconciliation import ChainFrames
 from switchmark.results.record import Path, Place, Reconciliation, Stage
-from switchmark.switch.base import PortCounters, SwitchCounters
+from switchmark.switch.base import PortCounters, Split, SwitchCounters
 
 UNEXPLAINED_SHARE = 1e-4  # of the frames sent
 
@@ -107,11 +108,13 @@ def reconcile(
     after: Reading,
     via: Sequence[Sequence[str]] = (),
     cable: tuple[int, int] | None = None,
+    split: Split | None = None,
 ) -> Reconciliation:
     """Follow the frames of every pair both ways; a way that nobody used is left out.
 
     `via` names the VNFs on the way of each pair; none where it is left out. `cable`: under which
-    numbers the two ends of the cable between two hosts are counted."""
+    numbers the two ends of the cable between two hosts are counted. Where the switch deals the
+    frames out, `split` says to which of its ports."""
     changes = _Changes(before, after)
     ways = []
     forth = _Cable.crossed(changes, cable)
@@ -133,6 +136,7 @@ def reconcile(
         unexplained_frames=unexplained,
         unexplained_ratio=unexplained / max(1, sent),
         agrees=unexplained <= UNEXPLAINED_SHARE * sent,
+        chains=_chains(changes, split),
         cable_lost=cable_lost,
         findings=[finding for path in paths for finding in _findings(path)]
         + ([f"{cable_lost} frames lost on the cable between the hosts"] if cable_lost else []),
@@ -173,6 +177,17 @@ def _path(
         arrived=arrived,
         stages=stages,
     )
+
+
+def _chains(changes: _Changes, split: Split | None) -> list[ChainFrames]:
+    """What passed through each chain; none where the switch does not count."""
+    found = []
+    for chain, ends in enumerate(zip(split.heads, split.tails, strict=True) if split else ()):
+        head, tail = map(changes.port, ends)
+        if head is not None and tail is not None:
+            frames = ChainFrames(chain=chain, entered=head.tx_frames, left=tail.rx_frames)
+            found.append(frames)
+    return found
 
 
 def _stages(

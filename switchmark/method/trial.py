@@ -73,9 +73,13 @@ class TrialPlan:
         """What a drawing of it says."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
+        split = "" if trial.split == "none" else f", split by {trial.split}"
         where = "" if trial.switch_environment == HOST else f", in {trial.switch_environment}"
         return Labels(
-            f"{trial.switch}, {self.mode}{where}", trial.environment, self.port_kind.value, vnf
+            f"{trial.switch}, {self.mode}{split}{where}",
+            trial.environment,
+            self.port_kind.value,
+            vnf,
         )
 
     def environment_of(self, place: Place) -> Environment:
@@ -325,6 +329,7 @@ def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Recon
             after,
             [path.via for path in deployment.plan.topology.paths],
             deployment.cable(),
+            getattr(deployment.switch, "split", None),
         )
         if found.agrees or time.monotonic() > deadline:
             return after, found

@@ -87,6 +87,12 @@ class Path:
     target: str
     both_ways: bool  # requests and answers, or traffic from both ends
     via: tuple[str, ...] = ()
+    chains: int = 1  # beside each other, that `via` lists one after the other
+
+    def ways(self) -> list[tuple[str, ...]]:
+        """The VNFs of each chain."""
+        length = len(self.via) // self.chains
+        return [self.via[k * length : (k + 1) * length] for k in range(self.chains)]
 
 
 @dataclass(frozen=True, slots=True)

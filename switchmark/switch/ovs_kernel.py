@@ -25,6 +25,7 @@ class OvsKernel(OvsSwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        splits=True,
         polling=False,
         reconfigures=True,
         in_kernel=True,

@@ -21,6 +21,7 @@ class OvsNetdev(OvsSwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        splits=True,
         polling=False,
         reconfigures=True,
         description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",

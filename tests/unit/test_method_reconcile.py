@@ -11,7 +11,7 @@ from switchmark.method.reconcile import DeviceDrops, Reading, reconcile
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import VnfCounters
 from switchmark.results.record import Stage
-from switchmark.switch.base import PortCounters, SwitchCounters
+from switchmark.switch.base import PortCounters, Split, SwitchCounters
 from tests.unit.trial_fakes import COUNTS, FakeEngine, process
 
 SENT = 1_000_000
@@ -226,3 +226,23 @@ def test_a_chain_is_followed_from_its_first_port_to_its_last() -> None:
     assert found.agrees and "700 frames lost in the chain" in found.findings[0]
     silent = chain(SENT - 700, VnfCounters(SENT, 0), PortCounters(0, SENT))
     assert not reconcile(ends(), NOTHING, silent, [("v0-1",)]).agrees
+
+
+def test_every_chain_is_counted_by_itself() -> None:
+    """Two chains of one VNF: ports 0, then 1 and 2, then 3 and 4, then 5."""
+    split = Split("src-mac", 2, 1, ())
+
+    def counted(*carried: tuple[int, int]) -> Reading:
+        ports = {0: PortCounters(SENT, 0), 5: PortCounters(0, SENT)}
+        for (head, tail), (entered, left) in zip(((1, 2), (3, 4)), carried, strict=True):
+            ports |= {head: PortCounters(0, entered), tail: PortCounters(left, 0)}
+        return replace(reading(), switch=SwitchCounters(ports))
+
+    via = [("v0-1", "v1-1")]
+    before, after = counted((5, 5), (7, 7)), counted((105, 105), (207, 197))
+    found = reconcile(ends(), before, after, via, split=split)
+    assert [(one.chain, one.entered, one.left) for one in found.chains] == [
+        (0, 100, 100),
+        (1, 200, 190),
+    ]
+    assert reconcile(ends(), before, after, via).chains == []
