@@ -28,6 +28,13 @@ IN_MACHINES = [
     *_each("linux-bridge", "p2v v2v loopback-1 loopback-2", "qemu", PortKind.TAP),
     *_each("ovs-dpdk", "p2v v2v loopback-1 loopback-2", "qemu", VHOST),
 ]
+OTHERS_IN_MACHINES = [
+    *_each("tc-redirect", "v2v", "qemu", PortKind.TAP),
+    *_each("ovs-netdev", "v2v", "qemu", PortKind.TAP),
+    *_each("af-packet", "v2v", "qemu", PortKind.TAP),
+    *_each("basicfwd", "v2v", "qemu", VHOST),
+    *_each("testpmd", "v2v", "qemu", VHOST),
+]
 
 RUN: dict[str, list[Combination]] = {
     "test_main_job_campaign.py::done": [
@@ -50,6 +57,7 @@ RUN: dict[str, list[Combination]] = {
         *_each("ovs-dpdk", "v2v", "docker", VHOST),
     ],
     "../vm/test_vm_environment.py::test_pairs_and_chains_one_way_and_both": IN_MACHINES,
+    "../vm/test_vm_environment.py::test_one_pair_through_other_switches": OTHERS_IN_MACHINES,
 }
 
 

@@ -5,7 +5,9 @@ Each kind of port has its opponents:
 
   packet-mmap  dpdk-testpmd with DPDK's af_packet driver
   af-xdp       dpdk-testpmd with DPDK's af_xdp driver
-  raw-mmsg     a plain sendmmsg loop (plain.c), through the qdisc and past it
+  raw-mmsg     a plain sendmmsg loop (plain.c): past the qdisc, through it, and as earlier tools
+               have it, through it and to the device's own address, so that the receiving kernel's
+               IP stack looks at every frame (ours are for addresses that no kernel has)
   udp-mmsg     a plain sendmmsg loop on UDP, and iperf3 -u
   io-uring     the plain loop past the qdisc
 
@@ -22,6 +24,8 @@ Frames are counted at the receiving end by the device (sender) or by the receivi
 Programs alternate in random order; medians, the ratio to ours, and the spread (half the distance
 between the quartiles) are printed. A run in which a program waited for its core, or the
 hypervisor took time, for more than --disturbed is repeated up to three times and else marked.
+For senders, which are busy all of their time, the rate is also given a second of CPU time: what
+it would be with the core to itself, and to be trusted on a busy machine.
 With --profile, the share of the engine's own code in the sender's time is printed, by `perf`:
 the rest is the kernel's, which no program can be faster than.
 
@@ -32,11 +36,13 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import fcntl
 import os
 import random
 import shutil
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -53,12 +59,14 @@ MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 IP_A, IP_B = "198.18.0.1", "198.18.0.2"
 DEVICE_A, DEVICE_B = "bench-a", "bench-b"
 CLONE_NEWNET = 0x40000000
+SIOCGIFHWADDR = 0x8927
 WARM_UP_S = 0.4
 ATTEMPTS = 3
 MOVING_TIMEOUT_S = 10.0
 OURS = "switchmark-traffic"
 TESTPMD, IPERF = "testpmd", "iperf3"
 PLAIN, PLAIN_PAST = "plain loop", "plain loop, past qdisc"
+PLAIN_ADDRESSED = "plain loop, addressed"
 CASES = ("sender", "pair", "receiver")
 
 
@@ -74,7 +82,7 @@ class Kind:
 KINDS = {
     "packet-mmap": Kind("packet_mmap:dev={}", "net_af_packet0,iface={},qdisc_bypass=1", (TESTPMD,)),
     "af-xdp": Kind("af_xdp:dev={}", "net_af_xdp0,iface={}", (TESTPMD,)),
-    "raw-mmsg": Kind("raw:dev={},mmsg", None, (PLAIN, PLAIN_PAST)),
+    "raw-mmsg": Kind("raw:dev={},mmsg", None, (PLAIN_PAST, PLAIN, PLAIN_ADDRESSED)),
     "udp-mmsg": Kind("udp:dev={},mmsg", None, (PLAIN, IPERF)),
     "io-uring": Kind("io_uring:dev={}", None, (PLAIN_PAST,)),
 }
@@ -82,10 +90,11 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: frames/s, and the share of its time that others took."""
+    """One run: frames/s, and the share of its time that others took (summed over programs)."""
 
     rate_pps: float
     disturbed: float
+    cpu_rate_pps: float  # a second of the sender's CPU time
 
 
 @contextmanager
@@ -134,6 +143,19 @@ class Wire:
         fields = next(line for line in lines if line.strip().startswith(DEVICE_B))
         return Reading(now, int(fields.partition(":")[2].split()[1]))
 
+    def far_mac(self) -> str:
+        """The address of the device at the receiving end."""
+        with inside(self.b):
+            return _mac(DEVICE_B)
+
+
+def _mac(device: str) -> str:
+    """Of a device in the namespace of this thread."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16s240x", device.encode())
+        answer = fcntl.ioctl(any_socket, SIOCGIFHWADDR, request)
+    return answer[18:24].hex(":")
+
 
 def _ip(*args: str) -> None:
     subprocess.run(["ip", *args], check=True, timeout=10)
@@ -178,7 +200,7 @@ class Bench:
         options = [f"--burst={self.options.burst}", f"--txpkts={self.options.frame_size - 4}"]
         return Testpmd(mode, [vdev], options, core)
 
-    def sender(self, kind: str, program: str) -> Traffic | Testpmd | Plain:
+    def sender(self, kind: str, program: str, wire: Wire) -> Traffic | Testpmd | Plain:
         """The program that sends from the first namespace, on the measured core."""
         if program == OURS:
             return self._traffic("sender", kind, self.core)
@@ -192,6 +214,8 @@ class Bench:
         way = "udp" if udp else "raw-bypass" if program == PLAIN_PAST else "raw"
         size = self.options.frame_size - (46 if udp else 4)
         words = [way, IP_B if udp else DEVICE_A, str(size), str(self.options.burst)]
+        if program == PLAIN_ADDRESSED:
+            words = ["datagram", *words[1:], wire.far_mac(), IP_B]
         return Plain([str(self.plain), *words], self.core)
 
     def receiver(self, kind: str, program: str, core: int) -> Traffic | Testpmd:
@@ -222,7 +246,7 @@ class Bench:
                     sink.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                     sink.bind((IP_B, 5000))
             with inside(wire.a):
-                running.append(self.sender(kind, OURS if case == "receiver" else program))
+                running.append(self.sender(kind, OURS if case == "receiver" else program, wire))
             for each in running:
                 each.start()
             _wait_for_frames(wire)
@@ -232,12 +256,15 @@ class Bench:
         self, running: Sequence[Traffic | Testpmd | Plain], read: Callable[[], Reading]
     ) -> Run:
         waited, stolen = _waited_ns(running), stolen_s()
+        ran_ns = running[-1].process.ran_ns()
         first = read()
         time.sleep(self.options.seconds)
         last = read()
+        ran_s = (running[-1].process.ran_ns() - ran_ns) / 1e9
         taken_s = (_waited_ns(running) - waited) / 1e9 + stolen_s() - stolen
         span_s = last.time_s - first.time_s
-        return Run((last.frames - first.frames) / span_s, taken_s / span_s)
+        frames = last.frames - first.frames
+        return Run(frames / span_s, taken_s / span_s, frames / max(ran_s, 1e-9))
 
     def least_disturbed(self, kind: str, case: str, program: str) -> Run:
         """The least disturbed of up to three attempts."""
@@ -293,19 +320,27 @@ def compare(bench: Bench, kind: str, case: str) -> None:
         for program in random.sample(programs, len(programs)):
             runs[program].append(bench.least_disturbed(kind, case, program))
     medians = {each: statistics.median(run.rate_pps for run in runs[each]) for each in programs}
+    of_cpu = {each: statistics.median(run.cpu_rate_pps for run in runs[each]) for each in programs}
     for program in programs:
         ratio = medians[OURS] / medians[program]
         disturbed = sum(run.disturbed > options.disturbed for run in runs[program])
         wide = spread([run.rate_pps for run in runs[program]])
         print(
             f"{kind:<13}{case:<10}{program:<25}{medians[program] / 1e6:>7.3f}{100 * wide:>7.1f} %"
-            f"{'' if program == OURS else f'{ratio:8.2f}':>8}{disturbed:>6} of {options.runs}",
+            f"{'' if program == OURS else f'{ratio:8.2f}':>8}{disturbed:>6} of {options.runs}"
+            f"{_of_cpu_time(of_cpu, program) if case == 'sender' else ''}",
             flush=True,
         )
 
 
+def _of_cpu_time(rates: dict[str, float], program: str) -> str:
+    """The rate a second of CPU time, and the ratio of ours."""
+    ratio = "" if program == OURS else f"{rates[OURS] / rates[program]:8.2f}"
+    return f"{rates[program] / 1e6:>12.3f}{ratio:>8}"
+
+
 def _is_there(program: str) -> bool:
-    needed = {TESTPMD: "dpdk-testpmd", IPERF: "iperf3", PLAIN: "cc", PLAIN_PAST: "cc"}[program]
+    needed = {TESTPMD: "dpdk-testpmd", IPERF: "iperf3"}.get(program, "cc")
     if shutil.which(needed) is None:
         print(f"{program}: left out, {needed} is not installed", file=sys.stderr)
         return False
@@ -354,7 +389,10 @@ def main() -> None:
     with preferred(options.priority), tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
         bench = Bench(options, (cores[0], cores[1]), compile_plain(Path(folder)))
         print(f"veth, {options.frame_size} B, burst {options.burst}; rates in Mpps, ratios of ours")
-        print(f"{'kind':<13}{'case':<10}{'program':<25}   Mpps  spread   ratio  disturbed")
+        print(
+            f"{'kind':<13}{'case':<10}{'program':<25}   Mpps  spread   ratio  disturbed"
+            "  a CPU second, ratio"
+        )
         for kind in options.kind or KINDS:
             for case in options.case or CASES:
                 if case == "sender" or KINDS[kind].vdev is not None:

@@ -7,6 +7,9 @@ For each port: first the ceiling (`--rate max`), then rates from 1 k to 80 % of 
   p99       lateness that 99 % of the bursts stay below; wanted: 1 us
   p99.9     the same for 99.9 %; wanted: 10 us
   dropped   frames given up because they were due too long ago
+  stall     how far behind the oldest of those was: nothing was sent for so long, since the sender
+            had no core, or its port took nothing because its peer had none. 0: every frame that
+            was due has been sent
 
 A run is *disturbed* when the hypervisor took time from the sender's core (steal), when the
 sender waited for its core (schedstat), when interrupts took more than 1 % of it, or when the
@@ -64,6 +67,7 @@ class Row:
     p999_ns: int
     max_ns: int
     dropped: int
+    stall_ns: int
     stolen: float  # shares of the run
     waited: float
     peer_waited: float
@@ -228,6 +232,7 @@ def row(port: str, asked_pps: int, burst: int, result: dict[str, Any]) -> Row:
         p999_ns=pacing["late_p999_ns"],
         max_ns=pacing["late_max_ns"],
         dropped=result["totals"]["tx_dropped"],
+        stall_ns=pacing["longest_stall_ns"],
         stolen=result["stolen"],
         waited=result["cpu"]["run_delay_ns"] / result["duration_ns"],
         peer_waited=result["peer_waited"],
@@ -273,7 +278,8 @@ def show(found: Row, attempts: int) -> str:
     return (
         f"{found.asked_pps:>12,.0f}{found.burst:>6}{100 * found.off:>9.4f} %"
         f"{found.p99_ns / 1e3:>10.2f}{found.p999_ns / 1e3:>10.2f}{found.max_ns / 1e3:>11.1f}"
-        f"{found.dropped:>10,}{100 * found.stolen:>8.2f} %{100 * found.waited:>8.2f} %"
+        f"{found.dropped:>10,}{found.stall_ns / 1e3:>10.0f}"
+        f"{100 * found.stolen:>8.2f} %{100 * found.waited:>8.2f} %{100 * found.peer_waited:>7.2f} %"
         f"{100 * found.interrupts:>7.2f} %{100 * found.refused:>7.2f} %{attempts:>6}  {mark}"
     )
 
@@ -310,7 +316,7 @@ def measure_port(port: str, options: argparse.Namespace, cores: Sequence[int]) -
                 print(f"\n{port}: ceiling {ceiling / 1e6:.2f} Mpps, {options.frame_size} B")
         if not options.json:
             print("   asked pps burst        off    p99 us  p99.9 us     max us   dropped"
-                  "   stolen    waited     irqs     full  runs")  # fmt: skip
+                  "  stall us   stolen    waited     peer     irqs     full  runs")  # fmt: skip
         for rate in rates:
             found, attempts = measure(made, port, rate, options, cores[-1])
             rows.append(found)

@@ -7,6 +7,7 @@ of that count, so that a rate is the difference of two readings of the program's
 from __future__ import annotations
 
 import json
+import math
 import os
 import queue
 import re
@@ -14,13 +15,14 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ANSWER_TIMEOUT_S = 10.0
 INTERVAL_S = 0.1
+WHOLE = 0.05  # by how much the rounds of a sample may be longer or shorter than it
 
 
 class ProgramError(Exception):
@@ -84,11 +86,17 @@ class Process:
 
     def waited_ns(self) -> int:
         """Time that its threads were ready to run and had no core, since they began."""
-        tasks = Path(f"/proc/{self._child.pid}/task")
+        return self._schedstat(1)
+
+    def ran_ns(self) -> int:
+        """CPU time of its threads since they began."""
+        return self._schedstat(0)
+
+    def _schedstat(self, field: int) -> int:
         total = 0
-        for task in tasks.glob("*"):
+        for task in Path(f"/proc/{self._child.pid}/task").glob("*"):
             try:
-                total += int((task / "schedstat").read_text().split()[1])
+                total += int((task / "schedstat").read_text().split()[field])
             except (FileNotFoundError, ProcessLookupError):
                 continue
         return total
@@ -117,6 +125,7 @@ class Traffic:
             args += ["--port", port]
         self.process = Process(args, core)
         self._frames = 0
+        self.samples: list[dict[str, Any]] = []  # intervals, as they come
         self.ready = self._event("ready")
 
     def _event(self, name: str) -> dict[str, Any]:
@@ -124,8 +133,22 @@ class Traffic:
             event: dict[str, Any] = json.loads(self.process.line()[1])
             if event["event"] == "error":
                 raise ProgramError(str(event["message"]))
+            if event["event"] == "interval" and event["duration_ns"] > 0:
+                self.samples.append(event)
             if event["event"] == name:
                 return event
+
+    def best_ns(self, frames_of: Callable[[dict[str, Any]], int]) -> float:
+        """Of the rounds that moved frames, the ns a frame that one in twenty samples stay below;
+        NaN without any. Samples that a round reached into or out of do not count."""
+        ns_a_tick = 1e9 / self.ready["tsc_hz"]
+        found = []
+        for sample in self.samples:
+            useful_ns = sample["useful_ticks"] * ns_a_tick
+            told_ns = useful_ns + sample["idle_ticks"] * ns_a_tick
+            if abs(told_ns / sample["duration_ns"] - 1) <= WHOLE and frames_of(sample) > 0:
+                found.append(useful_ns / frames_of(sample))
+        return sorted(found)[len(found) // 20] if found else math.nan
 
     def start(self) -> None:
         """Begin moving frames."""

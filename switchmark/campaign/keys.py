@@ -26,10 +26,11 @@ KEYS: tuple[Key, ...] = (
     Key(
         "location",
         "location",
-        "where the two ends of a pair are: `local`, both on this host",
-        lambda text, _known: values.choice(text, ("local",), "location"),
+        "where the two ends of a path are: `local`, both on this host; `remote`, the receiving one "
+        "(and the second half of a chain) on the other host of the testbed file (docs/testbed.md)",
+        lambda text, _known: values.choice(text, ("local", "remote"), "location"),
         str,
-        "local",
+        "local, remote",
         letter="L",
     ),
     Key(
@@ -281,6 +282,16 @@ KEYS: tuple[Key, ...] = (
         read.words(traffic.read_vlan),
         lambda value: value or traffic.NO_WORD,
         "none, 100, 200.100",
+    ),
+    Key(
+        "split",
+        "split",
+        "of `chains-MxN`: one sender and one receiver for all chains, and the switch deals the "
+        "frames out, by source MAC address (`src-mac`, one for each chain) or by a hash of the "
+        "flow (`flow`); `none`: each chain has ends of its own",
+        lambda text, _known: values.choice(text, model.SPLITS, "way to split"),
+        str,
+        "none, src-mac, flow",
     ),
     Key(
         "bidirectional",

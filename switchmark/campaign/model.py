@@ -27,6 +27,7 @@ MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
+SPLITS = ("none", "src-mac", "flow")
 SWITCH_ENVIRONMENTS = ("host", "netns", "lxc", "docker")
 SMT_WORDS, NUMA_WORDS = ("auto", "avoid", "siblings"), ("auto", "same", "other")
 CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
@@ -105,7 +106,7 @@ class Trial(_Frozen):
     """One measurement, completely described. Frozen; equal descriptions have equal ids."""
 
     dimension: Dimension
-    location: Literal["local"] = "local"  # L
+    location: Literal["local", "remote"] = "local"  # L
     pairs: int = Field(default=1, ge=1, le=MAX_PAIRS)  # S: NvsN
     switch: str = Field(pattern=NAME_PATTERN)  # V
     packet_size_bytes: int = Field(ge=MIN_FRAME_BYTES, le=MAX_FRAME_BYTES)  # P, with FCS
@@ -136,6 +137,7 @@ class Trial(_Frozen):
     ip_version: int = Field(default=4, ge=4, le=6)
     vlan: str = ""  # ID, or outer.inner
     repetition: int = Field(default=0, ge=0, lt=MAX_REPETITIONS)
+    split: Literal["none", "src-mac", "flow"] = "none"  # of one stream over several chains
     bidirectional: bool = False  # throughput: both ends send, each at the rate
     vnf: str = Field(default="forwarder", pattern=VNF_PATTERN)  # of a chain
     cpu_limit: float | None = Field(default=None, gt=0, le=1)  # share of each of the switch's cores
@@ -186,7 +188,10 @@ class Trial(_Frozen):
 
     @property
     def streams(self) -> int:
-        """How many streams of traffic there are: a pair has two where it is bidirectional."""
+        """How many streams of traffic there are: a pair has two where it is bidirectional, and
+        chains that one stream is split over have it in common."""
+        if self.split != "none":
+            return 1
         return self.pairs * (2 if self.bidirectional else 1)
 
 
@@ -239,7 +244,7 @@ class Sweep(_Frozen):
     """A grid of trials: every combination of the values. The fields are those of `Trial`."""
 
     dimension: Dimension
-    location: tuple[Literal["local"], ...]
+    location: tuple[Literal["local", "remote"], ...]
     pairs: tuple[int, ...]
     switch: tuple[str, ...] = Field(min_length=1)
     packet_size_bytes: tuple[int, ...]
@@ -266,6 +271,7 @@ class Sweep(_Frozen):
     flows: tuple[str, ...]
     ip_version: tuple[int, ...]
     vlan: tuple[str, ...]
+    split: tuple[Literal["none", "src-mac", "flow"], ...]
     bidirectional: tuple[bool, ...]
     vnf: tuple[str, ...]
     cpu_limit: tuple[float | None, ...]

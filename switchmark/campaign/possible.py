@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from switchmark.campaign.model import Dimension, Io, Sweep, rewrites
+from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
+# They restart or change the switch, or time one way by one clock.
+LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE)
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
@@ -35,15 +37,11 @@ def wire_problem(switch: str, found: Resolved) -> str | None:
 
 def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     """Why a VNF of this kind cannot have such ports there; None when it can."""
-    if vnf in ("bridge", "pcap") and kind not in DEVICES:
+    devices = kind in DEVICES or environment == "qemu"  # a guest has a device for every port
+    if vnf in ("bridge", "pcap") and not devices:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
             "switch with veth ports"
-        )
-    if vnf == "bridge" and environment == "qemu":
-        return (
-            "vnf bridge is made in a network namespace, and environment qemu has none; use "
-            "vnf: forwarder or pcap, or another environment"
         )
     if vnf.startswith("/") and environment in CLOSED:
         return (
@@ -108,6 +106,8 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
         yield "round trips go both ways anyway; leave bidirectional out of latency trials"
     if True in sweep.bidirectional and any(rate is not None for rate in sweep.probe_rate_pps):
         yield "a probe stream is timed beside traffic one way; leave bidirectional or it out"
+    if "remote" in sweep.location:
+        yield from _remote_refusals(sweep, switch, can)
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:
@@ -120,6 +120,65 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
                                  ports_problem(switch, can, found, pairs)])  # fmt: skip
         if found.chain:
             yield from _chain_refusals(sweep, switch, can)
+        for split in sweep.split:
+            if split != "none":
+                yield from _split_refusals(sweep, split, switch, can, found)
+
+
+def _split_refusals(
+    sweep: Sweep, split: str, switch: str, can: Capabilities, found: Resolved
+) -> Iterator[str]:
+    """What one stream over several chains cannot be combined with."""
+    told = f"split: {split}"
+    if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
+        yield f"{told} is of several chains with one sender; use scenario: chains-MxN, M from 2 on"
+    if not can.splits:
+        yield f"{switch} has no rules that could deal frames out; use an Open vSwitch, or no split"
+    if set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
+        yield f"{told} goes by rules from port to port; write connect_mode: cross-connect"
+    if sweep.dimension is not Dimension.THROUGHPUT or True in sweep.bidirectional:
+        yield f"{told} is of traffic one way; use dimension: throughput, bidirectional: false"
+    if split == "src-mac" and sweep.flows != ("1",):
+        yield f"{told} has one source address for each chain; leave flows out"
+    if split == "flow" and "1" in sweep.flows:
+        yield f"{told} sends one flow through one chain; use e.g. flows: 1k:src-ip+src-port"
+
+
+def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What cannot be between two hosts, each with a switch and one cable between them."""
+    if switch == "direct":
+        yield "direct is a wire on one host; between hosts (location: remote) use a switch"
+    elif PortKind.VETH not in can.port_kinds or not can.cabled:
+        yield (
+            f"{switch} takes no interface of the host's own, as which the cable between hosts is "
+            "there; leave location: remote out, or use linux-bridge or ovs-netdev"
+        )
+    found = [resolve(name) for name in sweep.scenario]
+    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    for mode in {one or can.connect_modes[0] for one in sweep.connect_mode}:
+        if mode is ConnectMode.CROSS_CONNECT and most > 1:
+            yield (
+                "several pairs share the one cable between two hosts, so cross-connect can carry "
+                "one pair only; use connect_mode: learning, or one pair"
+            )
+        elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
+            yield (
+                f"connect_mode {mode} has one address a port, and behind the cable between hosts "
+                "there are many; use learning"
+            )
+    for method in sweep.method:
+        if method in LOCAL_METHODS:
+            yield f"method {method} is of one host; leave location: remote out"
+    if set(sweep.split) != {"none"}:
+        yield "split is of one switch; leave location: remote out"
+    if any(place != "host" for place in sweep.switch_environment):
+        yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
+    if "qemu" in sweep.environment:
+        yield "virtual machines are of one host; use environment: netns, lxc, docker or bare"
+    if "bare" in sweep.environment and "bridge" in sweep.vnf:
+        yield "vnf bridge in environment bare is of one host; use environment: netns"
+    if any(vnf.startswith("/") for vnf in sweep.vnf):
+        yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
 
 
 def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:

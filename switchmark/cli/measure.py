@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ from switchmark.method.calibration import Calibrations
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
 from switchmark.method.repeat import endings, more_blocks
+from switchmark.remote.site import Site
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
 from switchmark.testbed import tuning
 from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
+from switchmark.testbed.testbed_file import find_testbed, required
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +41,36 @@ class Wish:
     baseline: bool = True
     recalibrate: bool = False
     report: bool = False
+    testbed: Path | None = None
     json: bool = False
     quiet: bool = False
 
 
 def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
     """Measure what is not finished yet; returns the exit code: 1 when a trial failed."""
+    with _other_host(campaign, wish) as site:
+        return _measure(campaign, there, wish, site)
+
+
+@contextmanager
+def _other_host(campaign: Campaign, wish: Wish) -> Iterator[Site | None]:
+    """The other host of the testbed, where the campaign has trials between hosts; what is made
+    there is undone at the end."""
+    testbed = find_testbed(wish.testbed)
+    if not any("remote" in sweep.location for sweep in campaign.sweeps):
+        yield None
+        return
+    site = Site(required(testbed))
+    try:
+        yield site
+    finally:
+        if words := site.close():
+            note(f"{site.testbed.far}: {words}")
+
+
+def _measure(campaign: Campaign, there: Installed, wish: Wish, site: Site | None) -> int:
     campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
-    steps = plan_steps(campaign, there, baselines=wish.baseline)
+    steps = plan_steps(campaign, there, baselines=wish.baseline, site=site)
     if campaign.skip_unavailable:
         steps, missing = leave_out_unavailable(steps)
         for reason in [*left_out, *missing]:

@@ -36,8 +36,8 @@ SHOWN = 40  # trials, unless all are asked for
 # What decides where a trial runs; trials that agree in these are placed alike.
 _PLACED_BY = (
     "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
-    "connect_mode", "switch_cores", "spare_cores", "bidirectional", "vnf", "switch_cpus",
-    "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus",
+    "connect_mode", "switch_cores", "spare_cores", "bidirectional", "split", "vnf", "switch_cpus",
+    "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus", "location",
 )  # fmt: skip
 
 

@@ -60,6 +60,12 @@ def command(
             "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
         ),
     ] = False,
+    testbed: Annotated[
+        Path | None,
+        typer.Option(
+            "--testbed", metavar="FILE", help="The hosts of location: remote (docs/testbed.md)."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
@@ -76,6 +82,7 @@ def command(
         baseline=recalibrate or not no_baseline,
         recalibrate=recalibrate,
         report=report,
+        testbed=testbed,
         json=json,
         quiet=quiet,
     )

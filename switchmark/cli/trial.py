@@ -70,6 +70,12 @@ def command(
             "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
         ),
     ] = False,
+    testbed: Annotated[
+        Path | None,
+        typer.Option(
+            "--testbed", metavar="FILE", help="The hosts of location: remote (docs/testbed.md)."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
@@ -95,6 +101,7 @@ def command(
         results=results,
         baseline=recalibrate or not no_baseline,
         recalibrate=recalibrate,
+        testbed=testbed,
         json=json,
         quiet=quiet,
     )

@@ -14,6 +14,7 @@ from switchmark.environment.engine_binary import find_engine
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.plug import hosts_own, plug, plug_wire
 from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed import capabilities
 from switchmark.testbed.host import Session
 
 
@@ -24,7 +25,7 @@ class BareEnvironment:
 
     def probe(self) -> Probe:
         """Making devices, and packet sockets on them, needs root."""
-        if os.geteuid() != 0:
+        if not capabilities.enough():
             return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
         return Probe(True, version=os.uname().release)
 

@@ -12,7 +12,7 @@ from switchmark.environment.base import NodeSpec
 from switchmark.environment.engine_binary import find_engine
 from switchmark.environment.plug import Plugged, namespace, plug, plug_wire
 from switchmark.switch.base import PortKind, Probe
-from switchmark.testbed import netlink
+from switchmark.testbed import capabilities, netlink
 from switchmark.testbed.host import Session, Spawned
 
 
@@ -84,8 +84,9 @@ class NetnsEnvironment:
     name = "netns"
 
     def probe(self) -> Probe:
-        """Namespaces are in every kernel; making them needs root, and `ip` to enter them."""
-        if os.geteuid() != 0:
+        """Namespaces are in every kernel; making them needs root or its capabilities, and entering
+        them `ip`."""
+        if not capabilities.enough():
             return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
         if shutil.which("ip") is None:
             return Probe(False, reason="no `ip` program", remedy="apt install iproute2")

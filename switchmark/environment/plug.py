@@ -58,10 +58,13 @@ def hosts_own(spec: NodeSpec) -> Plugged:
     return Plugged(spec, None)
 
 
-def plug(session: Session, plugged: Plugged, inside_prefix: str | None = None) -> Plugged:
+def plug(
+    session: Session, plugged: Plugged, inside_prefix: str | None = None, *, taps: bool = False
+) -> Plugged:
     """Give it its ports for a switch; veth devices are up at both ends on return.
 
-    `inside_prefix` is where the node sees the socket folder (None: where the host does)."""
+    `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`:
+    it can hold the other end of a tap, as a machine does."""
     spec = plugged.spec
     if any(port.kind in SOCKET_KINDS for port in spec.ports):
         folder = _socket_folder(session, plugged)
@@ -69,7 +72,7 @@ def plug(session: Session, plugged: Plugged, inside_prefix: str | None = None) -
     for number, port in enumerate(spec.ports):
         if port.kind is PortKind.VETH:
             ports.append(_with_veth(session, plugged, number))
-        elif port.kind is PortKind.TAP:
+        elif port.kind is PortKind.TAP and taps:
             ports.append(_with_tap(session, plugged, number))
         elif port.kind in SOCKET_KINDS:
             ports.append(_with_socket(port, folder, number, inside_prefix))

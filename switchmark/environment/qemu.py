@@ -62,7 +62,7 @@ class QemuEnvironment:
         if how is None:
             how = accelerator.choose(session.host, qemu, build_image(find_engine()))
         image = build_image(guest_engine(emulated=how.emulated))
-        return QemuNode(session, plug(session, hosts_own(spec)), image, qemu, how)
+        return QemuNode(session, plug(session, hosts_own(spec), taps=True), image, qemu, how)
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[QemuNode, QemuNode]:
         """A machine's port needs a switch behind it: raises UsageError."""

@@ -72,7 +72,10 @@ def engine_args(
         args += beside if role == "client" else ["--probes", "1"]
     if trial.touch:
         args.append("--touch")
-    if trial.flows != "1":
+    if trial.split == "src-mac":
+        # One address for each chain. Frames come out of the chains with other ones.
+        args += ["--flows", f"{trial.pairs}:src-mac"] if end == 0 else []
+    elif trial.flows != "1":
         args += ["--flows", trial.flows if end == 0 else mirrored_flows(trial.flows)]
     if trial.vlan:
         args += ["--vlan", trial.vlan]

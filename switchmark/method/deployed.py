@@ -131,7 +131,7 @@ class DeployedMeasurer:
         self.cpu_results += [
             {"cpu": one.result["cpu"]}
             for one in {id(one): one for one in (*senders, *receivers)}.values()
-            if one.result
+            if one.result and not one.far
         ]
         for sums, engines in ((self.source_counters, senders), (self.sink_counters, receivers)):
             counted = totals(s for one in engines for s in one.intervals)

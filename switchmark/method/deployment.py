@@ -21,6 +21,7 @@ from switchmark.method.engine import EngineProcess, close_engines, counters_of
 from switchmark.method.reconcile import DeviceDrops, Reading
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import Vnf, start_vnf
+from switchmark.results.record import Placement
 from switchmark.switch import contained
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
@@ -51,6 +52,7 @@ class Deployment:
         self._switch_runs = False
         self.switch_restarted = False  # on purpose, in mid-trial
         self._undo = ExitStack()
+        self.far_placement: Placement | None = None  # of the other host's cores
 
     def __enter__(self) -> Deployment:
         try:
@@ -136,10 +138,20 @@ class Deployment:
         )
 
     def vnf_work(self) -> list[dict[str, Any]]:
-        """The CPU time of VNFs since the counters were read, as engines' results have it."""
-        for vnf in self.vnfs:
+        """The CPU time of this host's VNFs since the counters were read, as engines' results
+        have it."""
+        there = self.plan.topology.far_names
+        here = [vnf for vnf in self.vnfs if vnf.node not in there]
+        for vnf in here:
             vnf.counters()
-        return [{"cpu": vnf.cpu} for vnf in self.vnfs if vnf.cpu]
+        return [{"cpu": vnf.cpu} for vnf in here if vnf.cpu]
+
+    def cable(self) -> tuple[int, int] | None:
+        """The numbers under which its two ends are counted: this host's, the other's."""
+        if self.plan.far is None:
+            return None
+        count = self.plan.topology.port_count
+        return count, count + 1
 
     def check_alive(self) -> None:
         """Raise `TrialFailed` when the switch has died, or a VNF."""
@@ -173,6 +185,8 @@ class Deployment:
 
     def _deploy(self) -> None:
         plan = self.plan
+        if plan.far is not None:
+            self.far_placement = plan.far.begin()
         specs = _with_made(plan.specs(), self._ports_made_by_switch())
         self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
         self._create_nodes(specs)
@@ -180,10 +194,7 @@ class Deployment:
         self._undo.callback(self._close_vnfs)
         for path in plan.topology.paths:
             for name in path.via:
-                vnf = start_vnf(
-                    self.session, plan.trial, self._nodes[name], path.pair, plan.placement.idle
-                )
-                self.vnfs.append(vnf)
+                self.vnfs.append(self._start_vnf(name, plan.topology.node(name).pair))
             # The receiving end first: it must be there before the first frame.
             b = self._spawn(path.target, 1)
             a = self._spawn(path.source, 0)
@@ -233,13 +244,24 @@ class Deployment:
         """Node by node, or without a switch wire by wire."""
         nodes = self.plan.topology.nodes
         places = [self.plan.environment_of(node.place) for node in nodes]
+        far = self.plan.far
         if self.plan.topology.direct:
             for k in range(0, len(specs), 2):
                 ends = places[k].create_wire(self.session, specs[k], specs[k + 1])
                 self._nodes |= {node.spec.name: node for node in ends}
             return
-        for place, spec in zip(places, specs, strict=True):
-            self._nodes[spec.name] = place.create(self.session, spec)
+        for node, place, spec in zip(nodes, places, specs, strict=True):
+            if node.far and far is not None:
+                self._nodes[spec.name] = far.create(spec, node.place)
+            else:
+                self._nodes[spec.name] = place.create(self.session, spec)
+
+    def _start_vnf(self, name: str, pair: int) -> Vnf:
+        plan, node = self.plan, self._nodes[name]
+        if not plan.topology.node(name).far or plan.far is None or self.far_placement is None:
+            return start_vnf(self.session, plan.trial, node, pair, plan.placement.idle)
+        session = plan.far.site.session(self.session)
+        return start_vnf(session, plan.trial, node, pair, self.far_placement.idle)
 
     def _close_vnfs(self) -> None:
         for vnf in self.vnfs:
@@ -250,14 +272,15 @@ class Deployment:
 
     def _spawn(self, name: str, end: int) -> EngineProcess:
         plan, node, place = self.plan, self._nodes[name], self.plan.topology.node(name)
+        placement = (self.far_placement if place.far else None) or plan.placement
         args = engine_args(
             plan.trial,
             node.spec.port,
             place.role,
             place.pair,
             end,
-            plan.placement.idle,
-            plan.placement.catch_up_us,
+            placement.idle,
+            placement.catch_up_us,
         )
         engine = EngineProcess(
             spawned=node.spawn_engine(args),
@@ -265,6 +288,8 @@ class Deployment:
             role=place.role,
             pair=place.pair,
             args=args,
+            far=place.far,
+            ahead_ns=plan.far.ahead_ns if place.far and plan.far else 0,
             patience=patience_with(node),
         )
         self._spawned.append(engine)

@@ -33,6 +33,8 @@ class EngineProcess:
     role: str
     pair: int
     args: list[str]
+    far: bool = False  # on the other host
+    ahead_ns: int = 0  # by so much its host's CLOCK_MONOTONIC is ahead of ours
     ready: dict[str, Any] = field(default_factory=dict)
     intervals: list[Interval] = field(default_factory=list)
     result: dict[str, Any] | None = None
@@ -77,13 +79,15 @@ class EngineProcess:
         """Tell it to begin a trial; `wait_started` must follow."""
         self.intervals.clear()
         self.result = None
+        if isinstance(at := overrides.get("at"), int):
+            overrides = {**overrides, "at": at + self.ahead_ns}
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
         self.ask(" ".join(["start", *words]))
 
     def wait_started(self) -> None:
         """Return once the trial that it was told to begin runs."""
         started = self._wait_event("started", STARTED_TIMEOUT_S * self.patience)
-        self.started_ns = self._number(started, "t_ns")
+        self.started_ns = self._time(started)
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""
@@ -146,7 +150,7 @@ class EngineProcess:
                 self.intervals.append(
                     Interval(
                         index=self._number(event, "index"),
-                        t_ns=self._number(event, "t_ns"),
+                        t_ns=self._time(event),
                         duration_ns=self._number(event, "duration_ns"),
                         counters={
                             key: value
@@ -173,6 +177,10 @@ class EngineProcess:
                 while True:
                     self._take(self._next_event(_LAST_WORDS_S))
             raise TrialFailed(self._say(str(broken))) from broken
+
+    def _time(self, event: dict[str, Any]) -> int:
+        """When it happened, by our clock."""
+        return self._number(event, "t_ns") - self.ahead_ns
 
     def _number(self, event: dict[str, Any], key: str) -> int:
         value = event.get(key)

@@ -78,6 +78,7 @@ class Evidence:
     witness_frames: int = 0  # left the switch's third port during the measurement
     counters_agree: bool = True  # of the switch, with those of the applications
     stretch: float = 0.0  # by so much of its duration a sender ran too long
+    cable_lost: int = 0  # frames, between two hosts
     limit_in_force: bool = True  # of the switch's CPU time, where one was set
     faults: tuple[str, ...] = ()  # why results of applications are partial
     emulated: bool = False  # a virtual machine ran without hardware that helps
@@ -131,7 +132,18 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
 
 
 def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
-    """Who decided the headline of a search or series; see docs/methods.md."""
+    """Who decided the headline of a search or series; see docs/methods.md. What the switches let
+    through and the cable between them did not is the link's."""
+    bound = _method_limit(trial, found, evidence)
+    lost = sum(one.lost_frames for one in found.trials)
+    open_ = bound.what == "switch" or (bound.what == "unknown" and not found.bounds)
+    if open_ and evidence.cable_lost and 2 * evidence.cable_lost >= lost:
+        cable = f"{evidence.cable_lost} frames were lost on the cable between the hosts"
+        return Limit(what="link", evidence=[*bound.evidence, cable])
+    return bound
+
+
+def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
     headline = found.figure(found.headline) if found.headline else None
     notes = [f"{len(found.trials)} trials, ended by: {found.stopped}"]
     wire = evidence.baseline.forwarded_pps
@@ -190,6 +202,10 @@ def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
 
 
 def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
+    lost = sum(pair.lost_frames or 0 for pair in seen.pairs)
+    on_cable = evidence.cable_lost and 2 * evidence.cable_lost >= lost
+    if on_cable and seen.loss_ratio >= LOSS_WORTH_NAMING:
+        return "link"
     ceiling = _ceiling_pps(seen, evidence)
     offered = max(1, evidence.sender.get("tx_offered", 0))
     pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
@@ -301,6 +317,8 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
         notes.append(f"{share:.0%} of what the bare wire carries here{_from(evidence)}")
         if share > BEATEN_SHARE:
             notes.append("a slower wire is no ceiling")
+    if evidence.cable_lost:
+        notes.append(f"{evidence.cable_lost} frames were lost on the cable between the hosts")
     if evidence.socket_drops:
         notes.append(f"{evidence.socket_drops} frames were dropped at the receiver's own socket")
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:

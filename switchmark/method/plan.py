@@ -22,11 +22,23 @@ from switchmark.method.campaign import Step
 from switchmark.method.neighbour import cores_of
 from switchmark.method.neighbour import probe as probe_neighbour
 from switchmark.method.trial import TrialPlan
+from switchmark.remote.site import FarSide, Site, SiteSwitch
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
+from switchmark.scenario.registry import resolve as resolve_scenario
 from switchmark.scenario.registry import without_vnfs
-from switchmark.scenario.topology import wire_kind
-from switchmark.switch.base import MADE_BY_SWITCH, Capabilities, ConnectMode, HasMainThread
+from switchmark.scenario.split import split_of
+from switchmark.scenario.topology import Topology, wire_kind
+from switchmark.switch.across import AcrossHosts, CableEnds
+from switchmark.switch.base import (
+    MADE_BY_SWITCH,
+    Capabilities,
+    ConnectMode,
+    HasMainThread,
+    PortKind,
+    Splits,
+    Switch,
+)
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
 from switchmark.switch.options import configured
@@ -38,8 +50,11 @@ WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and fro
 CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
 
 
-def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) -> list[Step]:
-    """All steps of a campaign in their order, baselines (if wanted) first.
+def plan_steps(
+    campaign: Campaign, there: Installed, *, baselines: bool = True, site: Site | None = None
+) -> list[Step]:
+    """All steps of a campaign in their order, baselines (if wanted) first. `site` is the other
+    host, which trials with `location: remote` need.
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
@@ -47,7 +62,7 @@ def plan_steps(campaign: Campaign, there: Installed, *, baselines: bool = True) 
     steps: list[Step] = []
     wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
     for trial in trials:
-        plan = plan_trial(campaign, trial, there, cores)
+        plan = plan_trial(campaign, trial, there, cores, site)
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
         if wire is not None:
             if wire not in wires:
@@ -74,20 +89,29 @@ class Cores:
         return self._placed[demand]
 
 
-def plan_trial(campaign: Campaign, trial: Trial, there: Installed, cores: Cores) -> TrialPlan:
+def plan_trial(
+    campaign: Campaign, trial: Trial, there: Installed, cores: Cores, site: Site | None = None
+) -> TrialPlan:
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
-    kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
+    remote = trial.location == "remote"
+    wanted = PortKind.VETH if remote else trial.port_kind  # as the cable itself is
+    kinds = usable_ports(can, there.environments[trial.environment], trial.io, wanted)
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
+    if isinstance(switch, Splits):
+        chain = resolve_scenario(trial.scenario)
+        switch.split = split_of(trial, chain.chain if chain else 0)
     if isinstance(switch, HasMainThread):
         switch.main_core = placement.switch_main_core
+    far = _far_side(trial, can, topology, site) if remote and site is not None else None
     return TrialPlan(
         trial=trial,
         topology=topology,
         environment=ENVIRONMENTS[trial.environment](),
-        switch=switch,
+        switch=switch if far is None else _across(switch, far, topology),
+        far=far,
         mode=trial.connect_mode or can.connect_modes[0],
         port_kind=kinds[0],
         placement=placement,
@@ -96,6 +120,21 @@ def plan_trial(campaign: Campaign, trial: Trial, there: Installed, cores: Cores)
         mixed_connect_modes=campaign.mixed_connect_modes,
         wires=ENVIRONMENTS[WIRE_ENVIRONMENT](),
     )
+
+
+def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -> FarSide:
+    return FarSide(
+        site,
+        _demand(trial, can, topology.pairs(far=True)),
+        trial.environment,
+        WIRE_ENVIRONMENT,
+        SiteSwitch(site, trial.switch, trial.switch_options),
+    )
+
+
+def _across(switch: Switch, far: FarSide, topology: Topology) -> AcrossHosts:
+    cable = far.site.testbed.cable
+    return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
 
 
 def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
@@ -111,6 +150,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
+            "location": "local",  # what the applications can do at best; not what the cable can
             "connect_mode": ConnectMode.CROSS_CONNECT,
             "port_kind": wire_kind(plan.port_kind),
             "io": resolve_io(plan.trial.io, plan.port_kind),
@@ -123,6 +163,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             "cpu_limit": None,
             "neighbour": "none",
             "neighbour_cpus": "any",
+            **({"split": "none", "pairs": 1} if plan.trial.split != "none" else {}),
             "main_cpu": "auto",
             "switch_environment": HOST,
             **({"switch_cpus": "auto"} if can.in_kernel else {}),
@@ -168,6 +209,9 @@ def check_available(steps: Sequence[Step]) -> None:
             if not probe.available:
                 remedy = f"; {probe.remedy}" if probe.remedy else ""
                 problems.append(f"{kind} {name} cannot run here: {probe.reason}{remedy}")
+    far = {f.switch.name: f for f in (step.plan.far for step in steps) if f is not None}
+    for side in far.values():
+        problems += side.check()
     if problems:
         raise UnavailableError("\n".join(problems))
 
@@ -194,18 +238,7 @@ def _place(
     trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cores: Cores
 ) -> Placement:
     spare = trial.spare_cores
-    demand = Demand(
-        pairs=pairs,
-        polling_switch=can.polling or spare > 0,
-        in_kernel_switch=can.in_kernel and spare == 0,
-        switch_cores=spare or trial.switch_cores,
-        idle=trial.idle,
-        switch_cpus=_cores(trial.switch_cpus),
-        application_cpus=_cores(trial.application_cpus),
-        main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
-        smt=trial.smt,
-        numa=trial.numa,
-    )
+    demand = _demand(trial, can, pairs)
     placement = cores.place(demand)
     if trial.neighbour != "none":
         beside = cores_of(trial, placement)
@@ -218,6 +251,22 @@ def _place(
             }
         )
     return placement
+
+
+def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...]) -> Demand:
+    spare = trial.spare_cores
+    return Demand(
+        pairs=pairs,
+        polling_switch=can.polling or spare > 0,
+        in_kernel_switch=can.in_kernel and spare == 0,
+        switch_cores=spare or trial.switch_cores,
+        idle=trial.idle,
+        switch_cpus=_cores(trial.switch_cpus),
+        application_cpus=_cores(trial.application_cpus),
+        main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
+        smt=trial.smt,
+        numa=trial.numa,
+    )
 
 
 def _cores(text: str) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from switchmark.method.engine import EngineProcess
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import VnfCounters
+from switchmark.results.reconciliation import ChainFrames
 from switchmark.results.record import Path, Place, Reconciliation, Stage
-from switchmark.switch.base import PortCounters, SwitchCounters
+from switchmark.switch.base import PortCounters, Split, SwitchCounters
 
 UNEXPLAINED_SHARE = 1e-4  # of the frames sent
 
@@ -79,23 +80,52 @@ class _Changes:
         )
 
 
+@dataclass
+class _Cable:
+    """One direction of the cable between two hosts, which all paths share: whose frames were
+    lost there nobody knows, so they are laid to the account of the first that lack some."""
+
+    lost: int  # on the cable itself
+    left: int  # with what its two ends own up to: not yet laid to a path's account
+
+    @classmethod
+    def crossed(cls, changes: _Changes, ends: tuple[int, ...] | None) -> _Cable | None:
+        if ends is None:
+            return None
+        out, into = (changes.port(index) or NONE for index in ends)
+        lost = max(0, out.tx_frames - into.rx_frames)
+        return cls(lost, lost + max(0, out.tx_dropped) + max(0, into.rx_dropped))
+
+    def between(self, stage: Stage) -> Stage:
+        taken = min(self.left, max(0, stage.lost - stage.counted))
+        self.left -= taken
+        return _stage("between the hosts", stage.lost, stage.counted + taken)
+
+
 def reconcile(
     pairs: Sequence[PairEnds],
     before: Reading,
     after: Reading,
     via: Sequence[Sequence[str]] = (),
+    cable: tuple[int, int] | None = None,
+    split: Split | None = None,
 ) -> Reconciliation:
     """Follow the frames of every pair both ways; a way that nobody used is left out.
 
-    `via` names the VNFs on the way of each pair; none where it is left out."""
+    `via` names the VNFs on the way of each pair; none where it is left out. `cable`: under which
+    numbers the two ends of the cable between two hosts are counted. Where the switch deals the
+    frames out, `split` says to which of its ports."""
     changes = _Changes(before, after)
     ways = []
+    forth = _Cable.crossed(changes, cable)
+    back = _Cable.crossed(changes, cable[::-1] if cable else None)
+    cable_lost = (forth.lost if forth else 0) + (back.lost if back else 0)
     for number, pair in enumerate(pairs):
         vnfs = via[number] if via else ()
         first = 2 * (len(vnfs) + 1) * pair.a.pair  # port of the switch
         last = first + 2 * len(vnfs) + 1
-        ways.append(_path(changes, pair.a, pair.b, (first, last), vnfs))
-        ways.append(_path(changes, pair.b, pair.a, (last, first), vnfs))
+        ways.append(_path(changes, pair.a, pair.b, (first, last), vnfs, forth))
+        ways.append(_path(changes, pair.b, pair.a, (last, first), vnfs, back))
     paths = [way for way in ways if way.sent or way.arrived or way.not_sent]
     sent = sum(path.sent for path in paths)
     stages = [stage for path in paths for stage in path.stages]
@@ -106,7 +136,10 @@ def reconcile(
         unexplained_frames=unexplained,
         unexplained_ratio=unexplained / max(1, sent),
         agrees=unexplained <= UNEXPLAINED_SHARE * sent,
-        findings=[finding for path in paths for finding in _findings(path)],
+        chains=_chains(changes, split),
+        cable_lost=cable_lost,
+        findings=[finding for path in paths for finding in _findings(path)]
+        + ([f"{cable_lost} frames lost on the cable between the hosts"] if cable_lost else []),
     )
 
 
@@ -116,6 +149,7 @@ def _path(
     receiver: EngineProcess,
     ports: tuple[int, int],
     vnfs: Sequence[str],
+    cable: _Cable | None = None,
 ) -> Path:
     """One way, from this port of the switch to that one, through VNFs if there are any."""
     sent = changes.application(sender.node, "tx_offered")
@@ -130,6 +164,8 @@ def _path(
         stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving)
         if vnfs:
             stages[1] = _in_the_chain(changes, stages[1], ports, vnfs)
+        if cable is not None:
+            stages[1] = cable.between(stages[1])
     return Path(
         pair=sender.pair,
         sender=sender.node,
@@ -141,6 +177,17 @@ def _path(
         arrived=arrived,
         stages=stages,
     )
+
+
+def _chains(changes: _Changes, split: Split | None) -> list[ChainFrames]:
+    """What passed through each chain; none where the switch does not count."""
+    found = []
+    for chain, ends in enumerate(zip(split.heads, split.tails, strict=True) if split else ()):
+        head, tail = map(changes.port, ends)
+        if head is not None and tail is not None:
+            frames = ChainFrames(chain=chain, entered=head.tx_frames, left=tail.rx_frames)
+            found.append(frames)
+    return found
 
 
 def _stages(

@@ -32,6 +32,7 @@ from switchmark.method.reconcile import Reading, reconcile
 from switchmark.method.seen import Seen
 from switchmark.method.trim import rate_per_s
 from switchmark.method.verification import PairEnds, verify, wait_reachable
+from switchmark.remote.site import FarSide
 from switchmark.results.record import (
     Neighbour,
     Placement,
@@ -65,15 +66,20 @@ class TrialPlan:
     policy: TrimPolicy
     verify: VerifyPolicy
     mixed_connect_modes: bool = False
+    far: FarSide | None = None  # what it has on another host
     wires: Environment | None = None  # where wire ends live; None: with everything else
 
     def labels(self) -> Labels:
         """What a drawing of it says."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
+        split = "" if trial.split == "none" else f", split by {trial.split}"
         where = "" if trial.switch_environment == HOST else f", in {trial.switch_environment}"
         return Labels(
-            f"{trial.switch}, {self.mode}{where}", trial.environment, self.port_kind.value, vnf
+            f"{trial.switch}, {self.mode}{split}{where}",
+            trial.environment,
+            self.port_kind.value,
+            vnf,
         )
 
     def environment_of(self, place: Place) -> Environment:
@@ -157,6 +163,8 @@ def run_trial(
         died = f"{plan.switch.name}: {words}" if (words := deployment.switch_words) else ""
         facts |= {"status": "failed", "message": _why([died, *deployment.faults()], error)}
         facts["switch_log"] = deployment.switch_words
+    if plan.far is not None:
+        facts["far_host"] = plan.far.as_record()
     facts["machines"] = deployment.machine_details
     facts["engines"] = runs = [engine.as_run() for engine in deployment.engines]
     facts["faults"] = deployment.faults()
@@ -210,7 +218,8 @@ def _measure(
     machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
     with Meter.begin(switch, plan.placement, machines) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
-        results = seen.results or [one.result for one in deployment.engines if one.result]
+        here = [one for one in deployment.engines if one.result and not one.far]
+        results = seen.results or [one.result for one in here if one.result]
         used = meter.end(
             [*results, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame
         )
@@ -220,6 +229,8 @@ def _measure(
     deployment.check_alive()
     if deployment.switch_restarted:
         before = deployment.read()  # its counters began anew: they tell of nothing before
+    if plan.far is not None:
+        plan.far.end()
     after, reconciled = _reconciled(deployment, before)
 
     evidence = Evidence(
@@ -236,6 +247,7 @@ def _measure(
         counters_agree=reconciled.agrees,
         stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
+        cable_lost=reconciled.cable_lost,
         faults=tuple(deployment.faults()),
         emulated=any(machine.emulated for machine in deployment.machines),
     )
@@ -253,7 +265,7 @@ def _measure(
         "verification": checked,
         "limit": bound,
         "verdict": verdict(
-            trial, bound, figures, evidence, plan.placement, checked,
+            trial, bound, figures, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
         "switch_details": switch.details(),
@@ -312,11 +324,23 @@ def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Recon
     while True:
         after = deployment.read()
         found = reconcile(
-            deployment.ends, before, after, [path.via for path in deployment.plan.topology.paths]
+            deployment.ends,
+            before,
+            after,
+            [path.via for path in deployment.plan.topology.paths],
+            deployment.cable(),
+            getattr(deployment.switch, "split", None),
         )
         if found.agrees or time.monotonic() > deadline:
             return after, found
         time.sleep(_COUNTERS_POLL_S)
+
+
+def _whole_placement(deployment: Deployment) -> Placement:
+    """This host's; where either host had too few cores, so had the trial."""
+    here, there = deployment.plan.placement, deployment.far_placement
+    crowded = here.oversubscribed or (there is not None and there.oversubscribed)
+    return here.model_copy(update={"oversubscribed": crowded})
 
 
 def _witness(reading: Reading) -> int:

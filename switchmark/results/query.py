@@ -214,9 +214,13 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(
+    """Without DuckDB's progress bar, which it prints on standard output after two seconds, where
+    our tables and JSON are."""
+    connection = duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
     )
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def _refused(paths: Iterable[str]) -> dict[str, str]:

@@ -77,7 +77,8 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
 def _load(row: SummaryRow) -> dict[str, Any]:
     """The workload without its duration: a ceiling holds however long it was measured."""
     load = row.trial.model_dump(include=_LOAD_FIELDS)
-    return load | {"scenario": without_vnfs(row.trial.scenario)}
+    one_way = {"pairs": row.trial.pairs if row.trial.split == "none" else 1}
+    return load | one_way | {"scenario": without_vnfs(row.trial.scenario)}
 
 
 def rank(row: SummaryRow) -> float:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from switchmark.results.values import Amount, Count, Value
 
 Place = Literal[
-    "into the switch", "in the switch", "in the chain", "out of the switch", "on the wire"
+    "into the switch",
+    "in the switch",
+    "in the chain",
+    "between the hosts",  # in either switch, in a chain that is cut in two, or on the cable
+    "out of the switch",
+    "on the wire",
 ]
 
 
@@ -55,6 +60,14 @@ class Path(Value):
         return self
 
 
+class ChainFrames(Value):
+    """What one of several chains beside each other carried, by the switch's counters."""
+
+    chain: Count
+    entered: Count  # frames that the switch sent to its first VNF
+    left: Count  # and received from its last
+
+
 class Reconciliation(Value):
     """The switch's counters against the applications': what was lost, and where."""
 
@@ -63,6 +76,8 @@ class Reconciliation(Value):
     unexplained_frames: Count  # over all stages, too few and too many alike
     unexplained_ratio: Amount  # of the frames sent
     agrees: bool  # at most 0.01 % is unexplained
+    chains: list[ChainFrames] = Field(default_factory=list)  # where a stream was split
+    cable_lost: Count = 0  # left one host's switch and never entered the other's
     findings: list[str]  # one sentence for each place where frames were lost, or appeared
 
     @model_validator(mode="after")

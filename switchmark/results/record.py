@@ -35,8 +35,10 @@ from switchmark.results.method_result import (
 from switchmark.results.quality import LoopCost
 from switchmark.results.reconciliation import Path, Place, Reconciliation, Stage
 from switchmark.results.runs import (
+    ClockOffset,
     CpuQuota,
     EngineRun,
+    FarHost,
     Interval,
     Neighbour,
     OutlierSample,
@@ -52,10 +54,12 @@ from switchmark.results.values import FreeForm, UtcTime, Value, parse_utc
 __all__ = [
     "L1_OVERHEAD_BYTES",
     "SCHEMA_VERSION",
+    "ClockOffset",
     "CpuQuota",
     "Direction",
     "DirectionLoads",
     "EngineRun",
+    "FarHost",
     "Interval",
     "Latency",
     "LatencyAtLoad",
@@ -118,6 +122,7 @@ class Record(Value):
     steady: SteadyRun | None = None
     timing: Timing | None = None
     reconciliation: Reconciliation | None = None
+    far_host: FarHost | None = None  # of a trial between hosts
     engines: list[EngineRun] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)  # why results of applications are partial
     vnfs: list[VnfRun] = Field(default_factory=list)

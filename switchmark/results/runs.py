@@ -23,6 +23,30 @@ class Placement(Value):
     switch_main_core: Count | None = None  # of its main thread, where the campaign names one
 
 
+class ClockOffset(Value):
+    """Two hosts' CLOCK_MONOTONIC compared over the control path: the offset lies within the
+    uncertainty of what is said, whichever way the path is slower."""
+
+    ahead_ns: int  # the other host's clock less this one's
+    uncertainty_ns: Count  # half the quickest round trip, less the time it was held there
+
+
+class FarHost(Value):
+    """The other host of a trial between hosts (L=remote)."""
+
+    name: str  # in the testbed file
+    address: str
+    hostname: str
+    near_interface: str  # the two ends of the cable
+    far_interface: str
+    agent_version: str
+    engine_version: str
+    placement: Placement | None  # of its cores; None: it was not reached
+    clock_before: ClockOffset | None
+    clock_after: ClockOffset | None
+    facts: FreeForm
+
+
 class Interval(Value):
     """One sample of one engine process; counters are deltas over `duration_ns`.
 

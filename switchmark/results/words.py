@@ -76,6 +76,9 @@ _FIELD_WORDS: dict[str, Any] = {
     "interval_s": lambda value: f"samples of {value:g} s",
     "schedule": lambda value: f"{value} schedule",
     "probe_rate_pps": lambda value: f"probes at {rate(value)}" if value else "every frame timed",
+    "bidirectional": lambda value: "both ways" if value else "one way",
+    "cpu_limit": lambda value: "no CPU limit" if value is None else f"{value * 100:g} % CPU",
+    "split": lambda value: "not split" if value == "none" else f"split by {value}",
     "touch": lambda value: "payload touched" if value else "payload untouched",
 }
 

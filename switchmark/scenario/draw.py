@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 from switchmark.scenario.topology import Path, Place, Topology, TopologyNode, wire_kind
 from switchmark.switch.base import PortKind
@@ -28,27 +29,29 @@ class Labels:
 
 
 def draw_lines(topology: Topology, labels: Labels) -> list[str]:
-    """A line of text for each path."""
-    return [_line(topology, path, labels) for path in topology.paths]
+    """A line of text for each path, and for each chain that a path is split over."""
+    return [_line(topology, path, via, labels) for path in topology.paths for via in path.ways()]
 
 
-def _line(topology: Topology, path: Path, labels: Labels) -> str:
+def _line(topology: Topology, path: Path, via: tuple[str, ...], labels: Labels) -> str:
     left = "<" if path.both_ways else ""
-    nodes = _on(topology, path)
-    stations = [f"[{_where(node, labels)}: {_what(node, labels)}]" for node in nodes]
-    arrows = [f" {left}--{_kind(node, labels)}--> " for node in nodes]
-    line = stations[0]
-    for k in range(1, len(nodes)):
-        line += f"{arrows[k - 1]}[{labels.switch}]{arrows[k]}{stations[k]}"
+    nodes = _on(topology, path, via)
+    line = f"[{_where(nodes[0], labels)}: {_what(nodes[0], labels)}]"
+    for before, node in pairwise(nodes):
+        line += f" {left}--{_kind(before, labels)}--> [{labels.switch}]"
+        if node.far != before.far:  # each host has a switch of its own
+            line += f" {left}--cable--> [{labels.switch}]"
+        line += f" {left}--{_kind(node, labels)}--> [{_where(node, labels)}: {_what(node, labels)}]"
     return line
 
 
-def _on(topology: Topology, path: Path) -> list[TopologyNode]:
-    return [topology.node(name) for name in (path.source, *path.via, path.target)]
+def _on(topology: Topology, path: Path, via: tuple[str, ...]) -> list[TopologyNode]:
+    return [topology.node(name) for name in (path.source, *via, path.target)]
 
 
 def _where(node: TopologyNode, labels: Labels) -> str:
-    return "wire" if node.place is Place.WIRE else labels.environment
+    where = "wire" if node.place is Place.WIRE else labels.environment
+    return f"other host, {where}" if node.far else where
 
 
 def _kind(node: TopologyNode, labels: Labels) -> str:
@@ -65,10 +68,11 @@ def _what(node: TopologyNode, labels: Labels) -> str:
 
 def draw_svg(topology: Topology, labels: Labels) -> str:
     """The whole as an SVG document."""
-    shown = topology.paths[:ROWS_DRAWN]
-    columns = max(len(path.via) for path in topology.paths) + 2
+    rows = [(path, via) for path in topology.paths for via in path.ways()]
+    shown = rows[:ROWS_DRAWN]
+    columns = max(len(via) for _, via in rows) + 2
     width = 2 * MARGIN + columns * BOX + (columns - 1) * GAP
-    left_out = len(topology.paths) - len(shown)
+    left_out = len(rows) - len(shown)
     height = 2 * MARGIN + len(shown) * ROW + (20 if left_out else 0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -78,18 +82,20 @@ def draw_svg(topology: Topology, labels: Labels) -> str:
         "</marker></defs>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
     ]
-    for row, path in enumerate(shown):
-        parts += _row(topology, path, labels, MARGIN + row * ROW, width)
+    for row, (path, via) in enumerate(shown):
+        nodes = _on(topology, path, via)
+        parts += _row(nodes, path.both_ways, labels, MARGIN + row * ROW, width)
     if left_out:
         text = f"and {left_out} more paths like these"
         parts.append(_text(width / 2, height - MARGIN, text))
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _row(topology: Topology, path: Path, labels: Labels, top: float, width: float) -> list[str]:
+def _row(
+    nodes: list[TopologyNode], both_ways: bool, labels: Labels, top: float, width: float
+) -> list[str]:
     """Nodes above, the switch below, and between them the way of the frames."""
     bar = top + 2 * HEIGHT
-    nodes = _on(topology, path)
     parts = [
         _box(MARGIN, bar, width - 2 * MARGIN, HEIGHT * 0.6, "#e8eef3"),
         _text(width / 2, bar + HEIGHT * 0.42, labels.switch),
@@ -103,7 +109,7 @@ def _row(topology: Topology, path: Path, labels: Labels, top: float, width: floa
             _text(x + BOX / 2, top + 34, _where(node, labels), "#666"),
         ]
         if column:
-            parts.append(_crossing(x - GAP - 30, x + 30, top + HEIGHT, bar, path.both_ways))
+            parts.append(_crossing(x - GAP - 30, x + 30, top + HEIGHT, bar, both_ways))
             middle = top + HEIGHT * 1.6
             kinds = dict.fromkeys(_kind(one, labels) for one in nodes[column - 1 : column + 1])
             parts.append(_text(x - GAP / 2, middle, ", ".join(kinds), "#666"))

@@ -50,6 +50,7 @@ class TopologyNode:
     pair: int  # which path it belongs to
     ports: tuple[TopologyPort, ...]
     place: Place = Place.ENVIRONMENT
+    far: bool = False  # on the other host
 
     @property
     def port_index(self) -> int:
@@ -86,6 +87,12 @@ class Path:
     target: str
     both_ways: bool  # requests and answers, or traffic from both ends
     via: tuple[str, ...] = ()
+    chains: int = 1  # beside each other, that `via` lists one after the other
+
+    def ways(self) -> list[tuple[str, ...]]:
+        """The VNFs of each chain."""
+        length = len(self.via) // self.chains
+        return [self.via[k * length : (k + 1) * length] for k in range(self.chains)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +126,24 @@ class Topology:
                 return node
         raise KeyError(name)
 
-    def pairs(self) -> tuple[tuple[str, ...], ...]:
+    def pairs(self, *, far: bool = False) -> tuple[tuple[str, ...], ...]:
         """Node names of each path, its sending end first, then the receiving one, then the
-        VNFs (for placement)."""
-        return tuple((path.source, path.target, *path.via) for path in self.paths)
+        VNFs (for placement): those on this host, or those on the other one."""
+        there = self.far_names
+        return tuple(
+            tuple(n for n in (path.source, path.target, *path.via) if (n in there) == far)
+            for path in self.paths
+        )
+
+    @property
+    def far_names(self) -> frozenset[str]:
+        """The nodes on the other host."""
+        return frozenset(node.name for node in self.nodes if node.far)
+
+    @property
+    def far_ports(self) -> frozenset[int]:
+        """The ports of these nodes."""
+        return frozenset(port.index for node in self.nodes if node.far for port in node.ports)
 
     def specs(
         self,
@@ -188,8 +209,9 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
     check_pairs(trial, chain)
     duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
     nodes, paths = _laid_out(
-        trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf)
-    )
+        trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
+        trial.location == "remote",
+    )  # fmt: skip
     return Topology(nodes, paths, trial.switch == "direct", trial.frame_sizes.largest)
 
 
@@ -201,6 +223,7 @@ def _laid_out(
     chain: int,
     duplex: bool,
     rewriting: bool,
+    remote: bool,
 ) -> tuple[tuple[TopologyNode, ...], tuple[Path, ...]]:
     """Campaigns have many trials and few layouts: equal ones are the same objects."""
     crossings = chain + 1  # of the switch, a path
@@ -217,6 +240,9 @@ def _laid_out(
         numbers = [(first,), *((first + 2 * k - 1, first + 2 * k) for k in range(1, chain + 1))]
         numbers.append((last,))
         between = places[0], *[Place.ENVIRONMENT] * chain, places[1]
+        # The first half of a chain is here, the rest and the other end there: one crossing of
+        # the cable, wherever it is.
+        here = 1 + (chain + 1) // 2 if remote else len(names)
         nodes += [
             TopologyNode(
                 name,
@@ -224,8 +250,11 @@ def _laid_out(
                 pair,
                 tuple(_port(index, pair, first, last, rewriting) for index in own),
                 place,
+                far=station >= here,
             )
-            for name, role, own, place in zip(names, roles, numbers, between, strict=True)
+            for station, (name, role, own, place) in enumerate(
+                zip(names, roles, numbers, between, strict=True)
+            )
         ]
         both_ways = duplex or dimension is Dimension.LATENCY
         paths.append(Path(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))

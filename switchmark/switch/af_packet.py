@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
 from switchmark.switch.basicfwd import BasicForwarder, Surroundings
-from switchmark.switch.ports import device_of
+from switchmark.switch.ports import device_of, lent_of
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import kernel_release, not_root
 
@@ -21,7 +21,7 @@ class AfPacket(BasicForwarder):
 
     name = "af-packet"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VETH,),
+        port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
@@ -37,7 +37,7 @@ class AfPacket(BasicForwarder):
 
     def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
         namespace = footprint.namespace("sw")
-        namespace.adopt([device_of(port) for port in ports])
+        namespace.adopt([device_of(port) for port in ports], lent_of(ports))
         return {"netns": namespace.name}
 
     def _end_of(self, port: SwitchPort) -> str:

@@ -86,8 +86,10 @@ class Capabilities:
     max_ports: int | None = None
     needs_hugepages: bool = False
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
+    splits: bool = False  # can deal the frames of one port out to several (`Split`)
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
+    cabled: bool = True  # a port can be the host's own interface, with another host behind it
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
 
@@ -100,6 +102,32 @@ class Probe:
     version: str | None = None
     reason: str | None = None
     remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What comes in at port 0 is dealt out to chains of VNFs beside each other; what comes out of
+    them leaves by the last port. In between, port 2k joins 2k + 1 as everywhere."""
+
+    by: str  # src-mac or flow
+    chains: int
+    vnfs: int  # of each chain
+    source_macs: tuple[str, ...]  # chain by chain, where those decide
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The first port of each chain."""
+        return tuple(1 + 2 * self.vnfs * chain for chain in range(self.chains))
+
+    @property
+    def tails(self) -> tuple[int, ...]:
+        """The last port of each chain."""
+        return tuple(2 * self.vnfs * (chain + 1) for chain in range(self.chains))
+
+    @property
+    def last(self) -> int:
+        """The port by which all leave."""
+        return 2 * self.vnfs * self.chains + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +152,7 @@ class SwitchPort:
     mtu_bytes: int = 1500
     far_device: str | None = None
     far_netns: str | None = None
+    cable: bool = False  # the host's own interface, with another host's switch behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +192,13 @@ class MakesPorts(Protocol):
         """Make a port for each of `wanted`, which have their index, kind, address and MTU.
         Called before `start`, which gets the same ports in their nodes; undone by `stop`."""
         ...
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """A switch that can deal frames out to several chains (`Capabilities.splits`)."""
+
+    split: Split | None  # set before `start`; None: every port has one peer
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.ports import check_request, device_of, require
+from switchmark.switch.ports import check_request, device_of, lent_of, require
 from switchmark.switch.private import Footprint, LinkCounters, Namespace
 from switchmark.testbed.host import Session
 
@@ -69,7 +69,7 @@ class InKernelSwitch(ABC):
         self._footprint = Footprint(session)
         try:
             self.namespace = self._footprint.namespace("sw")
-            self.namespace.adopt([device_of(port) for port in ports])
+            self.namespace.adopt([device_of(port) for port in ports], lent_of(ports))
             self.connect()
             self._before = self.namespace.link_counters()
         except BaseException:
@@ -108,7 +108,9 @@ class InKernelSwitch(ABC):
                 after.rx_frames - before.rx_frames,
                 after.tx_frames - before.tx_frames,
                 after.rx_dropped - before.rx_dropped,
-                after.tx_dropped - before.tx_dropped,
+                after.tx_dropped
+                - before.tx_dropped
+                + (self.namespace.queue_drops(device) if port.cable else 0),
             )
         if self.witness is None:
             return SwitchCounters(ports)

@@ -15,7 +15,7 @@ from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.in_kernel import InKernelSwitch
 from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import device_of
-from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
+from switchmark.switch.tools import kernel_has, kernel_release, no_rights, which
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
@@ -52,7 +52,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
 
     def probe(self) -> Probe:
         """Available where the kernel has a bridge; the version is the kernel's."""
-        if (answer := not_root()) is not None:
+        if (answer := no_rights()) is not None:
             return answer
         if not kernel_has("bridge"):
             return Probe(

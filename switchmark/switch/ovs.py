@@ -17,12 +17,13 @@ from switchmark.switch.base import (
     ConnectMode,
     PortCounters,
     Probe,
+    Split,
     SwitchCounters,
     SwitchPort,
 )
 from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.ovs_instance import DEADLINE_S, OvsInstance, missing_helper, other_config
-from switchmark.switch.ports import check_request, device_of, peer_index, require
+from switchmark.switch.ports import check_request, device_of, lent_of, peer_index, require
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import find_program, not_root, version_text
 from switchmark.testbed.host import Session
@@ -38,8 +39,10 @@ def openflow_port(index: int) -> int:
     return index + 1
 
 
-def rules(ports: Iterable[SwitchPort], mode: ConnectMode) -> list[str]:
+def rules(ports: Iterable[SwitchPort], mode: ConnectMode, split: Split | None = None) -> list[str]:
     """The OpenFlow rules that are the connect mode."""
+    if split is not None:
+        return split_rules(split)
     if mode is ConnectMode.LEARNING:
         return ["actions=NORMAL"]
     if mode is ConnectMode.STATIC_MAC:
@@ -48,6 +51,30 @@ def rules(ports: Iterable[SwitchPort], mode: ConnectMode) -> list[str]:
         f"in_port={openflow_port(port.index)},"
         f"actions=output:{openflow_port(peer_index(port.index))}"
         for port in ports
+    ]
+
+
+def split_rules(split: Split) -> list[str]:
+    """The rules of a cross-connect that deals the frames of port 0 out; back from the last port
+    there is one way, through the first chain."""
+    peers = {0: split.heads[0], split.last: split.tails[0]}
+    peers |= {index: index ^ 1 for index in range(1, split.last)}
+    peers |= dict.fromkeys(split.heads, 0) | dict.fromkeys(split.tails, split.last)
+    lines = [
+        f"in_port={openflow_port(index)},actions=output:{openflow_port(peer)}"
+        for index, peer in sorted(peers.items())
+    ]
+    entry = openflow_port(0)
+    if split.by == "flow":
+        hashed = f"multipath(symmetric_l4,0,modulo_n,{split.chains},0,NXM_NX_REG0[])"
+        deal = [f"priority=40000,in_port={entry},actions={hashed},resubmit(,1)"]
+        return lines + deal + [
+            f"table=1,reg0={chain},actions=output:{openflow_port(head)}"
+            for chain, head in enumerate(split.heads)
+        ]  # fmt: skip
+    return lines + [
+        f"priority=40000,in_port={entry},dl_src={mac},actions=output:{openflow_port(head)}"
+        for mac, head in zip(split.source_macs, split.heads, strict=True)
     ]
 
 
@@ -61,6 +88,7 @@ class OvsSwitch:
     programs: Sequence[str]  # where it may be
     package: str  # where to get it
 
+    split: Split | None = None
     instance: OvsInstance
     _footprint: Footprint | None = None
 
@@ -128,7 +156,9 @@ class OvsSwitch:
 
     def before_launch(self) -> None:
         """What must be so before the daemon starts; here the ports are taken in."""
-        self.instance.namespace.adopt([device_of(port) for port in self._ports])
+        self.instance.namespace.adopt(
+            [device_of(port) for port in self._ports], lent_of(self._ports)
+        )
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
@@ -150,7 +180,7 @@ class OvsSwitch:
             self.instance.launch(self.daemon_cores(cores))
             if self._witness:
                 self._open_witness(self._witness)
-            self.instance.flows(rules(ports, mode))
+            self.instance.flows(rules(ports, mode, self.split))
             self._before = self._last = self._device_counters()
         except BaseException:
             self.stop()
@@ -266,7 +296,7 @@ class OvsSwitch:
             "datapath": self.datapath,
             "connect_mode": self._mode.value,
             "mac-aging-time": str(MAC_AGING_S),
-            "rules": "; ".join(rules(self._ports, self._mode)),
+            "rules": "; ".join(rules(self._ports, self._mode, self.split)),
             **{f"other_config:{key}": value for key, value in self._settings.items()},
         }
 

@@ -40,6 +40,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        splits=True,
         polling=True,
         reconfigures=True,
         multi_core=True,

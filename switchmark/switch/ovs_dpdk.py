@@ -76,6 +76,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        splits=True,
         polling=True,
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),

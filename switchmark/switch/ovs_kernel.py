@@ -23,8 +23,9 @@ class OvsKernel(OvsSwitch):
     programs = PLAIN_PROGRAMS
     package = "openvswitch-switch"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VETH,),
+        port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        splits=True,
         polling=False,
         reconfigures=True,
         in_kernel=True,

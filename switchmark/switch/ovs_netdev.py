@@ -19,8 +19,9 @@ class OvsNetdev(OvsSwitch):
     programs = PLAIN_PROGRAMS
     package = "openvswitch-switch"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VETH,),
+        port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        splits=True,
         polling=False,
         reconfigures=True,
         description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",

@@ -27,7 +27,9 @@ def check_request(
         if port.kind not in capabilities.port_kinds:
             can = ", ".join(capabilities.port_kinds)
             raise UsageError(f"{name}: port {port.index} is {port.kind}; it takes: {can}")
-    if not ports or len(ports) % 2 or [port.index for port in ports] != list(range(len(ports))):
+    cabled = any(port.cable for port in ports)  # many ports may lie behind that one
+    odd = len(ports) % 2 and not cabled
+    if not ports or odd or [port.index for port in ports] != list(range(len(ports))):
         indexes = ", ".join(str(port.index) for port in ports) or "none"
         raise UsageError(f"{name}: ports come in pairs, numbered from 0 (got: {indexes})")
     if capabilities.max_ports is not None and len(ports) > capabilities.max_ports:
@@ -45,6 +47,11 @@ def device_of(port: SwitchPort) -> str:
     if port.device is None:
         raise UsageError(f"port {port.index}: a {port.kind} port needs the name of its device")
     return port.device
+
+
+def lent_of(ports: Sequence[SwitchPort]) -> list[str]:
+    """The devices among the ports that are the host's own: ends of cables."""
+    return [device_of(port) for port in ports if port.cable]
 
 
 def socket_of(port: SwitchPort) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from switchmark.errors import UnavailableError
 from switchmark.testbed import procfs
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.things import Directory, NetworkNamespace, Thing
+from switchmark.testbed.things import Directory, LentDevice, NetworkNamespace, Thing
 
 SOCKET_PATH_MAX = 107  # sun_path holds 108 bytes with the closing NUL
 
@@ -61,6 +61,7 @@ class Namespace:
         self.session = session
         self.name = name
         self._adopted: list[str] = []
+        self._lent: list[int] = []  # entries of the ledger
 
     def make(self) -> None:
         """Create it, silent: no IPv6, no netfilter hooks on bridged frames."""
@@ -72,14 +73,20 @@ class Namespace:
 
     def hand_back(self) -> None:
         """Return the devices that still exist to where they came from. Idempotent."""
+        while self._lent:
+            self.session.ledger.undo(self._lent.pop())
         if self._adopted:
             home = os.getpid()  # the bench itself lives where the devices came from
             lines = [f"link set dev {device} netns {home}" for device in self._adopted]
             self.batch("ip", lines, force=True)
             self._adopted.clear()
 
-    def adopt(self, devices: Sequence[str]) -> None:
-        """Move devices here from the root namespace and set them up."""
+    def adopt(self, devices: Sequence[str], lent: Collection[str] = ()) -> None:
+        """Move devices here from the root namespace and set them up. Those that are `lent` are
+        the host's own, and go back even when we are killed."""
+        for device in lent:
+            entry = self.session.ledger.record(LentDevice(device, self.name))
+            self._lent.append(entry)
         self._adopted += devices  # those that are not moved after all are handed back in vain
         lines = [f"link set dev {device} netns {self.name}" for device in devices]
         moved = self.session.host.run(
@@ -117,6 +124,11 @@ class Namespace:
                 rx["packets"], tx["packets"], rx["dropped"], tx["dropped"]
             )
         return counters
+
+    def queue_drops(self, device: str) -> int:
+        """Frames that a device's queueing discipline has dropped; no other counter has them."""
+        roots = self.query("tc", "-s", "qdisc", "show", "dev", device)
+        return sum(int(one.get("drops", 0)) for one in roots if one.get("root"))
 
     def sysctl(self, key: str) -> str:
         """One kernel setting as it stands inside; `absent` where the kernel has none."""

@@ -23,7 +23,7 @@ class TcRedirect(InKernelSwitch):
 
     name = "tc-redirect"
     capabilities = Capabilities(
-        port_kinds=(PortKind.VETH,),
+        port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
         in_kernel=True,

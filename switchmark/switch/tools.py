@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.switch.base import Probe
+from switchmark.testbed import capabilities
 
 HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 NODES = Path("/sys/devices/system/node")
@@ -23,6 +24,12 @@ def not_root() -> Probe | None:
     if os.geteuid() == 0:
         return None
     return Probe(False, reason="needs root to make network devices", remedy="run it with sudo")
+
+
+def no_rights() -> Probe | None:
+    """The same, but None, too, for an account with the capabilities that a switch of plain kernel
+    devices takes."""
+    return None if capabilities.enough() else not_root()
 
 
 def which(program: str) -> Path | None:

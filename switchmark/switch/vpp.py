@@ -26,7 +26,7 @@ from switchmark.switch.base import (
 )
 from switchmark.switch.changes import Change
 from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import device_of, peer_index, socket_of
+from switchmark.switch.ports import device_of, lent_of, peer_index, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 from switchmark.switch.tools import memory_nodes, online_cores, which
@@ -282,7 +282,7 @@ class Vpp(WithOptions, ProgramSwitch):
         config.write_text(startup_config(self._folder, prefix, self._main_core, self._workers))
         script.write_text("\n".join(self._commands()) + "\n")
         if namespace:
-            namespace.adopt(devices)
+            namespace.adopt(devices, lent_of(self.ports))
         self.process = self.footprint.spawn(
             [str(program), "-c", str(config)],
             cores=sorted({self._main_core, *self._workers}),

@@ -3,6 +3,10 @@
 No `ip` process is started for any of it: a namespace with its plugged port takes some
 milliseconds. What must happen inside a namespace runs in a thread that enters it; the
 namespace of a thread is its own and changes nothing for the rest of the program.
+
+Nor does the main thread ever speak netlink itself: pyroute2 makes an event loop for every
+socket, and a Ctrl-C that arrives while one is destroyed is lost (Python ignores exceptions
+there). Signals interrupt the main thread alone.
 """
 
 from __future__ import annotations
@@ -81,9 +85,10 @@ def name_namespace(name: str, pid: int) -> None:
 
 
 def inside(netns: str | None, action: Callable[[], Result]) -> Result:
-    """Run an action in a named namespace (None: here). Raises what the action raises."""
+    """Run an action in a named namespace (None: this one), in a thread of its own. Raises what
+    the action raises."""
     if netns is None:
-        return action()
+        return _in_thread(action)
 
     def enter_and_act() -> Result:
         fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
@@ -125,9 +130,7 @@ def create_tap(device: str, mtu_bytes: int) -> None:
     with open("/dev/net/tun", "r+b", buffering=0) as tun:  # noqa: PTH123
         fcntl.ioctl(tun, TUNSETIFF, request)
         fcntl.ioctl(tun, TUNSETPERSIST, 1)
-    with IPRoute() as netlink:
-        index = netlink.link_lookup(ifname=device)[0]
-        netlink.link("set", index=index, mtu=mtu_bytes)
+    _set_mtu(None, device, mtu_bytes)
     bring_up(VethEnd(device))
 
 
@@ -137,24 +140,59 @@ def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
     Raises OSError when there is no such device, or it cannot be moved or set up."""
     assert end.netns is not None
     fd = os.open(NETNS_DIR / end.netns, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+
+    def move() -> None:
         with IPRoute() as netlink:
             found = netlink.link_lookup(ifname=device)
             if not found:
                 raise OSError(f"network device {device} is not there")
             netlink.link("set", index=found[0], state="down")
             netlink.link("set", index=found[0], ifname=end.device, net_ns_fd=fd)
+
+    try:
+        _in_thread(move)
     except NetlinkError as error:
         raise OSError(f"network device {device}: cannot be moved ({error})") from None
     finally:
         os.close(fd)
+    _set_mtu(end.netns, end.device, mtu_bytes)
 
-    def set_mtu() -> None:
+
+def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
+    def set_it() -> None:
         with IPRoute() as netlink:
-            index = netlink.link_lookup(ifname=end.device)[0]
+            index = netlink.link_lookup(ifname=device)[0]
             netlink.link("set", index=index, mtu=mtu_bytes)
 
-    inside(end.netns, set_mtu)
+    inside(netns, set_it)
+
+
+def fetch_back(device: str, netns: str) -> None:
+    """Move a device that was lent to a namespace back into this one, and set it up; one that is
+    not lent is left alone. Raises OSError."""
+    if not (NETNS_DIR / netns).exists():
+        return
+    fd = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    def send_home() -> bool:
+        with IPRoute() as netlink:
+            found = netlink.link_lookup(ifname=device)
+            if found:
+                netlink.link("set", index=found[0], net_ns_fd=fd)
+            return bool(found)
+
+    def welcome() -> None:
+        with IPRoute() as netlink:
+            index = netlink.link_lookup(ifname=device)[0]
+            netlink.link("set", index=index, state="up")
+
+    try:
+        if inside(netns, send_home):
+            inside(None, welcome)
+    except NetlinkError as error:
+        raise OSError(f"network device {device}: cannot be fetched back ({error})") from None
+    finally:
+        os.close(fd)
 
 
 def bring_up(
@@ -251,8 +289,12 @@ def delete_link(device: str) -> None:
     """Delete a device of the root namespace; gone already is fine. Raises OSError."""
     if not Path("/sys/class/net", device).exists():
         return
-    with IPRoute() as netlink, suppress(NetlinkError):
-        netlink.link("del", ifname=device)
+
+    def delete() -> None:
+        with IPRoute() as netlink, suppress(NetlinkError):
+            netlink.link("del", ifname=device)
+
+    _in_thread(delete)
     if Path("/sys/class/net", device).exists():
         raise OSError(f"network device {device} cannot be deleted")
 
@@ -285,16 +327,22 @@ def _device_counters(netns: str | None, device: str) -> list[int]:
 def _in_thread(action: Callable[[], Result]) -> Result:
     results: list[Result] = []
     errors: list[BaseException] = []
+    done = threading.Event()
 
     def run() -> None:
         try:
             results.append(action())
         except BaseException as error:
             errors.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=run, name="switchmark-netns")
-    thread.start()
-    thread.join()
+    threading.Thread(target=run, name="switchmark-netns").start()
+    try:
+        done.wait()  # (a `join` that was interrupted calls the thread ended)
+    except BaseException:
+        done.wait()  # what it is making must be there before it can be undone
+        raise
     if errors:
         raise errors[0]
     return results[0]

@@ -67,7 +67,7 @@ def _usable(directory: Path) -> Path:
         raise UnavailableError(
             f"{directory}: cannot be written; run as root (namespaces and switches need it too)"
         ) from None
-    if not os.access(directory, os.W_OK):
+    if not os.access(directory, os.W_OK, effective_ids=True):
         raise UnavailableError(f"{directory}: cannot be written; run as root")
     return directory
 

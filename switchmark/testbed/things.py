@@ -128,6 +128,27 @@ class Link(Thing):
 
 
 @dataclass(frozen=True, slots=True)
+class LentDevice(Thing):
+    """A network device of the host's own that is lent to a namespace of ours: it goes back, and
+    is set up. (The kernel would destroy a virtual one with the namespace.)"""
+
+    kind: ClassVar[str] = "lent-device"
+    survives_boot: ClassVar[bool] = False
+    name: str
+    netns: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return _foreign_name(self.netns, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.testbed import netlink
+
+        netlink.fetch_back(self.name, self.netns)
+
+
+@dataclass(frozen=True, slots=True)
 class Mount(Thing):
     """A mount point (what is mounted is detached; the directory is another thing)."""
 
@@ -397,6 +418,7 @@ KINDS: dict[str, type[Thing]] = {
         MarkedProcesses,
         NetworkNamespace,
         Link,
+        LentDevice,
         Mount,
         Directory,
         File,

@@ -30,6 +30,8 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
 ]
+ATTEMPTS = 6
+STARVED = "no sample of the"  # what a trial of that kind says
 SHORT = {"duration": "600ms", "trim.warm_up": "100ms", "trim.cool_down": "100ms"}
 QUIET = {"rate": "2k", "burst": "1", "interval": "20ms", **SHORT}  # no switch loses any of it
 
@@ -46,7 +48,19 @@ def run(
     **settings: str,
 ) -> tuple[Record, list[SeenFrame]]:
     """One trial as the bench runs it: its record, and what came in at the watched node.
-    `observe` is called again and again while the traffic runs."""
+    `observe` is called again and again while the traffic runs. A trial in which an application
+    got no core for most of the time is run again."""
+    for _ in range(ATTEMPTS):
+        record, seen = run_once(watched, observe, settings)
+        if not record.message.startswith(STARVED):
+            return record, seen
+    pytest.skip(f"machine too busy: {ATTEMPTS} times {record.message}")
+
+
+def run_once(
+    watched: str, observe: Callable[[WatchingEnvironment], None], settings: dict[str, str]
+) -> tuple[Record, list[SeenFrame]]:
+    """One trial."""
     plan = planned(LinuxBridge(), **settings)
     patient = plan.placement.model_copy(update={"catch_up_us": 2_000_000})  # gives nothing up
     environment = WatchingEnvironment(plan.environment, watched)

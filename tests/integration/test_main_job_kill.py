@@ -30,7 +30,7 @@ name: job
 switch: {switch}
 environment: lxc
 packet_size: 64, 256, 1500
-throughput: {{rate: 10k, duration: 2s}}
+throughput: {{rate: 10k, duration: 1.2s}}
 """
 
 

@@ -68,6 +68,39 @@ def test_chains_of_containers_one_way_and_both(bench: Bench, tmp_path: Path, swi
             assert seen.directions == []
 
 
+def test_one_stream_is_split_over_chains(bench: Bench, tmp_path: Path) -> None:
+    """By source MAC address in equal parts, to the frame; by flow in any."""
+    need(["ovs-netdev"], ["netns"])
+    records = measured(
+        bench, tmp_path,
+        "switch: ovs-netdev\nscenario: chains-2x1\nconnect_mode: cross-connect\nduration: 1s\n"
+        "rate: 2k\nburst: 4\nsweeps:\n  - {split: src-mac}\n"
+        "  - {split: flow, flows: 100:src-ip+src-port}\n",
+    )  # fmt: skip
+    for record in records:
+        check_clean_split(record)
+        chains = record.reconciliation.chains  # type: ignore[union-attr]
+        sent = sum(path.sent for path in record.reconciliation.paths)  # type: ignore[union-attr]
+        lost = sent - sum(chain.entered for chain in chains)  # of a busy machine, before them
+        if record.trial.split == "src-mac" and not lost:
+            assert abs(chains[0].entered - chains[1].entered) <= 1, describe(record)
+        else:
+            assert all(chain.entered > 0 for chain in chains), describe(record)
+
+
+def check_clean_split(record: Record) -> None:
+    """Frames that entered the chains are those that were sent, and both VNFs of both passed."""
+    what = describe(record)
+    assert record.verification is not None and record.verification.passed, what
+    assert record.reconciliation is not None and len(record.reconciliation.chains) == 2, what
+    sent = sum(path.sent for path in record.reconciliation.paths)
+    assert 0 < sum(chain.entered for chain in record.reconciliation.chains) <= sent, what
+    for vnf in record.vnfs:
+        chain = record.reconciliation.chains[vnf.pair]
+        assert (vnf.forwarded_frames or 0) >= chain.left, what
+    assert record.wire_ends == ["tx0", "rx0"] and len(record.topology) == 2
+
+
 @pytest.mark.parametrize("scenario", ["p2p", "p2v", "v2p", "v2v"])
 def test_wires_and_the_environment(bench: Bench, tmp_path: Path, scenario: str) -> None:
     need(["linux-bridge"], ["netns", "lxc"])

@@ -71,7 +71,7 @@ BAD = [
                     "e.g. 2vs2"),
     ("dimension: speed", "c.yaml:2: dimension: unknown dimension 'speed'; "
                          "known: throughput, latency"),
-    ("location: remote", "c.yaml:2: location: unknown location 'remote'; known: local"),
+    ("location: away", "c.yaml:2: location: unknown location 'away'; known: local, remote"),
     ("environment: lcx", "c.yaml:2: environment: unknown environment 'lcx'; did you mean lxc?"),
     ("scenario: pair", "c.yaml:2: scenario: unknown scenario 'pair'; did you mean pairs?"),
     ("io: dpkd", "c.yaml:2: io: unknown io 'dpkd'; did you mean dpdk?"),
@@ -121,7 +121,8 @@ BAD = [
      "scenario, connect_mode, "
      "port_kind, io, idle, touch, method, goals, budget, duration, interval, "
      "switch_options, switch_cores, spare_cores, packet_mix, "
-     "flows, ip_version, vlan, bidirectional, vnf, cpu_limit, switch_environment, switch_cpus, "
+     "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
+     "switch_environment, switch_cpus, "
      "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus"),
     ("dimension: throughput\nlatency: {rate: 1}",
      "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
@@ -135,7 +136,8 @@ BAD = [
      "probe_rate, environment, scenario, "
      "connect_mode, port_kind, io, idle, touch, method, goals, budget, duration, interval, "
      "switch_options, switch_cores, spare_cores, packet_mix, "
-     "flows, ip_version, vlan, bidirectional, vnf, cpu_limit, switch_environment, switch_cpus, "
+     "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
+     "switch_environment, switch_cpus, "
      "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, "
      "throughput, latency"),
     ("sweeps:\n- repetitions: 2", "c.yaml:3: sweeps.repetitions: belongs to the whole campaign; "

@@ -44,6 +44,23 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nenvironment: bare\nio: udp", "has the host's one for all"),
         ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),
         ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),
+        ("switch: direct\nlocation: remote", "a wire on one host"),
+        ("switch: macvlan\nlocation: remote", "takes no interface of the host's own"),
+        ("switch: xdp-redirect\nlocation: remote", "takes no interface of the host's own"),
+        (
+            "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
+            "cross-connect can carry one pair only",
+        ),
+        (
+            "switch: linux-bridge\nlocation: remote\nconnect_mode: static-mac",
+            "behind the cable between hosts there are many",
+        ),
+        ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "method recovery is of one"),
+        (
+            "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"
+            "vnf: /usr/bin/my-vnf\nlocation: remote",
+            "a VNF of your own is on this host only",
+        ),
     ],
 )
 def test_refused_with_a_reason_and_a_remedy(text: str, reason: str) -> None:
@@ -76,6 +93,30 @@ def test_scenarios_with_numbers_become_one_name_and_pairs() -> None:
     trials = trials_of("switch: linux-bridge\nscenario: [pairs-4, chains-2x3, loopback-1, p2p]")
     found = {(trial.scenario, trial.pairs) for trial in trials}
     assert found == {("pairs", 4), ("loopback-3", 2), ("loopback-1", 1), ("p2p", 1)}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("switch: basicfwd\nscenario: chains-2x1", "basicfwd has no rules that could deal frames"),
+        ("switch: ovs-dpdk\nscenario: loopback-1", "is of several chains with one sender"),
+        ("switch: ovs-dpdk\nscenario: chains-2x1\nbidirectional: true", "is of traffic one way"),
+        ("switch: ovs-dpdk\nscenario: chains-2x1\nflows: 4", "for each chain; leave flows out"),
+    ],
+)
+def test_what_a_split_cannot_be_combined_with(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        trials_of(f"{text}\nsplit: src-mac\nconnect_mode: cross-connect")
+
+
+def test_a_split_goes_by_rules_and_needs_flows() -> None:
+    asked = "switch: ovs-dpdk\nscenario: chains-2x1\n"
+    with pytest.raises(UsageError, match="write connect_mode: cross-connect"):
+        trials_of(f"{asked}split: src-mac\nconnect_mode: learning")
+    with pytest.raises(UsageError, match="sends one flow through one chain"):
+        trials_of(f"{asked}split: flow\nconnect_mode: cross-connect")
+    (trial,) = trials_of(f"{asked}split: src-mac\nconnect_mode: cross-connect")
+    assert trial.streams == 1 and trial.pairs == 2
 
 
 def test_notation_carries_them() -> None:

@@ -11,7 +11,7 @@ from switchmark.method.reconcile import DeviceDrops, Reading, reconcile
 from switchmark.method.verification import PairEnds
 from switchmark.method.vnf import VnfCounters
 from switchmark.results.record import Stage
-from switchmark.switch.base import PortCounters, SwitchCounters
+from switchmark.switch.base import PortCounters, Split, SwitchCounters
 from tests.unit.trial_fakes import COUNTS, FakeEngine, process
 
 SENT = 1_000_000
@@ -63,6 +63,28 @@ def port_pair(
 def stages(after: Reading) -> list[tuple[int, int, int]]:
     (path,) = found(after).paths
     return [(stage.lost, stage.counted, stage.unexplained) for stage in path.stages]
+
+
+def test_what_the_cable_lost_is_explained_and_told_apart() -> None:
+    """Of 1000 frames that a path lacks, the cable lost 700, and its near end dropped 200."""
+
+    def with_cable(after: Reading, out: PortCounters, into: PortCounters) -> Reading:
+        return replace(after, switch=SwitchCounters({**after.switch.ports, 2: out, 3: into}))
+
+    passed = SENT - 1000
+    after = with_cable(
+        reading(arrived=passed, **port_pair(SENT, passed)),  # type: ignore[arg-type]
+        PortCounters(0, SENT - 200, 0, 200),
+        PortCounters(SENT - 900, 0),
+    )
+    before = with_cable(BEFORE, PortCounters(0, 0), PortCounters(0, 0))
+    result = reconcile(ends(), before, after, cable=(2, 3))
+    (path,) = result.paths
+    between = path.stages[1]
+    assert between.place == "between the hosts"
+    assert (between.lost, between.counted, between.unexplained) == (1000, 900, 100)
+    assert result.cable_lost == 700
+    assert "700 frames lost on the cable between the hosts" in result.findings
 
 
 def test_nothing_lost() -> None:
@@ -204,3 +226,23 @@ def test_a_chain_is_followed_from_its_first_port_to_its_last() -> None:
     assert found.agrees and "700 frames lost in the chain" in found.findings[0]
     silent = chain(SENT - 700, VnfCounters(SENT, 0), PortCounters(0, SENT))
     assert not reconcile(ends(), NOTHING, silent, [("v0-1",)]).agrees
+
+
+def test_every_chain_is_counted_by_itself() -> None:
+    """Two chains of one VNF: ports 0, then 1 and 2, then 3 and 4, then 5."""
+    split = Split("src-mac", 2, 1, ())
+
+    def counted(*carried: tuple[int, int]) -> Reading:
+        ports = {0: PortCounters(SENT, 0), 5: PortCounters(0, SENT)}
+        for (head, tail), (entered, left) in zip(((1, 2), (3, 4)), carried, strict=True):
+            ports |= {head: PortCounters(0, entered), tail: PortCounters(left, 0)}
+        return replace(reading(), switch=SwitchCounters(ports))
+
+    via = [("v0-1", "v1-1")]
+    before, after = counted((5, 5), (7, 7)), counted((105, 105), (207, 197))
+    found = reconcile(ends(), before, after, via, split=split)
+    assert [(one.chain, one.entered, one.left) for one in found.chains] == [
+        (0, 100, 100),
+        (1, 200, 190),
+    ]
+    assert reconcile(ends(), before, after, via).chains == []

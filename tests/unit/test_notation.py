@@ -9,6 +9,7 @@ from switchmark.campaign.model import (
     NEIGHBOURS,
     NUMA_WORDS,
     SMT_WORDS,
+    SPLITS,
     SWITCH_ENVIRONMENTS,
     VNFS,
     Dimension,
@@ -64,6 +65,7 @@ TRIALS = st.builds(
     cpu_limit=st.none() | st.integers(1, 1000).map(lambda thousandth: thousandth / 1000),
     switch_cpus=CORES | st.just("auto"),
     application_cpus=CORES | st.just("auto"),
+    split=st.sampled_from(SPLITS),
     switch_environment=st.sampled_from(SWITCH_ENVIRONMENTS),
     main_cpu=st.integers(0, 9999).map(str) | st.just("auto"),
     smt=st.sampled_from(SMT_WORDS),
@@ -94,7 +96,7 @@ def test_the_strategy_knows_every_field() -> None:
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
         "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
         "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
-        "main_cpu", "smt", "numa", "switch_environment",
+        "main_cpu", "smt", "numa", "switch_environment", "split",
     }  # fmt: skip
 
 
@@ -181,7 +183,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
                          "packet_mix, flows, ip_version, "
-                         "vlan, bidirectional, vnf, cpu_limit, switch_environment, switch_cpus, "
+                         "vlan, split, bidirectional, vnf, cpu_limit, "
+                         "switch_environment, switch_cpus, "
                          "application_cpus, main_cpu, smt, numa, "
                          "neighbour, neighbour_cpus, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),

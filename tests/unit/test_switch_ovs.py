@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.switch.base import ConnectMode, PortCounters, PortKind, SwitchPort
+from switchmark.switch.base import ConnectMode, PortCounters, PortKind, Split, SwitchPort
 from switchmark.switch.ovs import rules
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_instance import (
@@ -122,3 +122,26 @@ def test_last_words_are_the_cause_not_what_is_always_there(
     instance.folder = tmp_path
     (tmp_path / "vswitchd.log").write_text(log)
     assert instance._tail() == words
+
+
+def test_frames_of_one_port_are_dealt_out_to_chains() -> None:
+    """Two chains of two VNFs: ports 0, then 1 to 4 and 5 to 8, then 9; OpenFlow counts from 1."""
+    split = Split("src-mac", 2, 2, ("02:00:00:00:00:01", "02:00:00:00:00:02"))
+    assert (split.heads, split.tails, split.last) == ((1, 5), (4, 8), 9)
+    assert rules([], ConnectMode.CROSS_CONNECT, split) == [
+        "in_port=1,actions=output:2",
+        "in_port=2,actions=output:1",
+        "in_port=3,actions=output:4",
+        "in_port=4,actions=output:3",
+        "in_port=5,actions=output:10",
+        "in_port=6,actions=output:1",
+        "in_port=7,actions=output:8",
+        "in_port=8,actions=output:7",
+        "in_port=9,actions=output:10",
+        "in_port=10,actions=output:5",
+        "priority=40000,in_port=1,dl_src=02:00:00:00:00:01,actions=output:2",
+        "priority=40000,in_port=1,dl_src=02:00:00:00:00:02,actions=output:6",
+    ]
+    by_flow = rules([], ConnectMode.CROSS_CONNECT, Split("flow", 2, 2, ()))
+    assert by_flow[-2:] == ["table=1,reg0=0,actions=output:2", "table=1,reg0=1,actions=output:6"]
+    assert "multipath(symmetric_l4,0,modulo_n,2,0,NXM_NX_REG0[]),resubmit(,1)" in by_flow[-3]

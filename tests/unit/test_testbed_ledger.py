@@ -98,6 +98,7 @@ def test_every_kind_goes_to_json_and_back() -> None:
         Directory("/d"),
         File("/f"),
         FilesNamed("/d", "p"),
+        things.LentDevice("eth1", "sm1a2b3csw"),
         things.Cgroup("/c"),
         Setting("/s", "0", "1"),
         Hugepages("/h", 1, 2),

@@ -11,6 +11,7 @@ from switchmark.campaign.model import Dimension, Trial
 from switchmark.errors import UsageError
 from switchmark.scenario.draw import Labels, draw_lines, draw_svg
 from switchmark.scenario.registry import SCENARIOS, Resolved, expand, resolve, settle
+from switchmark.scenario.split import split_of
 from switchmark.scenario.topology import Topology
 from switchmark.switch.base import PortKind
 
@@ -160,6 +161,27 @@ def test_bidirectional_ends_both_send() -> None:
     assert both.paths[0].both_ways
 
 
+def test_between_hosts_a_path_is_cut_once_and_a_chain_in_the_middle() -> None:
+    def far(name: str) -> list[str]:
+        return sorted(of(name, location="remote").far_names)
+
+    assert far("pairs-2") == ["rx0", "rx1"]
+    assert far("loopback-1") == ["rx0"]
+    assert far("loopback-2") == ["rx0", "v0-2"]
+    assert far("loopback-5") == ["rx0", "v0-4", "v0-5"]
+    both = of("loopback-2", location="remote")
+    assert both.far_ports == {3, 4, 5} and not of("loopback-2").far_names
+    assert both.pairs() == (("tx0", "v0-1"),) and both.pairs(far=True) == (("rx0", "v0-2"),)
+
+
+def test_the_cable_is_drawn() -> None:
+    labels = Labels("ovs, learning", "netns", "veth", "forwarder")
+    assert draw_lines(of("pairs-1", location="remote"), labels) == [
+        "[netns: sender 0] --veth--> [ovs, learning] --cable--> [ovs, learning] --veth--> "
+        "[other host, netns: receiver 0]"
+    ]
+
+
 LABELS = Labels("ovs-dpdk, learning", "lxc", "vhost-user", "forwarder")
 
 
@@ -175,3 +197,25 @@ def test_drawings() -> None:
     texts = ["".join(node.itertext()) for node in svg.iter() if node.tag.endswith("text")]
     assert texts.count("ovs-dpdk, learning") == 16 and "forwarder 15.2" in texts
     assert texts[-1] == "and 4 more paths like these"
+
+
+@pytest.mark.parametrize("split", ["src-mac", "flow"])
+def test_chains_that_one_stream_is_split_over(split: str) -> None:
+    both = of("chains-2x2", split=split)
+    names = ["tx0", "v0-1", "v0-2", "v1-1", "v1-2", "rx0"]
+    assert [node.name for node in both.nodes] == names
+    ports = [port for node in both.nodes for port in node.ports]
+    assert [port.index for port in ports] == list(range(10))
+    assert len({port.mac for port in ports}) == 10
+    (path,) = both.paths
+    assert path.ways() == [("v0-1", "v0-2"), ("v1-1", "v1-2")]
+    assert [node.pair for node in both.nodes] == [0, 0, 0, 1, 1, 0], "VNFs by their chain"
+    by_index = {port.index: port for port in ports}
+    # In each chain from the sender through both VNFs to the receiver, and back.
+    for near, far in ((1, 0), (2, 3), (4, 9), (5, 0), (6, 7), (8, 9)):
+        assert by_index[near].next_mac == by_index[far].mac
+    assert len(draw_lines(both, LABELS)) == 2
+    values = {"switch": "ovs-dpdk", "packet_size_bytes": 64, "split": split, "pairs": 2}
+    told = split_of(Trial(dimension=Dimension.THROUGHPUT, **values), 2)  # type: ignore[arg-type]
+    assert told is not None and len(set(told.source_macs)) == 2
+    assert told.source_macs[0] == by_index[0].mac, "the sender's own, with which it probes"

@@ -45,6 +45,20 @@ def seen(forwarded: float = 500e3, **changes: Any) -> Figures:
     return Figures(throughput=Throughput(**(values | changes)))
 
 
+@pytest.mark.parametrize(("on_the_cable", "what"), [(60_000, "link"), (40_000, "switch")])
+def test_what_the_cable_lost_is_the_links_where_it_is_most_of_it(
+    on_the_cable: int, what: str
+) -> None:
+    pair = PairLoads(
+        pair=0, intended_pps=None, offered_pps=6e5, forwarded_pps=5e5, lost_frames=100_000
+    )
+    found = limit(
+        trial(), seen(loss_ratio=0.16, pairs=[pair]), replace(EVIDENCE, cable_lost=on_the_cable)
+    )
+    assert found.what == what
+    assert f"{on_the_cable} frames were lost on the cable between the hosts" in found.evidence
+
+
 def rtt(median_ns: float = 20_000.0) -> Figures:
     text = synthetic_histogram(20_000, 100)
     marks = dict.fromkeys(("50", "90", "99", "99.9", "99.99", "99.999"), median_ns)

@@ -13,7 +13,7 @@ from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
 from switchmark.testbed import procfs
-from tests.combinations import IN_MACHINES
+from tests.combinations import IN_MACHINES, OTHERS_IN_MACHINES
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,
@@ -56,7 +56,9 @@ def check(record: Record) -> None:
     assert record.verdict is not None
     assert ("software-emulated" in record.verdict.marks) == emulated.pop(), what
     assert record.verdict.valid or "software-emulated" in record.verdict.marks
-    for one in record.machines.values():
+    for name, one in record.machines.items():
+        assert record.placement is not None
+        assert one["pinned_to"] == str(record.placement.application_cores[name][0]), what
         assert one["guest_kernel"].startswith("Linux ") and float(one["clock_error_us"]) >= 0
     assert record.reconciliation is not None and record.reconciliation.sent > 0, what
     kind, io, _ = SWITCHES[record.trial.switch]
@@ -95,6 +97,26 @@ def test_pairs_and_chains_one_way_and_both(bench: Bench, tmp_path: Path, switch:
         ways = record.throughput.directions if record.throughput else []
         both = ["forward", "reverse"] if record.trial.bidirectional else []
         assert [way.direction for way in ways] == both
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [one.switch for one in OTHERS_IN_MACHINES],
+)
+def test_one_pair_through_other_switches(bench: Bench, tmp_path: Path, switch: str) -> None:
+    need([switch])
+    file = campaign_file(
+        tmp_path,
+        f"switch: {switch}\nenvironment: qemu\nscenario: v2v\npacket_size: 64\nduration: 1500ms\n"
+        "rate: 1k\nburst: 4\ndimension: throughput\n",
+    )
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    assert code == 0, err
+    (record,) = bench.records()
+    assert set(record.machines) == {"tx0", "rx0"}
+    assert record.verification is not None and record.verification.passed, describe(record)
+    assert record.reconciliation is not None
+    assert sum(path.arrived for path in record.reconciliation.paths) > 0, describe(record)
 
 
 def test_round_trips_between_machines(bench: Bench, tmp_path: Path) -> None:

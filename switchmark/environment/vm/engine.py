@@ -18,6 +18,9 @@ from typing import Any
 from switchmark.testbed.host import Spawned
 
 READINGS = 5
+# What the guest says when it ends.
+ENDED = re.compile(r"^guest: engine ended with exit code (\d+)", re.MULTILINE)
+USUAL = re.compile(r"guest: engine ended|\[ *[\d.]+\] reboot: ")
 ANSWER_S = 20.0  # of an emulated guest on a busy machine
 
 
@@ -54,20 +57,27 @@ class GuestEngine:
         return line
 
     def poll(self) -> int | None:
-        """Of QEMU."""
-        return self._machine.poll()
+        """The engine's exit code, or QEMU's where it was ended; None while the machine runs."""
+        code = self._machine.poll()
+        return None if code is None else self._of_engine(code)
 
     def wait(self, timeout_s: float) -> int:
-        """For QEMU's end."""
-        return self._machine.wait(timeout_s)
+        """For the machine's end."""
+        return self._of_engine(self._machine.wait(timeout_s))
 
     def terminate(self, grace_s: float = 2.0) -> int:
         """Switch the machine off."""
-        return self._machine.terminate(grace_s)
+        return self._of_engine(self._machine.terminate(grace_s))
 
     def stderr_tail(self) -> str:
         """What QEMU, the guest's kernel and the engine complained of."""
-        return self._machine.stderr_tail().replace("\r", "")
+        lines = self._machine.stderr_tail().replace("\r", "").splitlines()
+        return "\n".join(line for line in lines if not USUAL.match(line))
+
+    def _of_engine(self, code: int) -> int:
+        """QEMU ends well when its guest switches itself off, whatever the engine's end was."""
+        told = ENDED.search(self._machine.stderr_tail()) if code == 0 else None
+        return int(told[1]) if told else code
 
     def _on_host(self, event: dict[str, Any]) -> dict[str, Any]:
         if isinstance(event.get("t_ns"), int):

@@ -56,6 +56,7 @@ class QemuNode:
         self._qemu = qemu
         self._accelerator = accelerator
         self._engines: list[GuestEngine] = []
+        self._pinned: list[int] = []  # to which cores, as the kernel says
         self._in_kernel = not accelerator.emulated and os.access(DEV_VHOST_NET, os.R_OK | os.W_OK)
         self._job = session.run_dir / f"job-{plugged.spec.name}"
         plugged.entries.append(session.ledger.record(File(str(self._job))))
@@ -69,9 +70,18 @@ class QemuNode:
         """Switch the machine on, with `switchmark-traffic ARGS` as its only task.
 
         Raises UnavailableError while it runs already, TrialFailed where QEMU does not."""
+        return self._switch_on(words.job(self.spec.ports, args), args)
+
+    def spawn_bridge(self) -> Spawned:
+        """Switch the machine on, with its kernel's bridge between its ports as its only task.
+
+        Raises as `spawn_engine`."""
+        return self._switch_on(words.bridge_job(self.spec.ports), ())
+
+    def _switch_on(self, job: str, args: Sequence[str]) -> GuestEngine:
         if any(engine.poll() is None for engine in self._engines):
-            raise UnavailableError(f"machine {self.spec.name}: an engine runs in it already")
-        self._job.write_text(words.job(self.spec.ports, args))
+            raise UnavailableError(f"machine {self.spec.name}: something runs in it already")
+        self._job.write_text(job)
         dpdk = any(words.uses_dpdk(args, n) for n in range(len(self.spec.ports)))
         command = words.command(
             self._qemu,
@@ -85,6 +95,7 @@ class QemuNode:
         )
         engine = GuestEngine(self._session.host.spawn(command, cores=self.spec.cores or None))
         self._engines.append(engine)
+        self._pinned = sorted(os.sched_getaffinity(engine.pid))
         for port in self.spec.ports:
             if port.kind is PortKind.TAP:
                 self._wait_opened(str(port.device_switch_side), engine)
@@ -120,6 +131,7 @@ class QemuNode:
             "guest_kernel": f"Linux {self._image.release}",
             "image": self._image.key,
             "vcpus": str(self._vcpus),
+            "pinned_to": ",".join(map(str, self._pinned)),
             "memory_mb": str(words.MEMORY_MB),
             "memory_kind": "memfd, shared",
             "offloads": "off",

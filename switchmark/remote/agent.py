@@ -1,0 +1,307 @@
+"""The bench's hand on another host: does there what the bench would do here.
+
+It is sent over the connection and run from memory; it speaks JSON lines on its standard
+streams. It opens a session of its own, so everything it makes is in a ledger on that host. When
+its input ends or falls silent, whatever the reason, it undoes all of it and ends; after a
+`kill -9` of its own the next agent there does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from switchmark.environment.base import Node, NodeSpec
+from switchmark.environment.engine_binary import NAME
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.remote.codec import from_plain, to_plain
+from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort
+from switchmark.switch.options import configured
+from switchmark.switch.registry import make_switch
+from switchmark.testbed import capabilities
+from switchmark.testbed.clean import clean_stale
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.facts import gather
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.session import open_session
+from switchmark.testbed.things import Directory
+
+PROTOCOL = 1
+SILENCE_S = 30.0  # the bench is heard every few seconds; after so long it is lost
+LOCK_WAIT_S = 30.0  # for an agent that is just undoing what it made
+ENGINE_PLACES = ("/var/tmp", "/dev/shm", "/tmp")  # where /run may not hold programs
+_POLL_S = 1.0
+
+
+class Channel:
+    """The two ends of the conversation: lines in, lines out; and the watch over its life."""
+
+    def __init__(self) -> None:
+        self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._write_lock = threading.Lock()
+        self._heard = time.monotonic()
+        self._buffer = b""
+        for work in (self._read, self._watch):
+            threading.Thread(target=work, daemon=True).start()
+
+    def requests(self) -> Callable[[], dict[str, Any] | None]:
+        """What to call for the next request; it gives None when there will be no more."""
+        return self._requests.get
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one line; a bench that is gone does not hear it."""
+        data = json.dumps(message).encode() + b"\n"
+        with self._write_lock, suppress(OSError):
+            while data:
+                data = data[os.write(1, data) :]
+
+    def take(self, count: int) -> bytes:
+        """So many bytes that follow a request. Called by the reading thread only."""
+        while len(self._buffer) < count and (more := os.read(0, 1 << 20)):
+            self._heard = time.monotonic()
+            self._buffer += more
+        data, self._buffer = self._buffer[:count], self._buffer[count:]
+        return data
+
+    def _read(self) -> None:
+        with suppress(OSError, ValueError):
+            while (line := self._line()) is not None:
+                heard_ns = time.monotonic_ns()
+                request = json.loads(line)
+                if request["do"] == "clock":  # at once, whatever the main thread is at
+                    told = {"heard_ns": heard_ns, "told_ns": time.monotonic_ns()}
+                    self.send({"id": request["id"], "ok": told})
+                    continue
+                if "bytes" in request:
+                    request["data"] = self.take(request.pop("bytes"))
+                self._requests.put(request)
+        self._leave()
+
+    def _line(self) -> bytes | None:
+        while b"\n" not in self._buffer:
+            more = os.read(0, 1 << 16)
+            if not more:
+                return None
+            self._heard = time.monotonic()
+            self._buffer += more
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _watch(self) -> None:
+        while time.monotonic() < self._heard + SILENCE_S:
+            time.sleep(_POLL_S)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Get the main thread out of whatever it is doing."""
+        self._requests.put(None)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Agent:
+    """What the bench can ask for: each `do_` method is one request."""
+
+    def __init__(self, session: Session, channel: Channel) -> None:
+        self._session = session
+        self._channel = channel
+        self._processes: dict[int, Spawned] = {}
+        self._nodes: dict[int, Node] = {}
+        self._switch: Switch | None = None
+        self._next = 0
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """Do what is asked, and say what came of it."""
+        number, what = request.pop("id"), request.pop("do")
+        try:
+            done = getattr(self, f"do_{what}")(**request)
+            self._channel.send({"id": number, "ok": to_plain(done)})
+        except (SwitchmarkError, OSError, TimeoutError, ValueError) as error:
+            kind = type(error).__name__
+            self._channel.send({"id": number, "error": str(error), "kind": kind})
+
+    def do_engine(self, data: bytes) -> str:
+        """Take in the engine, where programs may lie; returns what it says of its version."""
+        problem = ""
+        for folder in (self._session.run_dir, *map(Path, ENGINE_PLACES)):
+            if not folder.is_dir():
+                continue
+            place = folder / f"switchmark-{self._session.id}-engine"
+            try:
+                engine = self._write_engine(place, data)
+                version = self._session.host.run([str(engine), "--version"]).stdout.strip()
+            except (OSError, SwitchmarkError) as error:  # mounted so that no program may run
+                problem = str(error)
+                continue
+            os.environ["SWITCHMARK_TRAFFIC"] = str(engine)
+            return version
+        raise UnavailableError(f"the traffic engine does not run here: {problem or 'no place'}")
+
+    def _write_engine(self, place: Path, data: bytes) -> Path:
+        self._session.ledger.record(Directory(str(place)))
+        place.mkdir(mode=0o755)
+        engine = place / NAME
+        engine.write_bytes(data)
+        engine.chmod(0o755)
+        return engine
+
+    def do_run(self, args: list[str], **options: Any) -> Any:
+        """A command to its end."""
+        return self._session.host.run(args, **options)
+
+    def do_spawn(
+        self, args: list[str], cores: list[int] | None, env: dict[str, str], netns: str | None
+    ) -> dict[str, int]:
+        """A process of the host's."""
+        return self._keep(self._session.host.spawn(args, cores=cores, env=env, netns=netns))
+
+    def do_write(self, process: int, line: str) -> None:
+        """A line to a process's standard input."""
+        self._processes[process].write_line(line)
+
+    def do_close_input(self, process: int) -> None:
+        """The end of its standard input."""
+        self._processes[process].close_input()
+
+    def do_terminate(self, process: int, grace_s: float) -> int:
+        """End a process."""
+        return self._processes[process].terminate(grace_s)
+
+    def do_stderr(self, process: int) -> str:
+        """The last of its standard error."""
+        return self._processes[process].stderr_tail()
+
+    def do_probe(self, environment: str, switch: str) -> dict[str, Probe]:
+        """Whether this host can run them."""
+        return {
+            f"environment {environment}": ENVIRONMENTS[environment]().probe(),
+            f"switch {switch}": make_switch(switch).probe(),
+        }
+
+    def do_facing(self, device: str, mtu_bytes: int) -> None:
+        """Whether the device can be lent to a switch."""
+        check_facing(self._session.host, device, mtu_bytes)
+
+    def do_create(self, environment: str, spec: dict[str, Any]) -> dict[str, Any]:
+        """A node."""
+        node = ENVIRONMENTS[environment]().create(self._session, from_plain(NodeSpec, spec))
+        self._next += 1
+        self._nodes[self._next] = node
+        return {"node": self._next, "spec": node.spec, "netns": node.netns}
+
+    def do_spawn_engine(self, node: int, args: list[str]) -> dict[str, int]:
+        """The engine in a node."""
+        return self._keep(self._nodes[node].spawn_engine(args))
+
+    def do_device_frames(self, node: int) -> tuple[int, int] | None:
+        """See `Node`."""
+        return self._nodes[node].device_frames()
+
+    def do_device_drops(self, node: int) -> tuple[int, int] | None:
+        """See `Node`."""
+        return self._nodes[node].device_drops()
+
+    def do_close_node(self, node: int) -> None:
+        """End what runs in it, and remove it."""
+        self._nodes[node].close()
+        del self._nodes[node]
+
+    def do_start_switch(
+        self, name: str, options: str, ports: list[Any], mode: str, cores: list[int]
+    ) -> None:
+        """The switch of this host."""
+        self._switch = configured(make_switch(name), options)
+        own = [from_plain(SwitchPort, port) for port in ports]
+        self._switch.start(self._session, own, ConnectMode(mode), cores)
+
+    def do_switch(self, question: str, patience_s: float) -> Any:
+        """One of the switch's questions; before it is started and after it has been stopped
+        there is none to ask."""
+        if self._switch is None:
+            return "not started" if question == "alive" else None
+        if question == "wait_ports_up":
+            return self._switch.wait_ports_up(patience_s)
+        asked = {
+            "settle": self._switch.settle,
+            "counters": self._switch.counters,
+            "alive": self._switch.alive,
+            "process_ids": self._switch.process_ids,
+            "details": self._switch.details,
+            "stop": self._switch.stop,
+        }
+        return asked[question]()
+
+    def _keep(self, process: Spawned) -> dict[str, int]:
+        self._next += 1
+        number = self._next
+        self._processes[number] = process
+        threading.Thread(target=self._forward, args=(number, process), daemon=True).start()
+        return {"process": number, "pid": process.pid}
+
+    def _forward(self, number: int, process: Spawned) -> None:
+        """Pass on what a process prints, and how it ended."""
+        while True:
+            try:
+                line = process.read_line(60.0)
+            except TimeoutError:
+                continue
+            if line is None:
+                break
+            self._channel.send({"process": number, "line": line})
+        while True:
+            try:
+                code = process.wait(60.0)
+            except TimeoutError:
+                continue
+            except (SwitchmarkError, OSError, AssertionError):
+                return  # the session is over
+            self._channel.send({"process": number, "ended": code})
+            return
+
+
+def hello(session: Session) -> dict[str, Any]:
+    """What this host is."""
+    return {
+        "protocol": PROTOCOL,
+        "session": session.id,
+        "run_dir": str(session.run_dir),
+        "hostname": socket.gethostname(),
+        "facts": gather().to_json(),
+    }
+
+
+def main() -> None:
+    """Serve until the bench is done, or gone."""
+    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = Channel()
+    code = 0
+    try:
+        capabilities.hand_on()
+        cleaned = [str(one) for one in clean_stale()]
+        with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
+            agent = Agent(session, channel)
+            channel.send({"id": 0, "ok": hello(session) | {"cleaned": cleaned}})
+            following = channel.requests()
+            while (request := following()) is not None and request["do"] != "exit":
+                agent.answer(request)
+    except SwitchmarkError as error:
+        channel.send({"id": 0, "error": str(error), "kind": type(error).__name__})
+        code = error.exit_code
+    except OSError as error:
+        channel.send({"id": 0, "error": f"cannot work there: {error}", "kind": "UnavailableError"})
+        code = UnavailableError.exit_code
+    except SystemExit:
+        pass  # the input ended: all is undone
+    sys.stderr.flush()
+    os._exit(code)  # threads that wait for input or for a process are not waited for

@@ -1,0 +1,73 @@
+"""What is sent to another host: the agent, as a zip archive that Python imports from memory.
+
+It holds our own modules and the two libraries that the agent needs, all in plain Python, so
+that the host needs a Python and nothing beside it. Its version is the digest of what it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shlex
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+OURS = ("testbed", "environment", "switch", "remote")  # folders of this package
+SUFFIXES = (".py", ".lua", ".p4")
+
+# Run by the other host's Python: takes the archive into memory, and the agent out of it.
+BOOTSTRAP = """
+import os, sys
+if sys.version_info < (3, 11):
+    sys.exit("its Python is %d.%d, the agent needs 3.11 or later" % sys.version_info[:2])
+stream = open(0, "rb", 0, closefd=False)
+left = int(stream.readline())
+archive = os.memfd_create("switchmark")
+while left:
+    data = stream.read(min(left, 1 << 20))
+    if not data:
+        sys.exit("the connection ended while the agent was sent")
+    os.write(archive, data)
+    left -= len(data)
+sys.path.insert(0, "/proc/self/fd/%d" % archive)
+from switchmark.remote.agent import main
+main()
+"""
+
+
+def command(python: str, become: str) -> str:
+    """The line for the other host's shell that starts the agent."""
+    words = [python, "-I", "-c", BOOTSTRAP]
+    return shlex.join(["sudo", "-n", "--", *words] if become == "sudo" else words)
+
+
+@cache
+def archive() -> bytes:
+    """The archive; the same content gives the same bytes."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, path in _files():
+            out.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return held.getvalue()
+
+
+def version() -> str:
+    """12 hex digits of what the archive holds."""
+    return hashlib.sha256(archive()).hexdigest()[:12]
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    import pyroute2
+    import typing_extensions
+
+    package = Path(__file__).parent.parent
+    own = [path for folder in OURS for path in sorted((package / folder).rglob("*"))]
+    for path in [*sorted(package.glob("*.py")), *own]:
+        if path.suffix in SUFFIXES:
+            yield f"switchmark/{path.relative_to(package)}", path
+    library = Path(pyroute2.__file__).parent
+    for path in sorted(library.rglob("*.py")):
+        yield f"pyroute2/{path.relative_to(library)}", path
+    yield "typing_extensions.py", Path(typing_extensions.__file__)

@@ -1,0 +1,70 @@
+"""Plain dataclasses to JSON and back, for what the bench and its agent say to each other.
+
+Only what the two need: dataclasses, tuples, lists, mappings, enumerations, paths, optionals.
+It uses nothing beyond the standard library, because the agent has nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def to_plain(value: Any) -> Any:
+    """The value as JSON knows it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): to_plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        return [to_plain(one) for one in value]
+    return value
+
+
+def from_plain(kind: type[T], value: Any) -> T:
+    """The value of this type that `to_plain` was given. Raises KeyError, TypeError, ValueError."""
+    return typing.cast(T, _read(kind, value))
+
+
+def _read(kind: Any, value: Any) -> Any:
+    args = typing.get_args(kind)
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        (kind,) = (arg for arg in args if arg is not type(None))
+        return _read(kind, value)
+    return _read_many(kind, args, value) if args else _read_one(kind, value)
+
+
+def _read_many(kind: Any, args: tuple[Any, ...], value: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin is tuple:
+        if len(args) == 2 and args[1] is Ellipsis:
+            return tuple(_read(args[0], one) for one in value)
+        return tuple(_read(arg, one) for arg, one in zip(args, value, strict=True))
+    if origin is list:
+        return [_read(args[0], one) for one in value]
+    if origin is dict:
+        return {_read(args[0], key): _read(args[1], one) for key, one in value.items()}
+    return value
+
+
+def _read_one(kind: Any, value: Any) -> Any:
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return kind(**{name: _read(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
+    if isinstance(kind, type) and (issubclass(kind, Enum | Path) or kind is int):
+        return kind(value)
+    return value

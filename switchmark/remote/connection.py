@@ -1,0 +1,318 @@
+"""The connection to another host: SSH, and the agent at its far end.
+
+The SSH protocol runs in a thread of its own; the bench asks and waits. When the connection is
+lost everything that waits is told so at once, and so is everything that is asked later; at the
+far end the agent undoes what it made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncssh
+
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
+from switchmark.remote import bundle
+from switchmark.testbed.pump import LineQueue
+from switchmark.testbed.testbed_file import SshTarget
+
+CONNECT_TIMEOUT_S = 15.0
+HELLO_TIMEOUT_S = 75.0  # it may wait for another agent to undo its things
+ANSWER_GRACE_S = 20.0  # beyond the time that the thing asked for may itself take
+GOODBYE_TIMEOUT_S = 20.0
+HEARTBEAT_S = 2.0
+MISSED_HEARTBEATS = 7
+_KINDS: dict[str, type[SwitchmarkError]] = {
+    "UsageError": UsageError,
+    "UnavailableError": UnavailableError,
+    "SwitchmarkError": SwitchmarkError,
+}
+
+
+class HostLost(TrialFailed):
+    """The connection to a host has ended before its time."""
+
+
+@dataclass
+class RemoteLines:
+    """What a process over there has printed, and how it ended."""
+
+    lines: LineQueue = field(default_factory=LineQueue)
+    ended: threading.Event = field(default_factory=threading.Event)
+    code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """By how much the other host's CLOCK_MONOTONIC is ahead of ours, and how well that is known:
+    the truth lies within `uncertainty_ns` either way, however the way there and back differ."""
+
+    ahead_ns: int
+    uncertainty_ns: int
+
+
+class Connection:
+    """Open from `open` to `close` or to its loss; opened again, it is a new one."""
+
+    def __init__(self, target: SshTarget) -> None:
+        self.target = target
+        self.lost: str | None = "not opened"
+        self.hello: dict[str, Any] = {}
+        self._processes: dict[int, RemoteLines] = {}
+        self._waiting: dict[int, Future[Any]] = {}
+        self._lock = threading.Lock()
+        self._next = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ssh: asyncssh.SSHClientConnection | None = None
+        self._agent: asyncssh.SSHClientProcess[bytes] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._words = b""  # the last of the agent's standard error
+
+    def open(self) -> dict[str, Any]:
+        """Connect, start the agent, and return what it says of its host.
+
+        Raises UnavailableError that says what to do."""
+        loop = self._loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name="switchmark-ssh", daemon=True).start()
+        self._processes.clear()
+        greeting: Future[Any] = Future()
+        self._waiting = {0: greeting}
+        self.lost = None
+        try:
+            asyncio.run_coroutine_threadsafe(self._connect(), loop).result()
+            self.hello = self._result(greeting, "its greeting", HELLO_TIMEOUT_S)
+        except BaseException as error:
+            self._end()
+            if isinstance(error, HostLost):
+                raise UnavailableError(str(error)) from None
+            raise
+        return self.hello
+
+    def ask(self, what: str, takes_s: float = 0.0, /, data: bytes = b"", **values: Any) -> Any:
+        """Have the agent do something that takes at most `takes_s`; returns what came of it.
+
+        Raises what it raised there, and HostLost when the connection is or gets lost."""
+        answer: Future[Any] = Future()
+        with self._lock:
+            self._next += 1
+            number = self._next
+            if self.lost is None:
+                self._waiting[number] = answer
+        if self.lost is not None:
+            raise HostLost(self.lost)
+        request = {"id": number, "do": what, **values} | ({"bytes": len(data)} if data else {})
+        self._send(json.dumps(request).encode() + b"\n" + data)
+        return self._result(answer, what, takes_s + ANSWER_GRACE_S)
+
+    def process(self, number: int) -> RemoteLines:
+        """The output of a process; what came before it was asked for is there, too."""
+        with self._lock:
+            found = self._processes.setdefault(number, RemoteLines())
+            if self.lost is not None:
+                self._end_process(found)
+            return found
+
+    def read_clock(self, samples: int = 20) -> ClockReading:
+        """Compare the clocks over the control path, as NTP does: the quickest answer knows best.
+
+        The other clock was read somewhere between our question and our answer, less the time
+        that it held the question; so half of that time is the bound of the error."""
+        assert self._loop is not None
+        best: ClockReading | None = None
+        for _ in range(samples):
+            if self.lost is not None:
+                raise HostLost(self.lost)
+            asked = asyncio.run_coroutine_threadsafe(self._compare(), self._loop)
+            asked_ns, answer, answered_ns = self._result(asked, "the time", ANSWER_GRACE_S)
+            held_ns = answer["told_ns"] - answer["heard_ns"]
+            middle_ns = (answer["heard_ns"] + answer["told_ns"]) // 2
+            found = ClockReading(
+                middle_ns - (asked_ns + answered_ns) // 2,
+                (answered_ns - asked_ns - held_ns) // 2 + 1,
+            )
+            if best is None or found.uncertainty_ns < best.uncertainty_ns:
+                best = found
+        assert best is not None
+        return best
+
+    def close(self) -> str:
+        """Let the agent undo everything and end; returns its last words. Idempotent."""
+        if self._loop is None:
+            return ""
+        if self.lost is None:
+            self._send(b'{"id": -1, "do": "exit"}\n')
+            ended = asyncio.run_coroutine_threadsafe(self._ended(), self._loop)
+            with suppress(TimeoutError):
+                ended.result(GOODBYE_TIMEOUT_S)
+        self._end()
+        return self._words.decode(errors="replace").strip()
+
+    def _result(self, future: Future[Any], what: str, timeout_s: float) -> Any:
+        try:
+            return future.result(timeout_s)
+        except TimeoutError:
+            self._lose(f"no answer ({what}) within {timeout_s:g} s")
+            raise HostLost(str(self.lost)) from None
+
+    async def _connect(self) -> None:
+        target = self.target
+        try:
+            self._ssh = await asyncssh.connect(
+                target.address,
+                target.port,
+                username=target.user or (),
+                client_keys=[str(target.key)] if target.key else (),
+                known_hosts=str(target.known_hosts),
+                config=None,
+                connect_timeout=CONNECT_TIMEOUT_S,
+                keepalive_interval=HEARTBEAT_S,
+                keepalive_count_max=MISSED_HEARTBEATS,
+            )
+        except (OSError, asyncssh.Error, asyncssh.KeyImportError) as error:
+            raise UnavailableError(f"{target}: {_why(target, error)}") from None
+        line = bundle.command(target.python, target.become)
+        self._agent = await self._ssh.create_process(line, encoding=None)
+        archive = bundle.archive()
+        self._agent.stdin.write(f"{len(archive)}\n".encode() + archive)
+        for work in (self._listen(), self._overhear(), self._beat()):
+            self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def _listen(self) -> None:
+        """Take in what the agent says, until it says no more."""
+        assert self._agent is not None
+        reason = "closed from the other side"
+        line = b""
+        try:
+            while line := await self._agent.stdout.readline():
+                self._take(json.loads(line), time.monotonic_ns())
+            await self._agent.wait_closed()
+            code, words = self._agent.exit_status, self._words.decode(errors="replace").strip()
+            if code is not None:
+                last = f": {words.splitlines()[-1]}" if words else ""
+                reason = f"the agent ended with code {code}{last}"
+        except (OSError, asyncssh.Error) as error:
+            reason = str(error) or type(error).__name__
+        except (ValueError, KeyError, TypeError):
+            said = line.decode(errors="replace").strip()[:120]
+            reason = f"in place of the agent it was heard: {said}"
+        self._lose(reason)
+
+    async def _overhear(self) -> None:
+        assert self._agent is not None
+        with suppress(OSError, asyncssh.Error):
+            while data := await self._agent.stderr.read(4096):
+                self._words = (self._words + data)[-4096:]
+
+    async def _beat(self) -> None:
+        """Be heard, by which the agent knows that we are there."""
+        while self.lost is None:
+            await asyncio.sleep(HEARTBEAT_S)
+            self._write(b'{"id": -2, "do": "clock"}\n')
+
+    def _take(self, message: dict[str, Any], now_ns: int) -> None:
+        if "process" in message:
+            with self._lock:
+                process = self._processes.setdefault(message["process"], RemoteLines())
+            if "line" in message:
+                process.lines.take(message["line"].encode() + b"\n")
+            else:
+                process.code = message["ended"]
+                self._end_process(process)
+            return
+        with self._lock:
+            waiting = self._waiting.pop(message["id"], None)
+        if waiting is None:
+            return
+        if "error" in message:
+            kind = _KINDS.get(message["kind"], TrialFailed)
+            waiting.set_exception(kind(f"{self.target}: {message['error']}"))
+        else:
+            setattr(waiting, "taken_ns", now_ns)  # noqa: B010
+            waiting.set_result(message["ok"])
+
+    async def _compare(self) -> tuple[int, dict[str, int], int]:
+        answer: Future[Any] = Future()
+        with self._lock:
+            self._next += 1
+            number = self._next
+            self._waiting[number] = answer
+        line = json.dumps({"id": number, "do": "clock"}).encode() + b"\n"
+        asked_ns = time.monotonic_ns()
+        self._write(line)
+        told = await asyncio.wrap_future(answer)
+        return asked_ns, told, getattr(answer, "taken_ns", time.monotonic_ns())
+
+    async def _ended(self) -> None:
+        assert self._agent is not None
+        await self._agent.wait_closed()
+
+    def _send(self, data: bytes) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._write, data)
+
+    def _write(self, data: bytes) -> None:
+        assert self._agent is not None
+        with suppress(OSError, asyncssh.Error):
+            self._agent.stdin.write(data)
+
+    def _lose(self, reason: str) -> None:
+        """Tell all who wait; only the first reason counts."""
+        with self._lock:
+            if self.lost is not None:
+                return
+            self.lost = f"{self.target}: connection lost: {reason}"
+            waiting, self._waiting = self._waiting, {}
+            processes = list(self._processes.values())
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(HostLost(self.lost))
+        for process in processes:
+            self._end_process(process)
+
+    def _end_process(self, process: RemoteLines) -> None:
+        if not process.ended.is_set():
+            process.lines.take(b"")
+            process.ended.set()
+
+    def _end(self) -> None:
+        """Close what is open, and end the thread."""
+        self._lose("closed by the bench")
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._shut(), loop).result(CONNECT_TIMEOUT_S)
+        loop.call_soon_threadsafe(loop.stop)
+
+    async def _shut(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if self._ssh is not None:
+            self._ssh.abort()  # the agent, if it is there, takes that for the end
+
+
+def _why(target: SshTarget, error: Exception) -> str:
+    """The error in words, and the remedy."""
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
+        where = target.known_hosts
+        return (
+            f"its host key is not the one in {where} ({error.reason}); if it is the right "
+            f"host, add its key: ssh-keyscan -p {target.port} {target.address} >> {where}"
+        )
+    if isinstance(error, asyncssh.PermissionDenied):
+        key = f"key {target.key}" if target.key else "your keys"
+        who = target.user or "the user of the same name"
+        return f"{who} is not let in with {key}; add its public half to authorized_keys there"
+    if isinstance(error, asyncssh.KeyImportError):
+        return f"key {target.key} cannot be used ({error}); give a private key without passphrase"
+    reason = str(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
+    return f"cannot be reached on port {target.port}: {reason}; is sshd running there?"

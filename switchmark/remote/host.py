@@ -1,0 +1,172 @@
+"""Stand-ins for what is on another host: the host itself, its processes, its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from switchmark.environment.base import NodeSpec
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.remote.codec import from_plain, to_plain
+from switchmark.remote.connection import Connection, HostLost
+from switchmark.testbed.host import Completed
+
+
+class RemoteHost:
+    """A host that is reached through its agent; `run` and `spawn` as everywhere."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.name = connection.target.name
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        timeout_s: float = 30.0,
+        check: bool = True,
+        input_text: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """See `Host`."""
+        done = self.connection.ask(
+            "run",
+            timeout_s,
+            args=list(args),
+            timeout_s=timeout_s,
+            check=check,
+            input_text=input_text,
+            env=dict(env) if env else None,
+        )
+        return from_plain(Completed, done)
+
+    def spawn(
+        self,
+        args: Sequence[str],
+        *,
+        cores: Sequence[int] | None = None,
+        env: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        netns: str | None = None,
+    ) -> RemoteProcess:
+        """See `Host`; a log would lie on the other host, where nobody looks."""
+        if log is not None:
+            raise SwitchmarkError(f"{args[0]}: no log file can be written on host {self.name}")
+        made = self.connection.ask(
+            "spawn",
+            args=list(args),
+            cores=list(cores) if cores else None,
+            env=dict(env) if env else None,
+            netns=netns,
+        )
+        return RemoteProcess(self.connection, made, args[0])
+
+
+class RemoteProcess:
+    """A process on another host, with its three standard streams."""
+
+    def __init__(self, connection: Connection, made: dict[str, int], name: str) -> None:
+        self.pid = made["pid"]  # over there
+        self._number = made["process"]
+        self._connection = connection
+        self._name = name
+        self._seen = connection.process(self._number)
+
+    def write_line(self, line: str) -> None:
+        """Send a line. Raises SwitchmarkError when the process has ended."""
+        self._connection.ask("write", process=self._number, line=line)
+
+    def close_input(self) -> None:
+        """Close standard input; of a host that is lost that has happened."""
+        with suppress(HostLost):
+            self._connection.ask("close_input", process=self._number)
+
+    def read_line(self, timeout_s: float) -> str | None:
+        """The next line; None at the end. Raises TimeoutError, and HostLost."""
+        line = self._seen.lines.get(timeout_s)
+        if line is None and self._lost:
+            raise HostLost(self._lost)
+        return line
+
+    def poll(self) -> int | None:
+        """The exit code, -1 where the host is lost; None while it runs."""
+        return -1 if self._lost else self._seen.code
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the end. Raises TimeoutError."""
+        if not self._seen.ended.wait(timeout_s):
+            raise TimeoutError(f"{self._name}: still running after {timeout_s:g} s")
+        return self._seen.code if self._seen.code is not None else -1
+
+    def terminate(self, grace_s: float = 2.0) -> int:
+        """SIGTERM, then SIGKILL; -1 of a host that is lost (its agent ends everything)."""
+        if self._seen.code is not None:
+            return self._seen.code
+        with suppress(HostLost):
+            code: int = self._connection.ask(
+                "terminate", grace_s + 5.0, process=self._number, grace_s=grace_s
+            )
+            return code
+        return -1
+
+    def stderr_tail(self) -> str:
+        """The last of standard error; nothing from a host that is lost."""
+        with suppress(HostLost):
+            text: str = self._connection.ask("stderr", process=self._number)
+            return text
+        return ""
+
+    @property
+    def _lost(self) -> str | None:
+        return self._connection.lost if self._seen.code is None else None
+
+
+class RemoteNode:
+    """A node on another host."""
+
+    def __init__(self, connection: Connection, made: dict[str, Any]) -> None:
+        self.spec = from_plain(NodeSpec, made["spec"])
+        self.netns: str | None = made["netns"]
+        self._number: int = made["node"]
+        self._connection = connection
+        self._closed = False
+
+    def spawn_engine(self, args: Sequence[str]) -> RemoteProcess:
+        """See `Node`."""
+        made = self._connection.ask("spawn_engine", node=self._number, args=list(args))
+        return RemoteProcess(self._connection, made, args[0])
+
+    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> RemoteProcess:
+        """Programs of this machine are not on that one."""
+        del env
+        raise UnavailableError(
+            f"{args[0]}: a program of the user's cannot be run on host "
+            f"{self._connection.target.name}; use vnf: forwarder, bridge or pcap"
+        )
+
+    def device_frames(self) -> tuple[int, int] | None:
+        """See `Node`."""
+        return self._pair("device_frames")
+
+    def device_drops(self) -> tuple[int, int] | None:
+        """See `Node`."""
+        return self._pair("device_drops")
+
+    def _pair(self, what: str) -> tuple[int, int] | None:
+        found = self._connection.ask(what, node=self._number)
+        return None if found is None else (found[0], found[1])
+
+    def close(self) -> None:
+        """See `Node`; of a host that is lost the agent closes it."""
+        if not self._closed:
+            self._closed = True
+            with suppress(HostLost):
+                self._connection.ask("close_node", 30.0, node=self._number)
+
+
+def create_node(connection: Connection, environment: str, spec: NodeSpec) -> RemoteNode:
+    """Have a node made over there."""
+    made = connection.ask("create", 30.0, environment=environment, spec=to_plain(spec))
+    return RemoteNode(connection, made)

@@ -1,0 +1,220 @@
+"""The other host of a trial: reached, given the engine, with its cores, its clock, its switch.
+
+A site is opened at the first trial that needs it and stays open; after the connection was lost
+the next trial opens it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from switchmark.environment.base import NodeSpec
+from switchmark.environment.engine_binary import find_engine
+from switchmark.remote import bundle
+from switchmark.remote.codec import from_plain, to_plain
+from switchmark.remote.connection import ClockReading, Connection, HostLost
+from switchmark.remote.host import RemoteHost, RemoteNode, create_node
+from switchmark.results.record import Placement
+from switchmark.results.runs import ClockOffset, FarHost
+from switchmark.scenario.topology import Place
+from switchmark.switch.base import ConnectMode, Probe, SwitchCounters, SwitchPort
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.facts import Cpu
+from switchmark.testbed.host import Session
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.placement import Demand, place
+from switchmark.testbed.testbed_file import Testbed
+
+KEPT_FACTS = (
+    "kernel",
+    "distribution",
+    "architecture",
+    "cpu_model",
+    "governor",
+    "turbo",
+    "smt_active",
+    "clock_source",
+    "memory_total_mb",
+    "load_average",
+)
+
+
+class Site:
+    """The other host of a testbed. `close` undoes everything there; it may be opened again."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self.connection = Connection(testbed.far)
+        self.engine_version = ""
+
+    def open(self) -> None:
+        """Connect, unless that has been done. Raises UnavailableError with the remedy."""
+        if self.connection.lost is None:
+            return
+        engine = find_engine().read_bytes()
+        self.connection.close()
+        self.connection.open()
+        self.engine_version = self.connection.ask("engine", 10.0, data=engine)
+
+    def close(self) -> str:
+        """Have everything there undone; returns the agent's last words, if it had any."""
+        return self.connection.close()
+
+    def probe(self, environment: str, switch: str) -> dict[str, Probe]:
+        """Whether that host can run them, by what they are."""
+        found = self.connection.ask("probe", 10.0, environment=environment, switch=switch)
+        return {name: from_plain(Probe, one) for name, one in found.items()}
+
+    def place(self, demand: Demand) -> Placement:
+        """The cores of that host that this trial gets."""
+        facts = self.connection.hello["facts"]
+        cpus = from_plain(tuple[Cpu, ...], facts["cpus"])
+        return place(cpus, frozenset(facts["usable_cpus"]), demand)
+
+    def session(self, here: Session) -> Session:
+        """The agent's session, for what is done there command by command. Its ledger is kept
+        there, too; ours refuses things that bear its names."""
+        hello = self.connection.hello
+        run_dir = Path(hello["run_dir"])
+        return replace(here, id=hello["session"], host=RemoteHost(self.connection), run_dir=run_dir)
+
+
+class SiteSwitch:
+    """The switch instance of that host, as `AcrossHosts` uses it."""
+
+    def __init__(self, site: Site, name: str, options: str) -> None:
+        self.name = name
+        self.cores: Sequence[int] = ()  # given before it is started
+        self._connection = site.connection
+        self._options = options
+
+    def check_facing(self, device: str, mtu_bytes: int) -> None:
+        """Raises UnavailableError where the interface cannot be lent to it."""
+        self._connection.ask("facing", 5.0, device=device, mtu_bytes=mtu_bytes)
+
+    def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
+        """Start it."""
+        self._connection.ask(
+            "start_switch",
+            60.0,
+            name=self.name,
+            options=self._options,
+            ports=to_plain(list(ports)),
+            mode=mode.value,
+            cores=list(self.cores),
+        )
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """See `Switch`."""
+        self._ask("wait_ports_up", timeout_s)
+
+    def settle(self) -> None:
+        """See `Switch`."""
+        self._ask("settle", 10.0)
+
+    def counters(self) -> SwitchCounters:
+        """See `Switch`."""
+        return from_plain(SwitchCounters, self._ask("counters"))
+
+    def alive(self) -> str | None:
+        """See `Switch`."""
+        died: str | None = self._ask("alive")
+        return None if died is None else f"on {self._connection.target}: {died}"
+
+    def details(self) -> dict[str, str]:
+        """See `Switch`."""
+        return from_plain(dict[str, str], self._ask("details"))
+
+    def stop(self) -> None:
+        """See `Switch`; on a host that is lost the agent stops it."""
+        with suppress(HostLost):
+            self._ask("stop", 30.0)
+
+    def _ask(self, what: str, timeout_s: float = 10.0) -> Any:
+        return self._connection.ask("switch", timeout_s, question=what, patience_s=timeout_s)
+
+
+@dataclass
+class FarSide:
+    """What one trial has on the other host."""
+
+    site: Site
+    demand: Demand
+    environment: str
+    wires: str  # the environment of wire ends
+    switch: SiteSwitch
+    placement: Placement | None = None
+    clock: ClockReading | None = None
+    clock_after: ClockReading | None = None
+
+    def begin(self) -> Placement:
+        """Reach the host, choose cores there, compare the clocks."""
+        self.clock = self.clock_after = self.placement = None
+        self.site.open()
+        self.placement = self.site.place(self.demand)
+        self.switch.cores = self.placement.switch_cores
+        self.clock = self.site.connection.read_clock()
+        return self.placement
+
+    def end(self) -> None:
+        """Compare the clocks once more: they drift apart during a trial."""
+        self.clock_after = self.site.connection.read_clock()
+
+    @property
+    def ahead_ns(self) -> int:
+        """By how much that host's clock is ahead of ours."""
+        return self.clock.ahead_ns if self.clock else 0
+
+    def create(self, spec: NodeSpec, where: Place) -> RemoteNode:
+        """A node there, on the cores that were chosen for it."""
+        assert self.placement is not None
+        cores = tuple(self.placement.application_cores[spec.name])
+        environment = self.wires if where is Place.WIRE else self.environment
+        return create_node(self.site.connection, environment, replace(spec, cores=cores))
+
+    def check(self) -> list[str]:
+        """Reach the host and ask whether it can run all this, and whether both ends of the cable
+        can be lent; a line for each that cannot.
+
+        Raises UnavailableError where it cannot be reached."""
+        self.site.open()
+        cable = self.site.testbed.cable
+        check_facing(LocalHost(), cable.near, 0)
+        self.switch.check_facing(cable.far, 0)
+        probes = self.site.probe(self.environment, self.switch.name)
+        if self.wires != self.environment:
+            probes |= self.site.probe(self.wires, self.switch.name)
+        return [
+            f"{what} cannot run on {self.site.testbed.far}: {one.reason}"
+            + (f"; {one.remedy}" if one.remedy else "")
+            for what, one in probes.items()
+            if not one.available
+        ]
+
+    def as_record(self) -> FarHost:
+        """What is kept of it."""
+        testbed, hello = self.site.testbed, self.site.connection.hello
+        facts = hello.get("facts", {})
+        return FarHost(
+            name=testbed.far.name,
+            address=testbed.far.address,
+            hostname=hello.get("hostname", ""),
+            near_interface=testbed.cable.near,
+            far_interface=testbed.cable.far,
+            agent_version=bundle.version(),
+            engine_version=self.site.engine_version,
+            placement=self.placement,
+            clock_before=_offset(self.clock),
+            clock_after=_offset(self.clock_after),
+            facts={name: facts[name] for name in KEPT_FACTS if name in facts},
+        )
+
+
+def _offset(reading: ClockReading | None) -> ClockOffset | None:
+    if reading is None:
+        return None
+    return ClockOffset(ahead_ns=reading.ahead_ns, uncertainty_ns=reading.uncertainty_ns)

@@ -1,0 +1,282 @@
+"""The testbed file: the hosts of a trial between hosts, how to reach them, how they are cabled.
+
+One host is the machine the bench runs on (`local: true`); the others are reached by SSH. A
+cable names the two interfaces that face each other; the first one that begins at this machine
+carries the trials with `location: remote`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.campaign.source import (
+    CampaignError,
+    Items,
+    Node,
+    Place,
+    Problem,
+    Table,
+    Text,
+    parse,
+    read_file,
+)
+from switchmark.errors import UsageError
+
+VARIABLE = "SWITCHMARK_TESTBED"
+BECOME = ("none", "sudo")
+HOST_KEYS = ("local", "address", "port", "user", "key", "known_hosts", "become", "python")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_INTERFACE = re.compile(r"[^\s/:]{1,15}")
+_EXAMPLE = "hosts: {left: {local: true}, right: {address: 192.0.2.7}}"
+
+
+@dataclass(frozen=True, slots=True)
+class SshTarget:
+    """A host that is reached by SSH."""
+
+    name: str
+    address: str
+    port: int = 22
+    user: str | None = None  # None: as whom the bench runs
+    key: Path | None = None  # None: the user's own keys, or the agent's
+    known_hosts: Path = Path("~/.ssh/known_hosts")
+    become: str = "none"  # how the account gets the rights: it has them, or by sudo
+    python: str = "python3"  # at least 3.11
+
+    def __str__(self) -> str:
+        return f"host {self.name} ({self.address})"
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """Two interfaces that face each other: this machine's, and another host's."""
+
+    near: str
+    far: str
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """What trials between hosts run on."""
+
+    __test__ = False  # its name is no test's
+
+    path: Path
+    near: str  # how this machine is called
+    far: SshTarget
+    cable: Cable
+
+
+def find_testbed(path: Path | None) -> Testbed | None:
+    """The testbed of this file, or else of the one in SWITCHMARK_TESTBED; None without both."""
+    if path is None and (named := os.environ.get(VARIABLE)):
+        path = Path(named)
+    return None if path is None else read_testbed(path)
+
+
+def required(testbed: Testbed | None) -> Testbed:
+    """The testbed. Raises UsageError where there is none."""
+    if testbed is None:
+        raise UsageError(
+            "location: remote needs another host; describe it in a testbed file (docs/testbed.md) "
+            f"and give it as --testbed FILE or in {VARIABLE}"
+        )
+    return testbed
+
+
+def read_testbed(path: Path) -> Testbed:
+    """Read and check a testbed file. Raises CampaignError with a line for each problem."""
+    problems: list[Problem] = []
+    try:
+        table = parse(read_file(path), str(path), problems)
+    except CampaignError as error:
+        raise CampaignError([_of_testbed(problem) for problem in error.problems]) from None
+    reader = _Reader(path, problems)
+    found = reader.testbed(table)
+    if problems or found is None:
+        raise CampaignError([_of_testbed(problem) for problem in problems])
+    return found
+
+
+def _of_testbed(problem: Problem) -> Problem:
+    """What is said of every file is said with the words of campaigns."""
+    if "e.g. switch: linux-bridge" in problem.message:
+        message = f"a testbed is a mapping with the keys hosts and cables, e.g. {_EXAMPLE}"
+        return Problem(problem.place, problem.key, message)
+    return problem
+
+
+class _Reader:
+    """Reads the parts; what is wrong goes to `problems`, and is None."""
+
+    def __init__(self, path: Path, problems: list[Problem]) -> None:
+        self.path = path
+        self.problems = problems
+
+    def testbed(self, table: Table) -> Testbed | None:
+        self._unknown(table, ("hosts", "cables"), "")
+        hosts, cables = table.entries.get("hosts"), table.entries.get("cables")
+        if not isinstance(hosts, Table) or not hosts.entries:
+            place = table.place if hosts is None else hosts.place
+            self._note(place, "hosts", f"names no hosts; write e.g. {_EXAMPLE}")
+            return None
+        near, targets = self._hosts(hosts)
+        if near is None:
+            return None
+        if not targets:
+            self._note(hosts.place, "hosts", "needs a second host, one with an address")
+            return None
+        cable = self._first_cable(cables, table.place, near, targets, set(hosts.entries))
+        if cable is None:
+            return None
+        return Testbed(self.path, near, targets[cable[0]], cable[1])
+
+    def _hosts(self, hosts: Table) -> tuple[str | None, dict[str, SshTarget]]:
+        local: list[str] = []
+        targets: dict[str, SshTarget] = {}
+        for name, node in hosts.entries.items():
+            key = f"hosts.{name}"
+            if not _NAME.fullmatch(name):
+                self._note(node.place, key, "a host's name is letters, digits, '.', '_' and '-'")
+            elif not isinstance(node, Table):
+                self._note(node.place, key, "write its keys, e.g. {address: 192.0.2.7}")
+            elif "local" in node.entries:
+                local += self._local(name, node)
+            elif (target := self._target(name, node)) is not None:
+                targets[name] = target
+        if len(local) != 1:
+            what = "two hosts are local" if local else "no host is local"
+            remedy = "write `local: true` for the one that the bench runs on, and for no other"
+            self._note(hosts.place, "hosts", f"{what}; {remedy}")
+            return None, targets
+        return local[0], targets
+
+    def _local(self, name: str, node: Table) -> list[str]:
+        key = f"hosts.{name}"
+        for other in node.entries:
+            if other != "local":
+                place = node.key_places[other]
+                self._note(place, f"{key}.{other}", "is of no use for the local host; leave it out")
+        if self._text(node, key, "local") != "true":
+            self._note(node.place, f"{key}.local", "can only be true; leave it out otherwise")
+            return []
+        return [name]
+
+    def _target(self, name: str, node: Table) -> SshTarget | None:
+        key = f"hosts.{name}"
+        before = len(self.problems)
+        self._unknown(node, HOST_KEYS, key)
+        address = self._text(node, key, "address")
+        if address is None:
+            self._note(
+                node.place,
+                f"{key}.address",
+                "is missing; give a name or an IP address for SSH, or `local: true`",
+            )
+            return None
+        port = self._text(node, key, "port") or "22"
+        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+            self._note(node.place, f"{key}.port", f"'{port}' is no TCP port, 1 to 65535")
+            return None
+        become = self._text(node, key, "become") or "none"
+        if become not in BECOME:
+            has = " or ".join(BECOME)
+            self._note(node.place, f"{key}.become", f"'{become}' is not known; use {has}")
+            return None
+        ssh_key = self._file(node, key, "key", "a private key")
+        known_hosts = self._file(node, key, "known_hosts", "host keys, see ssh-keyscan")
+        if len(self.problems) > before:
+            return None
+        return SshTarget(
+            name,
+            address,
+            int(port),
+            self._text(node, key, "user"),
+            ssh_key,
+            known_hosts or Path("~/.ssh/known_hosts").expanduser(),
+            become,
+            self._text(node, key, "python") or "python3",
+        )
+
+    def _first_cable(
+        self,
+        cables: Node | None,
+        place: Place,
+        near: str,
+        targets: dict[str, SshTarget],
+        hosts: set[str],
+    ) -> tuple[str, Cable] | None:
+        """The first that begins here, as its other host and the two interfaces."""
+        if not isinstance(cables, Items) or not cables.items:
+            where = place if cables is None else cables.place
+            self._note(where, "cables", f"is no list; write e.g. - {{{near}: eth1, ...}}")
+            return None
+        used: set[tuple[str, str]] = set()
+        found: list[tuple[str, Cable]] = []
+        for number, node in enumerate(cables.items):
+            ends = self._ends(node, f"cables[{number}]", hosts)
+            for end in ends.items():
+                if end in used:
+                    text = f"{end[0]}'s {end[1]} is in two cables; an interface has one cable"
+                    self._note(node.place, f"cables[{number}]", text)
+                used.add(end)
+            others = [name for name in ends if name in targets]
+            if near in ends and others:
+                found.append((others[0], Cable(ends[near], ends[others[0]])))
+        if not found and not self.problems:
+            self._note(cables.place, "cables", f"none joins {near} with another host")
+            return None
+        return found[0] if found else None
+
+    def _ends(self, node: Node, key: str, hosts: set[str]) -> dict[str, str]:
+        if not isinstance(node, Table) or len(node.entries) != 2:
+            self._note(node.place, key, "has two ends: write {host: interface, host: interface}")
+            return {}
+        ends = {}
+        for host in node.entries:
+            interface = self._text(node, key, host)
+            if host not in hosts:
+                known = ", ".join(sorted(hosts))
+                self._note(
+                    node.place, f"{key}.{host}", f"is no host of this file (it has: {known})"
+                )
+            elif interface is None or not _INTERFACE.fullmatch(interface):
+                text = f"'{interface or ''}' is no name of an interface (1 to 15 characters)"
+                self._note(node.place, f"{key}.{host}", text)
+            else:
+                ends[host] = interface
+        return ends
+
+    def _text(self, table: Table, key: str, name: str) -> str | None:
+        node = table.entries.get(name)
+        if node is None:
+            return None
+        if not isinstance(node, Text) or not node.text:
+            self._note(node.place, f"{key}.{name}", "has no value; write one, or leave the key out")
+            return None
+        return node.text
+
+    def _file(self, table: Table, key: str, name: str, what: str) -> Path | None:
+        """A path; a relative one is meant from the testbed file's folder."""
+        text = self._text(table, key, name)
+        if text is None:
+            return None
+        path = self.path.resolve().parent / Path(text).expanduser()
+        if not path.is_file():
+            place = table.key_places[name]
+            self._note(place, f"{key}.{name}", f"{path} is no file; give that of {what}")
+            return None
+        return path
+
+    def _unknown(self, table: Table, known: tuple[str, ...], key: str) -> None:
+        for name in table.entries:
+            if name not in known:
+                whole = f"{key}.{name}" if key else name
+                text = f"is no key here; there are: {', '.join(known)}"
+                self._note(table.key_places[name], whole, text)
+
+    def _note(self, place: Place, key: str, message: str) -> None:
+        self.problems.append(Problem(place, key, message))

@@ -1,0 +1,332 @@
+"""Two hosts on this machine, for tests of what goes on between hosts.
+
+A host is a process with a network, a file system view (its own /run, /tmp, /root, /home and
+/dev/shm), a name and, where asked, a clock of its own; and an sshd. Two networks join them: one
+for control, and the cable, whose rate the kernel limits in a namespace of its own between the
+two ends, so that nothing the hosts do can lift the limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.integration.truth_rig import AUTOGROUP_NICE, set_autogroup_nice
+
+ROOT = Path(__file__).parent.parent.parent
+SSHD = "/usr/sbin/sshd"
+PRIVATE = {"/run": 755, "/tmp": 1777, "/root": 700, "/home": 755, "/dev/shm": 1777}
+QUIET = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"  # a cable says nothing of itself
+DEADLINE_S = 30.0
+MISSING = "no sshd here (apt install openssh-server)"
+
+
+def sh(*args: str, inside: int | None = None, check: bool = True) -> str:
+    """Run a command, in the namespaces of a process; returns what it printed."""
+    done = subprocess.run(
+        [*(enter(inside) if inside else []), *args],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if check and done.returncode:
+        raise AssertionError(f"{' '.join(args)}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def enter(pid: int) -> list[str]:
+    return ["nsenter", "-t", str(pid), "-n", "-m", "-u", "-T", "--"]
+
+
+def children(pid: int) -> list[int]:
+    """Of a process, by its threads."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += [int(one) for one in path.read_text().split()]
+    return found
+
+
+@dataclass
+class HostSpace:
+    """One of the two hosts."""
+
+    name: str
+    address: str
+    folder: Path  # outside of what it has of its own
+    ahead_s: int = 0  # of its monotonic clock
+    pid: int = 0
+    holder: subprocess.Popen[bytes] | None = None
+    sshd: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        mounts = "; ".join(
+            f"mount -t tmpfs -o mode={mode} own {folder}" for folder, mode in PRIVATE.items()
+        )
+        # What /sys tells of network devices is of the namespace in which it was mounted.
+        mounts += "; mount -t sysfs own /sys"
+        script = f"{mounts}; hostname {self.name}; echo up; exec sleep infinity"
+        clock = ["--time", "--monotonic", str(self.ahead_s)] if self.ahead_s else []
+        holder = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--uts", *clock, "--fork", "--kill-child",
+             "--propagation", "private", "sh", "-ec", script],
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self.holder = holder
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"up\n", f"host {self.name} could not be made"
+        (self.pid,) = children(holder.pid)
+        sh("ip", "link", "set", "lo", "up", inside=self.pid)
+
+    def serve(self) -> None:
+        """Start its sshd, which knows one key."""
+        key = self.folder / f"{self.name}_host_key"
+        sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+        config = self.folder / f"{self.name}_sshd_config"
+        config.write_text(
+            f"ListenAddress {self.address}\nPort 22\nHostKey {key}\nUsePAM no\nStrictModes no\n"
+            f"PermitRootLogin prohibit-password\nPidFile none\nUseDNS no\n"
+            f"AuthorizedKeysFile {self.folder / 'authorized_keys'}\n"
+        )
+        sh("mkdir", "-p", "/run/sshd", inside=self.pid)
+        log = (self.folder / f"{self.name}_sshd.log").open("wb")
+        self.sshd = subprocess.Popen(
+            [*enter(self.pid), SSHD, "-D", "-e", "-f", str(config)], stderr=log
+        )
+        log.close()
+
+    def sshd_sessions(self) -> list[int]:
+        """The processes that serve a connection."""
+        assert self.sshd is not None
+        return children(self.sshd.pid)
+
+    def processes(self) -> list[str]:
+        """What runs on it but for the holder and sshd, by its command line."""
+        own = {self.pid, *(one.pid for one in (self.sshd, self.holder) if one)}
+        found = []
+        for pid in self.pids():
+            with suppress(OSError):
+                if pid not in own:
+                    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                    found.append(b" ".join(words).decode(errors="replace")[:200])
+        return found
+
+    def pids(self) -> list[int]:
+        """All its processes: those of its name space."""
+        here = Path(f"/proc/{self.pid}/ns/uts").readlink()
+        found = []
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if (path / "ns/uts").readlink() == here:
+                    found.append(int(path.name))
+        return found
+
+    def add_account(self, name: str) -> None:
+        """An account without rights, which this host alone knows."""
+        known = self.folder / "passwd"
+        known.write_text(Path("/etc/passwd").read_text() + f"{name}:x:12345:12345::/home:/bin/sh\n")
+        sh("mount", "--bind", str(known), "/etc/passwd", inside=self.pid)
+
+    def remains(self) -> list[str]:
+        """What a session has left on it: processes, namespaces, devices, files."""
+        found = [f"process {one}" for one in self.processes()]
+        listed = sh("sh", "-c", "ls -d /run/netns/* /run/switchmark/*.ledger /run/switchmark/sm* "
+                    "/tmp/* /var/tmp/switchmark-* /dev/shm/* 2>/dev/null || true",
+                    inside=self.pid)  # fmt: skip
+        found += listed.split()
+        links = sh("ip", "-o", "link", "show", inside=self.pid).splitlines()
+        found += [line for line in links if not line.split()[1].startswith(("lo:", "ctl", "cable"))]
+        return found
+
+    def end(self) -> None:
+        for process in (self.sshd, self.holder):
+            if process is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+                process.wait()
+                if process.stdout:
+                    process.stdout.close()
+
+
+@dataclass
+class TwoHosts:
+    """Both, joined. `left` is where the bench runs."""
+
+    folder: Path
+    left: HostSpace
+    right: HostSpace
+    cable: subprocess.Popen[bytes] | None = None
+    benches: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, folder: Path, *, ahead_s: int = 0) -> TwoHosts:
+        folder.mkdir(mode=0o755)
+        hosts = cls(
+            folder,
+            HostSpace("left", "192.0.2.1", folder),
+            HostSpace("right", "192.0.2.2", folder, ahead_s),
+        )
+        try:
+            hosts._join()
+        except BaseException:
+            hosts.end()
+            raise
+        return hosts
+
+    def _join(self) -> None:
+        sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / "key"))
+        shutil.copy(self.folder / "key.pub", self.folder / "authorized_keys")
+        self.cable = subprocess.Popen(
+            ["unshare", "--net", "sh", "-ec", f"{QUIET}; echo up; exec sleep infinity"],
+            stdout=subprocess.PIPE,
+        )
+        assert self.cable.stdout is not None
+        assert self.cable.stdout.readline() == b"up\n"
+        for host in (self.left, self.right):
+            host.begin()
+        left, right, middle = (str(pid) for pid in (self.left.pid, self.right.pid, self.cable.pid))
+        veth = ("ip", "link", "add")
+        sh(*veth, "ctl0", "netns", left, "type", "veth", "peer", "name", "ctl0", "netns", right)
+        sh("nsenter", "-t", middle, "-n", "ip", "link", "add", "bridge0", "type", "bridge")
+        for host, end in ((self.left, "c0"), (self.right, "c1")):
+            pid = str(host.pid)
+            sh(*veth, "cable0", "netns", pid, "type", "veth", "peer", "name", end, "netns", middle)
+            sh("ip", "addr", "add", f"{host.address}/24", "dev", "ctl0", inside=host.pid)
+            for device in ("ctl0", "cable0"):
+                sh("ip", "link", "set", device, "up", inside=host.pid)
+            for words in (
+                f"{end} master bridge0",
+                f"{end} type bridge_slave learning off",
+                f"{end} up",
+            ):
+                sh("nsenter", "-t", middle, "-n", "ip", "link", "set", *words.split())
+        sh("nsenter", "-t", middle, "-n", "ip", "link", "set", "bridge0", "up")
+        for host in (self.left, self.right):
+            host.serve()
+        self._write_testbed()
+
+    def limit(self, mbit: int) -> None:
+        """Both directions of the cable: so many Mbit/s of frames without their FCS."""
+        assert self.cable is not None
+        for end in ("c0", "c1"):
+            words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 16kb limit 64kb"
+            sh("nsenter", "-t", str(self.cable.pid), "-n", "tc", *words.split())
+
+    def cable_frames(self) -> int:
+        """Frames that have come into the cable from the left."""
+        assert self.cable is not None
+        words = ["ip", "-s", "-j", "link", "show", "dev", "c0"]
+        (found,) = json.loads(sh("nsenter", "-t", str(self.cable.pid), "-n", *words))
+        return int(found["stats64"]["rx"]["packets"])
+
+    def _write_testbed(self) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        known = self.folder / "known_hosts"
+        while not (keys := sh("ssh-keyscan", "-t", "ed25519", self.right.address,
+                              inside=self.left.pid, check=False)):  # fmt: skip
+            assert time.monotonic() < deadline, "sshd does not answer"
+            time.sleep(0.05)
+        known.write_text(keys)
+        self.testbed.write_text(
+            "hosts:\n  left: {local: true}\n"
+            f"  right: {{address: {self.right.address}, user: root, key: key, "
+            "known_hosts: known_hosts}\n"
+            "cables:\n  - {left: cable0, right: cable0}\n"
+        )
+
+    @property
+    def testbed(self) -> Path:
+        return self.folder / "testbed.yaml"
+
+    def bench(self, *args: str, engine: Path) -> subprocess.Popen[str]:
+        """Start `switchmark ARGS` on the left host."""
+        words = [sys.executable, "-m", "switchmark.cli.main", *args]
+        return self.start(words, SWITCHMARK_TRAFFIC=str(engine))
+
+    def start(self, command: Sequence[str], **more: str) -> subprocess.Popen[str]:
+        """Start a program on the left host."""
+        environment = {
+            **os.environ,
+            **more,
+            "PYTHONPATH": str(ROOT),
+            "SWITCHMARK_TESTBED": str(self.testbed),
+            "SWITCHMARK_CACHE_DIR": str(self.folder / "cache"),
+        }
+        environment.pop("SWITCHMARK_STATE_DIR", None)  # each host has its own /run
+        bench = subprocess.Popen(
+            [*enter(self.left.pid), *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+        )
+        self.benches.append(bench)
+        return bench
+
+    @contextmanager
+    def favoured(self) -> Iterator[None]:
+        """Meanwhile all that starts on the hosts comes before other work on this machine."""
+        over = threading.Event()
+
+        def favour() -> None:
+            seen: set[int] = set()
+            while not over.wait(0.05):
+                for pid in {*self.left.pids(), *self.right.pids()} - seen:
+                    seen.add(pid)
+                    set_autogroup_nice(pid, AUTOGROUP_NICE)
+
+        thread = threading.Thread(target=favour)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def remains(self, patience_s: float = DEADLINE_S) -> list[str]:
+        """What is left on either host, once what is being undone has been undone."""
+        deadline = time.monotonic() + patience_s
+        while (left := [*self.left.remains(), *self.right.remains()]) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(0.1)
+        return left
+
+    def end(self) -> None:
+        for bench in self.benches:
+            if bench.poll() is None:
+                bench.kill()
+            bench.communicate()
+        for host in (self.left, self.right):
+            host.end()
+        if self.cable is not None:
+            self.cable.kill()
+            self.cable.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run(bench: subprocess.Popen[str], timeout_s: float = 120.0) -> tuple[int, str, str]:
+    """The end of a bench: its exit code, and what it printed."""
+    out, err = bench.communicate(timeout=timeout_s)
+    return bench.returncode, out, err
+
+
+def missing() -> str | None:
+    """Why there can be no hosts on this machine."""
+    needed: Sequence[str] = (SSHD, "ssh-keygen", "ssh-keyscan", "unshare", "nsenter", "tc")
+    for program in needed:
+        if shutil.which(program) is None:
+            return MISSING if "ssh" in program else f"no {program} here"
+    return None

@@ -1,0 +1,199 @@
+"""Parts of trials between hosts that need no second host: what is sent, and the two switches."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.errors import UnavailableError
+from switchmark.remote import bundle
+from switchmark.remote.codec import from_plain, to_plain
+from switchmark.switch.across import AcrossHosts, CableEnds
+from switchmark.switch.base import (
+    Capabilities,
+    ConnectMode,
+    MadePort,
+    PortCounters,
+    PortKind,
+    Probe,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.facts import Cpu
+from switchmark.testbed.host import Completed
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        NodeSpec("v0-1", (NodePort(PortKind.VETH, "m", "ip", made=MadePort("d")),), (1, 2), ("p",)),
+        NodeSpec("x", (NodePort(PortKind.MEMIF, "m", "", socket_host=Path("/s")),), ()),
+        SwitchPort(3, PortKind.VETH, "m", "dev", cable=True),
+        SwitchCounters({7: PortCounters(1, 2, 3, 4)}, 9),
+        SwitchCounters({}, None),
+        Cpu(3, (0, 1), 0, True),
+        LinuxBridge.capabilities,
+    ],
+)
+def test_values_cross_the_connection_unchanged(value: object) -> None:
+    import json
+
+    sent = json.loads(json.dumps(to_plain(value)))
+    assert from_plain(type(value), sent) == value
+
+
+def test_the_archive_holds_all_that_the_agent_imports() -> None:
+    """With nothing of this installation in reach, the agent can be imported from the archive."""
+    with zipfile.ZipFile(io.BytesIO(bundle.archive())) as archive:
+        names = archive.namelist()
+    assert "switchmark/remote/agent.py" in names and len(names) == len(set(names))
+    assert bundle.archive() == bundle.archive.__wrapped__(), "the same content, the same bytes"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", bundle.BOOTSTRAP.replace("main()\n", "print('there')")],
+        input=f"{len(bundle.archive())}\n".encode() + bundle.archive(),
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (b"there\n", b"", 0)
+
+
+def test_an_archive_that_is_cut_short_is_not_run() -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", bundle.BOOTSTRAP],
+        input=b"1000\nabc",
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1 and b"the connection ended while the agent was sent" in done.stderr
+
+
+def test_the_agent_is_started_without_a_password() -> None:
+    assert bundle.command("python3", "none").startswith("python3 -I -c '")
+    assert bundle.command("/opt/my python", "sudo").startswith("sudo -n -- '/opt/my python' -I")
+
+
+class FakeSwitch:
+    """Notes the ports it is given, and counts what it is told to."""
+
+    name = "fake"
+    capabilities = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False)
+
+    def __init__(self, counted: SwitchCounters, log: list[str], name: str) -> None:
+        self.counted, self.log, self.who = counted, log, name
+        self.ports: Sequence[SwitchPort] = ()
+
+    def probe(self) -> Probe:
+        return Probe(True)
+
+    def start(self, *given: object) -> None:
+        (self.ports,) = (one for one in given if isinstance(one, list))
+        self.log.append(f"{self.who} starts")
+
+    def check_facing(self, device: str, mtu_bytes: int) -> None:
+        self.log.append(f"{device} {mtu_bytes}")
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        self.log.append(f"{self.who} up")
+
+    def settle(self) -> None:
+        self.log.append(f"{self.who} settles")
+
+    def counters(self) -> SwitchCounters:
+        return self.counted
+
+    def alive(self) -> str | None:
+        return "far died" if self.who == "far" else None
+
+    def process_ids(self) -> Sequence[int]:
+        return (7,)
+
+    def details(self) -> dict[str, str]:
+        return {"version": self.who}
+
+    def stop(self) -> None:
+        self.log.append(f"{self.who} stops")
+        if self.who == "near":
+            raise OSError("stuck")
+
+
+class FakeHost:
+    """Answers each command with the same."""
+
+    name = "fake"
+
+    def __init__(self, stdout: str, exit_code: int = 0) -> None:
+        self.done = Completed((), exit_code, stdout, "")
+
+    def run(self, *_args: object, **_options: object) -> Completed:
+        return self.done
+
+
+def link(**more: object) -> str:
+    import json
+
+    return json.dumps([{"flags": ["UP"], "mtu": 1500, "qdisc": "mq", "addr_info": []} | more])
+
+
+def test_two_switches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of two VNFs that is cut in the middle: ports 0, 1, 2 are here, 3, 4, 5 there."""
+    log: list[str] = []
+    ports = {index: PortCounters(index, index) for index in range(4)}
+    near = FakeSwitch(SwitchCounters(ports, 2), log, "near")
+    far = FakeSwitch(SwitchCounters({k: PortCounters(10 + k, 0) for k in range(4)}, 3), log, "far")
+    both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({3, 4, 5})))
+    monkeypatch.setattr("switchmark.switch.across.check_facing", lambda *_: log.append("checked"))
+    session = type("S", (), {"host": FakeHost(link())})()
+    all_ports = [SwitchPort(k, PortKind.VETH, f"m{k}", f"d{k}", mtu_bytes=1600) for k in range(6)]
+    both.start(session, all_ports, ConnectMode.LEARNING, ())
+    assert log == ["checked", "eth2 1600", "far starts", "near starts"]
+    assert [(p.index, p.device, p.cable) for p in near.ports] == [
+        (0, "d0", False), (1, "d1", False), (2, "d2", False), (3, "eth1", True)
+    ]  # fmt: skip
+    assert [(p.index, p.device, p.cable) for p in far.ports] == [
+        (0, "eth2", True), (1, "d3", False), (2, "d4", False), (3, "d5", False)
+    ]  # fmt: skip
+    counted = both.counters()
+    assert counted.witness_rx_frames == 5
+    assert {k: one.rx_frames for k, one in counted.ports.items()} == {
+        0: 0, 1: 1, 2: 2, 6: 3, 7: 10, 3: 11, 4: 12, 5: 13
+    }  # fmt: skip
+    assert both.alive() == "far died" and both.process_ids() == (7,)
+    assert both.details() == {"version": "near", "cable": "eth1 to eth2", "far:version": "far"}
+    with pytest.raises(OSError, match="stuck"):
+        both.stop()
+    assert log[-2:] == ["near stops", "far stops"], "one that is stuck does not keep the other"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("", "interface eth1: is not there; name another one"),
+        (link(flags=["LOOPBACK"]), "is the loopback"),
+        (
+            link(addr_info=[{"local": "192.0.2.7", "prefixlen": 24, "scope": "global"}]),
+            "has the address 192.0.2.7/24, and the host would lose it",
+        ),
+        (link(master="br0"), "belongs to br0; take it out"),
+        (link(qdisc="tbf"), "queueing discipline tbf, which would be lost"),
+        (link(mtu=1400), "carries 1400 bytes, 1500 are needed; ip link set mtu 1500"),
+    ],
+)
+def test_interfaces_in_use_are_not_lent(answer: str, reason: str) -> None:
+    with pytest.raises(UnavailableError, match=reason):
+        check_facing(FakeHost(answer, 0 if answer else 1), "eth1", 1500)  # type: ignore[arg-type]
+
+
+def test_an_interface_with_a_link_local_address_alone_is_free() -> None:
+    own = [{"local": "fe80::1", "prefixlen": 64, "scope": "link"}]
+    check_facing(FakeHost(link(addr_info=own)), "eth1", 1500)  # type: ignore[arg-type]

@@ -1,0 +1,100 @@
+"""Testbed files: what they say, and what is said of bad ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import UsageError
+from switchmark.testbed.testbed_file import Cable, find_testbed, read_testbed, required
+
+GOOD = """
+hosts:
+  left: {local: true}
+  right:
+    address: 192.0.2.7
+    port: 2222
+    user: bench
+    key: keys/bench
+    become: sudo
+  spare: {address: spare.example}
+cables:
+  - {right: eth5, spare: eth1}
+  - {right: eth1, left: enp3s0f0}
+  - {left: eth9, spare: eth2}
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "keys").mkdir(exist_ok=True)
+    (folder / "keys/bench").write_text("a key")
+    path = folder / "testbed.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_first_cable_that_begins_here_says_which_host(tmp_path: Path) -> None:
+    found = read_testbed(written(tmp_path, GOOD))
+    assert (found.near, found.far.name, found.cable) == ("left", "right", Cable("enp3s0f0", "eth1"))
+    far = found.far
+    assert (far.address, far.port, far.user, far.become) == ("192.0.2.7", 2222, "bench", "sudo")
+    assert far.key == tmp_path / "keys/bench", "a relative path is meant from the file's folder"
+    assert far.known_hosts == Path("~/.ssh/known_hosts").expanduser() and far.python == "python3"
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "message"),
+    [
+        (("", ""), 0, ""),
+        ((GOOD, ""), None, "the file is empty; write|a testbed is a mapping"),
+        ((GOOD, "- a"), None, "a testbed is a mapping with the keys hosts and cables"),
+        (("local: true", "local: no"), 3, "hosts.left.local: can only be true; leave it out"),
+        (("{local: true}", "{address: a}"), 3, "no host is local; write `local: true` for the one"),
+        (("spare: {address: spare.example}", "spare: {local: true}"), 3, "two hosts are local"),
+        (("{local: true}", "{local: true, port: 2}"), 3, "left.port: is of no use for the local"),
+        (("    address: 192.0.2.7\n", ""), 5, "hosts.right.address: is missing; give a name"),
+        (("2222", "0"), 5, "hosts.right.port: '0' is no TCP port, 1 to 65535"),
+        (("user: bench", "usr: bench"), 7, "hosts.right.usr: is no key here; there are: local"),
+        (("user: bench", "user:"), 7, "hosts.right.user: has no value; write one, or leave"),
+        (("keys/bench", "keys/other"), 8, r"hosts.right.key: .*/keys/other is no file; give that"),
+        (("sudo", "su"), 5, "hosts.right.become: 'su' is not known; use none or sudo"),
+        (("right: eth1", "rigth: eth1"), 13, r"cables\[1\].rigth: is no host of this file \(it"),
+        (("eth1, left: enp3s0f0", "eth1"), 13, r"cables\[1\]: has two ends: write \{host"),
+        (("enp3s0f0", "much-too-long-name"), 13, "'much-too-long-name' is no name of an interf"),
+        (("right: eth1", "right: eth5"), 13, "right's eth5 is in two cables; an interface has one"),
+        (("cables:", "cable:"), 11, "cable: is no key here; there are: hosts, cables"),
+    ],
+)
+def test_bad_files_are_refused_by_place_key_and_remedy(
+    tmp_path: Path, change: tuple[str, str], line: int | None, message: str
+) -> None:
+    path = written(tmp_path, GOOD.replace(*change))
+    if not message:
+        read_testbed(path)
+        return
+    with pytest.raises(UsageError, match=message) as error:
+        read_testbed(path)
+    assert error.value.exit_code == 2
+    assert str(path) in str(error.value)
+    if line is not None:
+        assert f"{path}:{line}: " in str(error.value)
+
+
+def test_a_host_that_is_cabled_with_nobody(tmp_path: Path) -> None:
+    text = GOOD.replace("  - {right: eth1, left: enp3s0f0}\n  - {left: eth9, spare: eth2}\n", "")
+    with pytest.raises(UsageError, match="cables: none joins left with another host"):
+        read_testbed(written(tmp_path, text))
+    with pytest.raises(UsageError, match="cables: is no list"):
+        read_testbed(written(tmp_path, GOOD.split("cables:", maxsplit=1)[0]))
+
+
+def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SWITCHMARK_TESTBED", raising=False)
+    assert find_testbed(None) is None
+    with pytest.raises(UsageError, match="give it as --testbed FILE or in SWITCHMARK_TESTBED"):
+        required(None)
+    monkeypatch.setenv("SWITCHMARK_TESTBED", str(written(tmp_path, GOOD)))
+    assert required(find_testbed(None)).near == "left"
+    with pytest.raises(UsageError, match=r"nowhere\.yaml: cannot be read: No such file"):
+        find_testbed(tmp_path / "nowhere.yaml")

@@ -1,0 +1,98 @@
+"""The environment `qemu` leaves nothing behind, whenever the bench is killed; and touches nothing
+of a user's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.vm import packages
+from switchmark.errors import UnavailableError
+from tests.integration import test_clean, test_environments
+from tests.integration.machine import needs_root, own_state
+from tests.integration.main_job import SHORT, Bench, campaign_file, need, new_bench, settings, until
+from tests.integration.test_clean import decoys
+from tests.integration.test_environments import decoys as all_decoys
+
+__all__ = ["all_decoys", "decoys"]
+pytestmark = [needs_root]
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was fetched before, whatever the cache."""
+    need([], ["qemu"])
+    try:
+        monkeypatch.setenv(packages.KERNEL_SETTING, str(packages.kernel().root))
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def state(kernel: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    yield from own_state(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def bench(kernel: None, tmp_path: Path) -> Iterator[Bench]:
+    yield from new_bench(tmp_path)
+
+
+def test_killed_after_any_line_of_the_ledger(state: Path, decoys: dict[str, str]) -> None:
+    test_clean.test_killed_after_any_line_of_the_ledger(state, "qemu", decoys)
+
+
+def users(where: dict[str, str]) -> dict[str, object]:
+    """What the decoys are; others on this machine come and go."""
+    seen = test_environments.look(where)
+    del seen["namespaces"]
+    for what, entries in seen.items():
+        if isinstance(entries, list):
+            seen[what] = [entry for entry in entries if "decoy" in json.dumps(entry)]
+    assert seen["addr"] and seen["route"]
+    return seen
+
+
+def is_up(device: str) -> bool:
+    return Path("/sys/class/net", device, "operstate").read_text() == "up\n"
+
+
+def test_what_a_user_runs_is_not_changed(
+    bench: Bench, tmp_path: Path, all_decoys: dict[str, str]
+) -> None:
+    """A machine of the user's own, too, with its tap in a bridge."""
+    run = test_environments.run
+    run("ip", "tuntap", "add", "decoytap0", "mode", "tap")
+    own = [
+        *(packages.qemu_program() or "", "-nodefaults", "-display", "none", "-S", "-m", "64"),
+        *("-netdev", "tap,id=n,ifname=decoytap0,script=no,downscript=no"),
+    ]
+    process = subprocess.Popen(own, stdin=subprocess.DEVNULL)
+    try:
+        run("ip", "link", "set", "decoytap0", "addrgenmode", "none")
+        run("ip", "link", "set", "decoytap0", "master", "decoybr0", "up")
+        for device in ("decoytap0", "decoybr0"):  # the kernel notices in its own time
+            until(partial(is_up, device), 30, f"{device} up")
+        before = users(all_decoys)
+        file = campaign_file(
+            tmp_path,
+            "switch: [linux-bridge, ovs-dpdk]\nenvironment: qemu\nscenario: p2v\nrate: 1k\n"
+            "connect_mode: learning\ndimension: throughput\nduration: 4s\n",
+        )
+        args = settings(*SHORT)
+        code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
+        assert code == 0, err
+        assert {record.trial.switch for record in bench.records()} == {"linux-bridge", "ovs-dpdk"}
+        after = users(all_decoys)
+        for what, was in before.items():
+            assert after[what] == was, what
+        assert process.poll() is None, "the user's machine runs on"
+    finally:
+        process.kill()
+        process.wait()
+        run("ip", "link", "del", "decoytap0")
