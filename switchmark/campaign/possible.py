@@ -15,7 +15,7 @@ from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 # They restart or change the switch, or time one way by one clock.
-LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE, Method.R_PLUS)
+LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE)
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
@@ -37,15 +37,11 @@ def wire_problem(switch: str, found: Resolved) -> str | None:
 
 def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     """Why a VNF of this kind cannot have such ports there; None when it can."""
-    if vnf in ("bridge", "pcap") and kind not in DEVICES:
+    devices = kind in DEVICES or environment == "qemu"  # a guest has a device for every port
+    if vnf in ("bridge", "pcap") and not devices:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
             "switch with veth ports"
-        )
-    if vnf == "bridge" and environment == "qemu":
-        return (
-            "vnf bridge is made in a network namespace, and environment qemu has none; use "
-            "vnf: forwarder or pcap, or another environment"
         )
     if vnf.startswith("/") and environment in CLOSED:
         return (
@@ -152,10 +148,10 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
         yield "direct is a wire on one host; between hosts (location: remote) use a switch"
-    elif PortKind.VETH not in can.port_kinds:
+    elif PortKind.VETH not in can.port_kinds or not can.cabled:
         yield (
-            f"{switch} takes no network device, as which the cable between hosts is there; leave "
-            "location: remote out, or use a switch with veth ports"
+            f"{switch} takes no interface of the host's own, as which the cable between hosts is "
+            "there; leave location: remote out, or use linux-bridge or ovs-netdev"
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])

@@ -162,12 +162,19 @@ def _bounds(found: GoalBounds) -> MethodBounds:
     )
 
 
+NO_ONE_WAY = "no latency: one-way times between two hosts are not measured"
+
+
 def _r_plus(task: Task) -> Answer:
     found = _measure_r_plus(task)
+    remote = task.trial.location == "remote"
     latency = [
-        _latency_at(task, fraction, load) for fraction, load in r_plus.loads_at(found.pps).items()
+        _latency_at(task, fraction, load)
+        for fraction, load in r_plus.loads_at(found.pps).items()
+        if not remote
     ]
-    notes = unlike(found.outliers, found.bands, "pps")
+    notes = [NO_ONE_WAY] if remote else []
+    notes += unlike(found.outliers, found.bands, "pps")
     notes += [
         f"latency at {one.fraction:g} R+: the load was not met, so it is of a lower one"
         for one in latency

@@ -109,6 +109,7 @@ class XdpRedirect(InKernelSwitch):
 
     name = "xdp-redirect"
     capabilities = Capabilities(
+        cabled=False,  # the far end of a port has to be set up, and of a cable it is not here
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=False,

@@ -45,7 +45,8 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),
         ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),
         ("switch: direct\nlocation: remote", "a wire on one host"),
-        ("switch: macvlan\nlocation: remote", "takes no network device"),
+        ("switch: macvlan\nlocation: remote", "takes no interface of the host's own"),
+        ("switch: xdp-redirect\nlocation: remote", "takes no interface of the host's own"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
             "cross-connect can carry one pair only",
@@ -54,7 +55,7 @@ def trials_of(text: str) -> list[Trial]:
             "switch: linux-bridge\nlocation: remote\nconnect_mode: static-mac",
             "behind the cable between hosts there are many",
         ),
-        ("switch: linux-bridge\nlocation: remote\nmethod: r-plus", "method r-plus is of one host"),
+        ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "method recovery is of one"),
         (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"
             "vnf: /usr/bin/my-vnf\nlocation: remote",

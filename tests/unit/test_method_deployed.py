@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -77,6 +78,20 @@ def test_who_limits_a_search(
         method=Method.NDR_PDR,
     )  # fmt: skip
     assert method_limit(trial, found, evidence(wire=wire, in_kernel=in_kernel)).what == limited_by
+
+
+@pytest.mark.parametrize(("cable_lost", "limited_by"), [(60, "link"), (40, "switch")])
+def test_a_search_between_hosts_can_be_limited_by_the_cable(
+    cable_lost: int, limited_by: str
+) -> None:
+    trial = Trial(
+        dimension=Dimension.THROUGHPUT, switch="a-switch", packet_size_bytes=64,
+        method=Method.NDR_PDR, location="remote",
+    )  # fmt: skip
+    found = result("switch", 1e6)
+    assert sum(one.lost_frames for one in found.trials) == 100
+    seen = replace(evidence(wire=2e6, in_kernel=False), cable_lost=cable_lost)
+    assert method_limit(trial, found, seen).what == limited_by
 
 
 def test_marks_of_a_search() -> None:
