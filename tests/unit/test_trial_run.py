@@ -75,6 +75,12 @@ def test_a_wire_has_no_connect_mode() -> None:
     assert record.status == "finished" and record.connect_mode is None
 
 
+def own_marks(record: Record) -> list[str]:
+    """The marks that are the trial's: how busy this machine is, is measured in earnest."""
+    assert record.verdict is not None
+    return [mark for mark in record.verdict.marks if mark != "disturbed"]
+
+
 STEPS = ["create tx0", "create rx0", "spawn rx0", "start switch", "ports up", "settle", "counters"]
 
 
@@ -202,7 +208,7 @@ def test_flooding_during_the_measurement_is_seen() -> None:
     """Before (check), before and after it (counters): a receiver was forgotten meanwhile."""
     record = run(plan_for(switch=FakeSwitch(witness=[0, 0, 0, 0, 0, 5000])))
     assert record.verification is not None and record.verification.passed
-    assert record.verdict is not None and record.verdict.marks == ["flooding"]
+    assert record.verdict is not None and own_marks(record) == ["flooding"]
     assert not record.verdict.valid
 
 
@@ -229,7 +235,7 @@ def test_counters_that_disagree_are_marked_and_kept(monkeypatch: pytest.MonkeyPa
         engine.answers = {**script, "start": start}
 
     record = run(plan_for(environment=FakeEnvironment(change=counting)))
-    assert record.verdict is not None and record.verdict.marks == ["counters-disagree"]
+    assert record.verdict is not None and own_marks(record) == ["counters-disagree"]
     assert record.verdict.valid
     found = record.reconciliation
     assert found is not None and not found.agrees
@@ -246,7 +252,7 @@ def test_a_switch_in_another_mode_is_not_valid() -> None:
     switch = FakeSwitch(witness=[3])
     switch.broadcast = lambda frames: None  # type: ignore[method-assign]
     record = run(plan_for(switch=switch))
-    assert record.verdict is not None and record.verdict.marks == ["wrong-connect-mode"]
+    assert record.verdict is not None and own_marks(record) == ["wrong-connect-mode"]
     assert not record.verdict.valid
     assert (
         record.verification is not None and "learning was asked for" in record.verification.message
