@@ -37,15 +37,11 @@ def wire_problem(switch: str, found: Resolved) -> str | None:
 
 def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     """Why a VNF of this kind cannot have such ports there; None when it can."""
-    if vnf in ("bridge", "pcap") and kind not in DEVICES:
+    devices = kind in DEVICES or environment == "qemu"  # a guest has a device for every port
+    if vnf in ("bridge", "pcap") and not devices:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
             "switch with veth ports"
-        )
-    if vnf == "bridge" and environment == "qemu":
-        return (
-            "vnf bridge is made in a network namespace, and environment qemu has none; use "
-            "vnf: forwarder or pcap, or another environment"
         )
     if vnf.startswith("/") and environment in CLOSED:
         return (

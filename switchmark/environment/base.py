@@ -99,6 +99,11 @@ class VirtualMachine(Protocol):
         """No hardware helps it: its rates prove function, never performance."""
         ...
 
+    def spawn_bridge(self) -> Spawned:
+        """Join its ports by a bridge of its own kernel, until its standard input ends. It prints
+        one line when it does."""
+        ...
+
     def process_ids(self) -> Sequence[int]:
         """Processes of the host whose CPU time is the machine's."""
         ...

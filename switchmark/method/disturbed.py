@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from switchmark.errors import TrialFailed
 from switchmark.method.deployed import SHORTEST_INTERVAL_S, DeployedMeasurer, rates_of
@@ -78,7 +78,11 @@ class DisturbedMeasurer(DeployedMeasurer):
                 for pair in self._ends:
                     pair.a.request_stop()
 
-        point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=_sample_s(duration_s))
+        usual_s = duration_s if tail_s is None else at_s + tail_s
+        point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=_sample_s(usual_s))
+        if tail_s is not None:  # it was ended, and lasted as long as it lasted
+            lasted_ns = max(_duration_ns(pair.a) for pair in self._ends)
+            point = self.points[-1] = replace(point, duration_s=lasted_ns / 1e9)
         if not took:
             raise TrialFailed(f"the trial of {duration_s:g} s was over before anything was done")
         own_drops = self.asides[-1].socket_drops  # at the receivers' sockets: not the switch's

@@ -1,13 +1,14 @@
 """Reconfiguration: how long forwarding stops while ports or rules are added and removed.
 
 Each change is made while a steady load passes, half of what the switch carries unless a rate
-is set; the outage follows from the frames that are missing, and from the longest silence. A
-trial without any change comes first: what is missing there, the change has not done.
+is set; the outage follows from the frames that are missing, and from the longest silence. The
+load goes on until the change is done and for some time after it. A trial without any change
+comes first: what is missing there, the change has not done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from switchmark.method.disturbed import Disturbance
@@ -15,6 +16,7 @@ from switchmark.method.recovery import Disturber
 from switchmark.switch.changes import Change
 
 CHANGE_AT_SHARE = 1 / 3  # of the trial
+LONGEST_CHANGE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +44,15 @@ class Reconfiguration:
 def reconfigure(
     switch: Disturber, changes: Sequence[Change], *, load_pps: float, trial_s: float
 ) -> Reconfiguration:
-    """Make one change after the other, each in a trial of its own."""
+    """Make one change after the other, each in a trial of its own, which lasts `trial_s` and as
+    long as the change takes."""
     at_s = CHANGE_AT_SHARE * trial_s
-    quiet = switch.disturb(trial_s, load_pps, at_s, _nothing)
-    made = [
-        Reconfigured(name=one.name, seen=switch.disturb(trial_s, load_pps, at_s, one.apply))
-        for one in changes
-    ]
+
+    def during(action: Callable[[], None]) -> Disturbance:
+        return switch.disturb(trial_s + LONGEST_CHANGE_S, load_pps, at_s, action, trial_s - at_s)
+
+    quiet = during(_nothing)
+    made = [Reconfigured(name=one.name, seen=during(one.apply)) for one in changes]
     return Reconfiguration(quiet=quiet, changes=tuple(made), notes=tuple(_notes(quiet, made)))
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from switchmark.campaign.model import Trial
-from switchmark.environment.base import Node, patience_with
+from switchmark.environment.base import Node, VirtualMachine, patience_with
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import forwarder_args
 from switchmark.method.cpu import process_cpu_s
@@ -177,6 +177,48 @@ class BridgeVnf:
 
 
 @dataclass
+class GuestBridgeVnf:
+    """A Linux bridge in the kernel of a virtual machine, between its two devices."""
+
+    node: str
+    pair: int
+    spawned: Spawned
+    cpu: dict[str, int] = field(default_factory=dict)
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Until the guest says that its ports are joined."""
+        try:
+            line = self.spawned.read_line(timeout_s)
+        except TimeoutError:
+            line = None
+        if line is None:
+            words = self.spawned.stderr_tail().strip().splitlines()[-1:]
+            raise TrialFailed(f"VNF {self.node}: its guest made no bridge: {' '.join(words)}")
+
+    def counters(self) -> VnfCounters:
+        """The guest's devices are out of sight."""
+        return VnfCounters()
+
+    def died(self) -> str | None:
+        """Its machine's exit code, if it has one."""
+        code = self.spawned.poll()
+        return None if code is None else f"VNF {self.node} ended with exit code {code}"
+
+    def as_run(self) -> VnfRun:
+        """What it is."""
+        return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=["br0 of the guest"])
+
+    def request_exit(self) -> None:
+        """Close its input."""
+        if self.spawned.poll() is None:
+            self.spawned.close_input()
+
+    def close(self) -> None:
+        """Switch its machine off."""
+        self.spawned.terminate(grace_s=1.0)
+
+
+@dataclass
 class ProgramVnf:
     """A program of the user's, given its two ports as arguments."""
 
@@ -225,6 +267,8 @@ def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) 
 
     Raises TrialFailed when it cannot be started."""
     try:
+        if trial.vnf == "bridge" and isinstance(node, VirtualMachine):
+            return GuestBridgeVnf(node.spec.name, pair, node.spawn_bridge())
         if trial.vnf == "bridge":
             return BridgeVnf.make(session, node, pair)
         if trial.vnf.startswith("/"):

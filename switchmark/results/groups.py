@@ -15,7 +15,7 @@ import polars as pl
 from switchmark.campaign.model import Trial
 
 DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
-_SLICE_ROWS = 4096
+_SLICE_ROWS = 1024
 
 
 class Records:
@@ -98,7 +98,7 @@ def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> li
 
 
 def _slices(bounds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Whole groups of some thousand rows together: where they start, and where each ends."""
+    """Whole groups of a thousand rows together: where they start, and where each ends."""
     start, ends = 0, list[int]()
     for end in bounds:
         ends.append(end)

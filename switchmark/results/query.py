@@ -68,7 +68,7 @@ class Histograms:
 
 def read_table(run_directory: Path) -> Table:
     """All current records of a run, one row each in order of their start."""
-    paths = open_run(run_directory).paths()
+    paths = open_run(run_directory).file_names()
     refused = _refused(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
     good = [path for path in paths if path not in refused]
     try:
@@ -104,12 +104,12 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
 def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[Histograms]:
     """The encoded latency histograms of these trials, in no particular order."""
     run = open_run(run_directory)
-    frame = _select([run.path_of(trial_id) for trial_id in trial_ids], _HISTOGRAM_COLUMNS)
+    frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], _HISTOGRAM_COLUMNS)
     for row in frame.iter_rows(named=True):
         yield Histograms(row["trial_id"], row["histogram"], row["intended_histogram"])
 
 
-def _select(paths: Sequence[Path], columns: Sequence[_Column]) -> pl.DataFrame:
+def _select(paths: Sequence[str], columns: Sequence[_Column]) -> pl.DataFrame:
     """The frame of these files. Raises duckdb.Error for text that is not UTF-8 or a value
     that is not of its column's type; what is not JSON at all gives a row of nulls."""
     with _connection() as connection:
@@ -122,7 +122,7 @@ def _select(paths: Sequence[Path], columns: Sequence[_Column]) -> pl.DataFrame:
 
 
 def _batch(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[_Column]
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[_Column]
 ) -> pl.DataFrame:
     """The quick way, which stops at the first surprise; then the one that knows what to say: to
     ask whether a document is JSON costs as much again as to read it, and types cost more."""
@@ -147,12 +147,12 @@ def _places(columns: Sequence[_Column], content: str) -> str:
     """
 
 
-def _files(paths: Sequence[Path]) -> dict[str, list[str]]:
-    return {"paths": [str(path) for path in paths]}
+def _files(paths: Sequence[str]) -> dict[str, list[str]]:
+    return {"paths": list(paths)}
 
 
 def _texts(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], columns: Sequence[_Column]
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[_Column]
 ) -> pl.DataFrame:
     return pl.DataFrame(
         connection.sql(_places(columns, "content"), params=_files(paths)).to_arrow_table()
@@ -199,13 +199,13 @@ def _expression(index: int, column: _Column) -> str:
     return f"CAST(found[{index}] AS {column.kind})"
 
 
-def _batches(paths: Sequence[Path]) -> Iterator[list[Path]]:
+def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
     """Files whose sizes sum to about `_BATCH_BYTES`, so that memory stays bounded."""
-    batch: list[Path] = []
+    batch: list[str] = []
     size = 0
     for path in paths:
         batch.append(path)
-        size += path.stat().st_size
+        size += Path(path).stat().st_size
         if size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
             yield batch
             batch, size = [], 0
@@ -223,20 +223,20 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _refused(paths: Iterable[Path]) -> dict[Path, str]:
+def _refused(paths: Iterable[str]) -> dict[str, str]:
     """Files that are not valid records, with the line that says why."""
     refused = {}
     for path in paths:
         try:
-            read_record(path)
+            read_record(Path(path))
         except CorruptResultError as error:
             refused[path] = str(error)
     return refused
 
 
 def _split_unsound(
-    frame: pl.DataFrame, paths: Sequence[Path]
-) -> tuple[pl.DataFrame, dict[Path, str]]:
+    frame: pl.DataFrame, paths: Sequence[str]
+) -> tuple[pl.DataFrame, dict[str, str]]:
     """Check that every file gave one row with what every record must have."""
     has_figure = pl.any_horizontal(
         pl.col("forwarded_pps", "rtt_mean_ns", "method_figures").is_not_null()
@@ -244,7 +244,7 @@ def _split_unsound(
     concluded = pl.all_horizontal(
         pl.col("valid", "marks", "limited_by", "oversubscribed").is_not_null()
     )
-    sound = frame.filter(
+    mask = frame.select(
         (pl.col("schema_version") == 1)
         & pl.all_horizontal(
             pl.col("trial_id", "status", "started_at", "notation", "switch").is_not_null()
@@ -252,9 +252,12 @@ def _split_unsound(
         & pl.col("status").is_in(["finished", "failed"])
         & ((pl.col("status") == "failed") | (has_figure & concluded))
         & (pl.col("file").str.split("/").list.last() == pl.col("trial_id") + ".json")
-    )
+    ).to_series()
+    if len(frame) == len(paths) and mask.fill_null(False).all():
+        return frame, {}  # as usual: no copy of the table, no set of all names
+    sound = frame.filter(mask)
     read = set(sound["file"].to_list())
-    missing = [path for path in paths if str(path) not in read]
+    missing = [path for path in paths if path not in read]
     reasons = _refused(missing)
     for path in missing:
         reasons.setdefault(path, f"{path}: is not one complete record; move the file away")

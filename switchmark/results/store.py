@@ -34,6 +34,7 @@ from switchmark.results.values import FreeForm, UtcTime, parse_utc
 
 DEFAULT_ROOT = Path("results")
 RECORD_GLOB = "[0-9a-f]" * 16 + ".json"
+RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
 
 
 class RunInfo(BaseModel):
@@ -189,7 +190,15 @@ class Run:
 
     def paths(self) -> list[Path]:
         """Files of all current records, by name; superseded failures are not among them."""
-        return sorted(self.trials_directory.glob(RECORD_GLOB), key=lambda path: path.name)
+        return [Path(name) for name in self.file_names()]
+
+    def file_names(self) -> list[str]:
+        """The same as text, which takes a fraction of the memory where there are many."""
+        folder = self.trials_directory
+        if not folder.is_dir():
+            return []
+        names = sorted(path.name for path in folder.iterdir() if RECORD_NAME.fullmatch(path.name))
+        return [f"{folder}/{name}" for name in names]
 
     def records(self) -> Iterator[Record]:
         """All current records in order of their start. Raises CorruptResultError at a bad file."""

@@ -18,6 +18,7 @@ from switchmark.switch.base import (
     Probe,
     SwitchPort,
 )
+from switchmark.switch.changes import PORTS, Change, rule_mac
 from switchmark.switch.made import PortMakingSwitch
 from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
 from switchmark.testbed.things import Link
@@ -32,6 +33,7 @@ class Macvlan(PortMakingSwitch):
         connect_modes=(ConnectMode.VEB,),
         polling=False,
         in_kernel=True,
+        reconfigures=True,
         description="macvlan devices in bridge mode on one parent, in the kernel",
     )
 
@@ -73,6 +75,21 @@ class Macvlan(PortMakingSwitch):
             ]
         )
         return device
+
+    def changes(self) -> Sequence[Change]:
+        """Devices for nobody, in the switch's own namespace; a macvlan has no table of its own."""
+        names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
+        kind = "type macvlan mode bridge"
+        join = [
+            f"link add link {self._parent} name {name} address {rule_mac(k)} {kind}"
+            for k, name in enumerate(names)
+        ]
+        join += [f"link set dev {name} up" for name in names]
+        part = [f"link del {name}" for name in names]
+        return [
+            Change(f"{PORTS} ports added", lambda: self.namespace.batch("ip", join)),
+            Change(f"{PORTS} ports removed", lambda: self.namespace.batch("ip", part)),
+        ]
 
     def fault(self) -> str | None:
         """Whether a port or the parent has gone."""

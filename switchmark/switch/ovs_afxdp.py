@@ -42,6 +42,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=True,
+        reconfigures=True,
         multi_core=True,
         description="Open vSwitch, userspace datapath over AF_XDP",
         options=(

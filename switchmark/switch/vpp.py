@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.switch import vpp_changes
 from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
@@ -23,11 +24,13 @@ from switchmark.switch.base import (
     SwitchOption,
     SwitchPort,
 )
+from switchmark.switch.changes import Change
 from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import device_of, lent_of, peer_index, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 from switchmark.switch.tools import memory_nodes, online_cores, which
+from switchmark.switch.vpp_changes import Bridge
 from switchmark.testbed.things import FilesNamed
 
 BUFFERS = 16384  # per NUMA node; VPP's own default
@@ -232,6 +235,7 @@ class Vpp(WithOptions, ProgramSwitch):
         multi_core=True,
         main_thread=True,
         needs_hugepages=True,
+        reconfigures=True,
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
         options=OPTIONS,
     )
@@ -316,6 +320,12 @@ class Vpp(WithOptions, ProgramSwitch):
         """What a CLI command prints; empty when nobody answers."""
         socket = str(self._folder / "cli.sock")
         return self.session.host.run([self._control, "-s", socket, *words], check=False).stdout
+
+    def changes(self) -> Sequence[Change]:
+        """Interfaces and table entries; see `vpp_changes`."""
+        return vpp_changes.changes(
+            self.mode, self._folder, self._cli, self.until, Bridge(BRIDGE_DOMAIN, WITNESS)
+        )
 
     def waiting(self) -> list[SwitchPort]:
         """The ports whose interface has no link."""

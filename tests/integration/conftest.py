@@ -19,6 +19,13 @@ def state_dir() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def module_state_dir() -> Iterator[None]:
+    """The same for all tests of a module, whose deployments they share."""
+    with own_state_dir():
+        yield
+
+
 @pytest.fixture
 def session(state_dir: None) -> Iterator[Session]:
     """An open session in it, which ends with the test."""

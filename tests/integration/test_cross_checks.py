@@ -7,8 +7,9 @@ import re
 import shutil
 import statistics
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -24,9 +25,10 @@ from tests.integration.truth_rig import Rig, deployed, find, reference
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.usefixtures("state_dir"),
+    pytest.mark.usefixtures("module_state_dir"),
     needs_root,
 ]
+DEADLINE_S = 60.0  # of programs on a machine that does much else
 PORT = 18_000  # of the other instruments; our own sockets have others
 
 
@@ -69,66 +71,126 @@ def running(command: list[str], says: str = "") -> Iterator[subprocess.Popen[str
         yield process
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(DEADLINE_S)
+
+
+class Capture:
+    """What tshark tells of each frame, as it comes: kernel's time, and length."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._frames: list[tuple[float, int]] = []
+        self._process = process
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            words = line.split()
+            if len(words) == 2 and words[1].isdigit():  # (it says other things, too)
+                self._frames.append((float(words[0]), int(words[1])))
+
+    def between(self, begun: float, ended: float) -> list[tuple[float, int]]:
+        """The frames of this time, in seconds since 1970."""
+        return [frame for frame in list(self._frames) if begun <= frame[0] <= ended]
+
+    def finish(self) -> None:
+        """End it, and take in all that it still says."""
+        self._process.terminate()
+        self._reader.join(DEADLINE_S)
+
+
+def wait_for(done: Callable[[], bool], meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Until it holds, or until it is clear that it never will: the caller asserts."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not done() and time.monotonic() < deadline:
+        meanwhile()
+        time.sleep(0.05)
 
 
 def test_tshark_counts_the_frames_that_we_count() -> None:
+    """To the frame, whenever it begins to capture and however late it tells: by the times at
+    which the kernel saw them."""
     tshark = need("tshark")
     with deployed(LinuxBridge()) as rig:
         device = node_of(rig, 1).spec.port.device_inside
-        command = [*within(rig, 1), tshark, "-i", str(device), "-f", "udp", "-q", "-l",
-                   "-z", "io,stat,0"]  # fmt: skip
+        command = [*within(rig, 1), tshark, "-i", str(device), "-f", "udp", "-l", "-B", "16",
+                   "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len"]  # fmt: skip
+        with running(command, says="Capturing on") as process:
+            capture = Capture(process)
+            wait_for(
+                lambda: bool(capture.between(0, time.time())),
+                lambda: rig.measurer.measure(0.05, 1_000),
+            )
 
-        def off_by() -> float:
-            with running(command, says="Capturing on") as capture:
-                time.sleep(0.5)  # it says so a moment before it really does
-                point = rig.measurer.measure(1.0, 2_000)
-                assert point.offered_frames > 1_000
-                time.sleep(0.3)
-                capture.terminate()
-                said = capture.communicate(timeout=10)[0]
-            found = re.findall(r"<>\s*[\d.Dur]+\s*\|\s*(\d+)\s*\|\s*(\d+)", said)
-            assert found, said
-            frames, octets = map(int, found[0])
-            assert octets == 60 * frames, "64 bytes with FCS, which no capture shows"
-            return frames - (point.offered_frames - point.lost_frames)
+            def rate_ratio() -> float:
+                measurer = rig.measurer
+                begun = time.time()
+                point = measurer.measure(0.5, 2_000)
+                ended = time.time()
+                arrived = point.offered_frames - point.lost_frames
+                assert arrived + measurer.asides[-1].socket_drops > 500
+                due = arrived + measurer.asides[-1].socket_drops
+                wait_for(lambda: len(capture.between(begun, ended)) >= due)
+                counted.append((begun, ended, due))
+                times = [at for at, _ in capture.between(begun, ended)]
+                rate = (len(times) - 1) / (times[-1] - times[0])
+                return rate / point.offered_pps
 
-        find(0, 0, off_by)
-
-
-def test_iperf3_and_the_bridge_count_alike() -> None:
-    iperf = need("iperf3")
-    with deployed(LinuxBridge(), io="udp") as rig:
-        switch = rig.deployment.switch
-        server = [*within(rig, 1), iperf, "-s", "-1", "-p", str(PORT), "--forceflush"]
-        client = [*within(rig, 0), iperf, "-c", address(rig, 1), "-p", str(PORT),
-                  "-u", "-b", "8M", "-l", "1000", "-t", "1", "-J"]  # fmt: skip
-        with running(server, says="Server listening"):
-            before = switch.counters().ports[0].rx_frames
-            said = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
-            passed = switch.counters().ports[0].rx_frames - before
-        sent = said["end"]["sum"]["packets"]
-        # Beside the datagrams it talks over TCP: a few tens of frames.
-        assert sent > 900
-        assert sent <= passed <= sent + 100
+            counted: list[tuple[float, float, int]] = []
+            find(1, 0.05, rate_ratio)
+            capture.finish()
+            for begun, ended, due in counted:
+                frames = capture.between(begun, ended)
+                assert len(frames) == due
+                assert {length for _, length in frames} == {60}, "64 with FCS, never captured"
 
 
-def test_iperf3_saturates_at_about_what_we_do() -> None:
-    """Both send one datagram a system call; the order of magnitude must agree."""
-    iperf = need("iperf3")
+@pytest.fixture(scope="module")
+def sockets(module_state_dir: None) -> Iterator[Rig]:
+    """A bridge between applications on UDP sockets, which send one datagram a system call."""
     with deployed(LinuxBridge(), io="udp", burst="1") as rig:
-        server = [*within(rig, 1), iperf, "-s", "-p", str(PORT), "--forceflush"]
-        client = [*within(rig, 0), iperf, "-c", address(rig, 1), "-p", str(PORT),
-                  "-u", "-b", "0", "-l", "18", "-t", "1", "-J"]  # fmt: skip
+        yield rig
 
-        def ratio() -> float:
-            ours = rig.measurer.measure(1.0, SATURATING).offered_pps
-            with running(server, says="Server listening"):
-                said = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
-            theirs = said["end"]["sum"]["packets"] / said["end"]["sum"]["seconds"]
-            return ours / theirs
 
-        find(1.5, 1.1, ratio)
+@pytest.fixture(scope="module")
+def polling(module_state_dir: None) -> Iterator[Rig]:
+    """A switch that polls."""
+    with deployed(reference()) as rig:
+        yield rig
+
+
+def test_iperf3_and_the_bridge_count_alike(sockets: Rig) -> None:
+    rig, iperf = sockets, need("iperf3")
+    switch = rig.deployment.switch
+    server = [*within(rig, 1), iperf, "-s", "-1", "-p", str(PORT), "--forceflush"]
+    client = [*within(rig, 0), iperf, "-c", address(rig, 1), "-p", str(PORT),
+              "-u", "-b", "8M", "-l", "1000", "-t", "1", "-J"]  # fmt: skip
+    with running(server, says="Server listening"):
+        before = switch.counters().ports[0].rx_frames
+        said = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
+        passed = switch.counters().ports[0].rx_frames - before
+    sent = said["end"]["sum"]["packets"]
+    # Beside the datagrams it talks over TCP: a few tens of frames.
+    assert sent > 100
+    assert sent <= passed <= sent + 100
+
+
+def test_iperf3_saturates_at_about_what_we_do(sockets: Rig) -> None:
+    """Both send one datagram a system call; the order of magnitude must agree."""
+    rig, iperf = sockets, need("iperf3")
+    server = [*within(rig, 1), iperf, "-s", "-p", str(PORT), "--forceflush"]
+    client = [*within(rig, 0), iperf, "-c", address(rig, 1), "-p", str(PORT),
+              "-u", "-b", "0", "-l", "18", "-t", "1", "-J"]  # fmt: skip
+
+    def ratio() -> float:
+        ours = rig.measurer.measure(1.0, SATURATING).offered_pps
+        with running(server, says="Server listening"):
+            said = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
+        theirs = said["end"]["sum"]["packets"] / said["end"]["sum"]["seconds"]
+        return ours / theirs
+
+    find(1.5, 1.1, ratio)
 
 
 def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
@@ -139,7 +201,7 @@ def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
         server = [*within(rig, 1), sockperf, "server", "-i", peer, "-p", str(PORT)]
         client = [*within(rig, 0), sockperf, "ping-pong", "-i", peer, "-p", str(PORT),
                   "-t", "1", "--full-rtt", "-m", "18"]  # fmt: skip
-        echo = [*within(rig, 0), ping, "-q", "-c", "200", "-i", "0.002", "-s", "18", peer]
+        echo = [*within(rig, 0), ping, "-q", "-c", "100", "-i", "0.002", "-s", "18", peer]
 
         def medians() -> tuple[float, float, float]:
             seen = latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None)
@@ -155,46 +217,45 @@ def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
 
         def worst_ratio() -> float:
             ours, theirs, least_echo = medians()
-            assert least_echo < 20 * ours, "a ping is answered by the kernel: less, or alike"
+            if least_echo >= 20 * ours:  # a ping is answered by the kernel: less, or alike
+                return float("inf")
             return ours / theirs
 
         find(1.2, 1.0, worst_ratio)
 
 
-def test_pidstat_sees_the_switch_use_what_we_say() -> None:
-    pidstat = need("pidstat")
-    with deployed(reference()) as rig:
-        pids = tuple(rig.deployment.switch.process_ids())
+def test_pidstat_sees_the_switch_use_what_we_say(polling: Rig) -> None:
+    rig, pidstat = polling, need("pidstat")
+    pids = tuple(rig.deployment.switch.process_ids())
 
-        def off_by() -> float:
-            before = CpuReading.take(pids)
-            command = [pidstat, "-u", "-p", str(pids[0]), "2", "1"]
-            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            used = cost(before, CpuReading.take(pids), []).switch_cores_used
-            (average,) = [line.split() for line in said.splitlines() if line.startswith("Average")]
-            theirs = float(average[-3]) / 100  # %CPU, then the core and the command
-            assert used is not None
-            return used - theirs
+    def off_by() -> float:
+        before = CpuReading.take(pids)
+        command = [pidstat, "-u", "-p", str(pids[0]), "1", "1"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        used = cost(before, CpuReading.take(pids), []).switch_cores_used
+        (average,) = [line.split() for line in said.splitlines() if line.startswith("Average")]
+        theirs = float(average[-3]) / 100  # %CPU, then the core and the command
+        assert used is not None
+        return used - theirs
 
-        find(0, 0.06, off_by)
+    find(0, 0.06, off_by)
 
 
-def test_perf_counts_the_cycles_that_we_count() -> None:
-    perf = need("perf")
-    with deployed(reference()) as rig:
-        pid = rig.deployment.switch.process_ids()[0]
-        command = [perf, "stat", "-x", ";", "-e", "cycles,instructions", "-p", str(pid),
-                   "--", "sleep", "0.5"]  # fmt: skip
+def test_perf_counts_the_cycles_that_we_count(polling: Rig) -> None:
+    rig, perf = polling, need("perf")
+    pid = rig.deployment.switch.process_ids()[0]
+    command = [perf, "stat", "-x", ";", "-e", "cycles,instructions", "-p", str(pid),
+               "--", "sleep", "0.3"]  # fmt: skip
 
-        def ratio() -> float:
-            counters = HardwareCounters.open_for([pid], [])
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            seen = counters.stop(frames=1)
-            if seen is None or "<not" in done.stderr:
-                pytest.skip(f"no hardware counters here: {counters.absent or done.stderr}")
-            theirs = {line.split(";")[2]: float(line.split(";")[0])
-                      for line in done.stderr.splitlines() if line.count(";") > 3}  # fmt: skip
-            shares = [seen.events[name] / theirs[name] for name in ("cycles", "instructions")]
-            return statistics.fmean(shares)  # ours run while perf starts and ends, too
+    def ratio() -> float:
+        counters = HardwareCounters.open_for([pid], [])
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seen = counters.stop(frames=1)
+        if seen is None or "<not" in done.stderr:
+            pytest.skip(f"no hardware counters here: {counters.absent or done.stderr}")
+        theirs = {line.split(";")[2]: float(line.split(";")[0])
+                  for line in done.stderr.splitlines() if line.count(";") > 3}  # fmt: skip
+        shares = [seen.events[name] / theirs[name] for name in ("cycles", "instructions")]
+        return statistics.fmean(shares)  # ours run while perf starts and ends, too
 
-        find(1.15, 0.2, ratio)
+    find(1.15, 0.2, ratio)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from switchmark.cli.main import run
 from tests.integration.machine import needs_root
 
 pytestmark = [
@@ -21,23 +22,29 @@ pytestmark = [
     needs_root,
 ]
 
-METHODS = {
-    "ndr-pdr": ["--rate", "20k", "--set", "goals=quick", "--set", "budget=15s"],
-    "r-plus": ["--duration", "300ms"],
-    "plateau": ["--duration", "300ms"],
-    "loss-vs-load": ["--rate", "20k", "--duration", "300ms"],
-    "back-to-back": ["--rate", "20k", "--set", "budget=8s"],
-    "recovery": ["--rate", "5k", "--duration", "300ms"],
-    "reconfiguration": ["--rate", "5k", "--duration", "500ms"],
-    "soak": ["--rate", "5k", "--duration", "2s"],
-}
+CAMPAIGN = """
+name: methods
+switch: linux-bridge
+rate: 20k
+duration: 200ms
+sweeps:
+  - {method: ndr-pdr, goals: quick, budget: 5s}
+  - {method: r-plus, rate: max, budget: 3s}
+  - {method: plateau, rate: max}
+  - {method: loss-vs-load}
+  - {method: back-to-back, budget: 4s}
+  - {method: recovery, rate: 5k}
+  - {method: reconfiguration, rate: 5k}
+"""
+METHODS = ("ndr-pdr", "r-plus", "plateau", "loss-vs-load", "back-to-back", "recovery",
+           "reconfiguration")  # fmt: skip
+ENVIRONMENT = {**os.environ, "SWITCHMARK_STATE_DIR": f"/tmp/smtm{os.getpid()}"}
 
 
-def switchmark(state: Path, *args: str) -> str:
-    environment = {**os.environ, "SWITCHMARK_STATE_DIR": f"/tmp/smtm{os.getpid()}"}
+def switchmark(*args: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "switchmark.cli.main", *args],
-        capture_output=True, text=True, timeout=180, env=environment, check=False,
+        capture_output=True, text=True, timeout=400, env=ENVIRONMENT, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -45,7 +52,7 @@ def switchmark(state: Path, *args: str) -> str:
 
 def trial(results: Path, switch: str, method: str, *args: str) -> dict[str, Any]:
     printed = switchmark(
-        results, "trial", switch, "--method", method, "--no-baseline", "--json", "--quiet",
+        "trial", switch, "--method", method, "--no-baseline", "--json", "--quiet",
         "--results", str(results), *args,
     )  # fmt: skip
     (record,) = json.loads(printed)
@@ -53,28 +60,64 @@ def trial(results: Path, switch: str, method: str, *args: str) -> dict[str, Any]
     return dict(record)
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("methods")
+
+
+@pytest.fixture(scope="module")
+def records(results: Path) -> dict[str, dict[str, Any]]:
+    """A campaign in which every method runs once."""
+    file = results / "methods.yaml"
+    file.write_text(CAMPAIGN)
+    printed = switchmark("run", str(file), "--no-baseline", "--json", "--quiet",
+                         "--results", str(results))  # fmt: skip
+    return {record["trial"]["method"]: record for record in json.loads(printed)}
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_a_method_is_run_stored_and_shown(tmp_path: Path, method: str) -> None:
-    record = trial(tmp_path, "linux-bridge", method, *METHODS[method])
+def test_a_method_is_run_and_stored(method: str, records: dict[str, dict[str, Any]]) -> None:
+    record = records[method]
+    assert record["status"] == "finished", record["message"]
     found = record["method"]
     assert found["method"] == method
     assert found["trial_count"] == len(found["trials"]) > 0
     assert sum(one["offered_frames"] for one in found["trials"]) > 0
     assert record["limit"]["what"]
-    shown = switchmark(tmp_path, "show", "--results", str(tmp_path))
+
+
+def test_methods_are_shown(results: Path, records: dict[str, dict[str, Any]]) -> None:
+    shown = switchmark("show", "--results", str(results))
     assert "Methods of many trials" in shown
-    assert method in shown
-    flat = json.loads(switchmark(tmp_path, "show", "--json", "--results", str(tmp_path)))
-    assert [row["method_trials"] for row in flat] == [found["trial_count"]]
+    assert [method for method in METHODS if method not in shown] == []
+    flat = json.loads(switchmark("show", "--json", "--results", str(results)))
+    counts = {row["method"]: row["method_trials"] for row in flat}
+    assert counts == {method: records[method]["method"]["trial_count"] for method in METHODS}
+
+
+def test_a_method_of_one_trial_alone(tmp_path: Path) -> None:
+    record = trial(tmp_path, "linux-bridge", "soak", "--rate", "5k", "--duration", "1s")
+    assert record["method"]["method"] == "soak"
+    assert sum(one["offered_frames"] for one in record["method"]["trials"]) > 0
 
 
 def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
-    record = trial(tmp_path, "direct", "calibrate", "--set", "port_kind=veth", "-t", "300ms")
+    record = trial(
+        tmp_path,
+        "direct",
+        "calibrate",
+        "--set",
+        "port_kind=veth",
+        "-t",
+        "200ms",
+        "--set",
+        "budget=3s",
+    )
     figures = {one["name"]: one["value"] for one in record["method"]["figures"]}
     assert figures["ceiling"] > 0
     assert figures["one-way floor, median"] > 0
     page = tmp_path / "page.html"
-    switchmark(tmp_path, "report", "--results", str(tmp_path), "--output", str(page))
+    switchmark("report", "--results", str(tmp_path), "--output", str(page))
     assert "one-way floor" in page.read_text()
 
 
@@ -82,17 +125,15 @@ def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
     ("args", "says"),
     [
         (["linux-bridge", "--method", "calibrate"], "use switch: direct"),
-        (["tc-redirect", "--method", "reconfiguration"], "tc-redirect: no way is known"),
+        (["xdp-redirect", "--method", "reconfiguration"], "xdp-redirect: no way is known"),
         (["direct", "--method", "recovery"], "needs a switch"),
         (["linux-bridge", "--method", "soak"], "give its rate"),
         (["linux-bridge", "--method", "r-plus", "-d", "latency"], "dimension: throughput"),
         (["linux-bridge", "--method", "ndrpdr"], "did you mean ndr-pdr"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, args: list[str], says: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "switchmark.cli.main", "trial", *args, "--results", str(tmp_path)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert says in done.stderr
+def test_what_makes_no_sense_is_refused(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, args: list[str], says: str
+) -> None:
+    assert run(["trial", *args, "--results", str(tmp_path)]) == 2
+    assert says in capfd.readouterr().err

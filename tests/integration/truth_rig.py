@@ -21,6 +21,7 @@ import pytest
 
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
+from switchmark.errors import TrialFailed
 from switchmark.method.cpu import MachineTime, process_cpu_s
 from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.deployment import Deployment
@@ -78,12 +79,17 @@ def raised_priority(session_id: str) -> Iterator[None]:
     """Put every process of a session before those of others (mildly: never real-time, which
     would starve the kernel's own threads that carry the frames); and this one with them: one
     that waits for its turn behind two polling applications hears of nothing in time."""
-    for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
-        set_autogroup_nice(pid, AUTOGROUP_NICE)
+    set_priority(session_id, AUTOGROUP_NICE)
     try:
         yield
     finally:
         set_autogroup_nice(os.getpid(), "0")
+
+
+def set_priority(session_id: str, nice: str) -> None:
+    """For this process and all of a session. With "0" what is started later is their equal."""
+    for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
+        set_autogroup_nice(pid, nice)
 
 
 def set_autogroup_nice(pid: int, nice: str) -> None:
@@ -106,15 +112,19 @@ def find(
 
     Fails when it never did, unless every single attempt was disturbed by other programs (as
     the bench's own mark has it): then the machine cannot tell, and the test is skipped with
-    the figures."""
-    seen: list[tuple[float, float]] = []
+    the figures. A trial that failed (its processes got no core in time) gave no figure."""
+    seen: list[tuple[str, float]] = []
     for _ in range(attempts):
         clocks = Clocks.read()
-        value = attempt()
-        seen.append((value, clocks.others_cores()))
+        try:
+            value = attempt()
+        except TrialFailed as failure:
+            seen.append((str(failure), clocks.others_cores()))
+            continue
+        seen.append((f"{value:.6g}", clocks.others_cores()))
         if abs(value - truth) <= within:
             return
-    story = "; ".join(f"{value:.6g} while others used {cores:.1f} cores" for value, cores in seen)
+    story = "; ".join(f"{what} while others used {cores:.1f} cores" for what, cores in seen)
     if all(cores > DISTURBED_CORES for _, cores in seen):
         pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
     pytest.fail(f"never within {within:g} of {truth:g}: {story}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import stat
 import subprocess
@@ -26,6 +27,7 @@ from switchmark.environment.vm.command import (
     EMULATED,
     KVM,
     GuestPort,
+    bridge_job,
     command,
     job,
     pci_address,
@@ -96,7 +98,7 @@ def port(number: int, **more: object) -> NodePort:
 
 def run_job(text: str) -> list[str]:
     """What a shell does of the job, with the tools replaced by `echo`."""
-    script = f'b=echo\n{text}\nports\necho "dpdk: $dpdk"\neval "printf \'%s|\' $engine"\n'
+    script = f'b=echo\n{text}\nports\necho "dpdk: $dpdk"\neval "printf \'%s|\' $run"\n'
     done = subprocess.run(["sh", "-eu", "-c", script], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
@@ -104,9 +106,8 @@ def run_job(text: str) -> list[str]:
 def test_the_job_sets_up_kernel_devices_and_keeps_arguments_whole() -> None:
     args = ["sender", "--port", "raw:dev=eth0,mmsg", "--note", "a b'$c"]
     said = run_job(job([port(1, device_mac="06:00:00:00:00:01", mtu_bytes=9000)], args))
-    assert said == [
-        "ip link set eth0 mtu 9000 up", "dpdk: ", "sender|--port|raw:dev=eth0,mmsg|--note|a b'$c|",
-    ]  # fmt: skip
+    words = "/usr/bin/switchmark-traffic|sender|--port|raw:dev=eth0,mmsg|--note|a b'$c|"
+    assert said == ["ip link set eth0 mtu 9000 up", "dpdk: ", words]
 
 
 def test_the_job_gives_addresses_where_the_guest_s_ip_stack_is_used() -> None:
@@ -119,6 +120,18 @@ def test_the_job_leaves_devices_of_dpdk_to_it() -> None:
     args = ["forwarder", *(w for n in (0, 1) for w in ("--port", f"dpdk:pci={pci_address(n)}"))]
     said = run_job(job([port(1), port(2)], args))
     assert said[0] == "dpdk: 0000:00:10.0 0000:00:11.0"
+
+
+def test_a_guest_that_is_a_bridge() -> None:
+    text = bridge_job([port(1), port(2, mtu_bytes=9000)])
+    said = run_job(re.sub(r">/sys/\S+", ">/dev/null", text))
+    assert said[:2] == ["ip link set eth0 mtu 1500 up", "ip link set eth1 mtu 9000 up"]
+    assert "brctl addif br0 eth1" in said and "ip link set br0 up" in said
+    script = text.replace("/usr/bin/busybox sh", "sh") + '\neval "$run"'
+    done = subprocess.run(
+        ["sh", "-euc", script], input="x", capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout)["event"] == "ready"
 
 
 @pytest.fixture
@@ -297,7 +310,6 @@ def test_what_cannot_be_is_refused_before_anything_starts() -> None:
     refused("switch: direct", "two virtual machines are not joined without a switch")
     refused("switch: xdp-redirect", "xdp-redirect has veth ports, and environment qemu offers")
     refused("switch: linux-bridge\nscenario: loopback-1\nvnf: /bin/x", "holds the engine and none")
-    refused("switch: ovs-dpdk\nscenario: loopback-1\nvnf: pcap", "vnf pcap needs network devices")
 
 
 def test_two_machines_have_no_wire_to_be_judged_against_and_wire_ends_have_veth() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.environment.base import NodePort
+from switchmark.environment.rootfs import BUSYBOX_INSIDE, ENGINE_INSIDE
 from switchmark.environment.vm.image import JOB, Image
 from switchmark.environment.vm.packages import Qemu
 from switchmark.switch.base import PortKind
@@ -26,6 +27,14 @@ QUEUE_SIZE = 1024  # of the receive ring, and over vhost-user of the transmit ri
 # Before, an emulated virtio device with message-signalled interrupts crashes QEMU when its
 # back end is another process.
 FIRST_WITHOUT_TRAP = (8, 0)
+JOINED = '{"v":1,"event":"ready","role":"bridge"}'
+# With two ports there is nothing to learn: what comes in by one goes out by the other.
+BRIDGE_LINES = (
+    "$b brctl addbr br0",
+    "$b brctl stp br0 off",
+    "$b brctl setfd br0 0",
+    "echo 0 >/sys/class/net/br0/bridge/multicast_snooping",
+)
 OFFLOADS = (
     *("csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"),
     *("host_tso4", "host_tso6", "host_ecn", "host_ufo"),
@@ -63,14 +72,30 @@ def job(ports: Sequence[NodePort], engine_args: Sequence[str]) -> str:
     return "\n".join(
         [
             f"dpdk={shlex.quote(' '.join(pci_address(n) for n in driven))}",
-            f"engine={shlex.quote(shlex.join(engine_args))}",
-            "ports() {",
-            "  :",
-            *(f"  {line}" for line in lines),
-            "}",
-            "",
+            f"run={shlex.quote(shlex.join([ENGINE_INSIDE, *engine_args]))}",
+            *_function("ports", lines),
         ]
     )
+
+
+def bridge_job(ports: Sequence[NodePort]) -> str:
+    """For a guest whose kernel joins its ports, and which says so once it does."""
+    devices = [device_name(number) for number in range(len(ports))]
+    lines = [
+        *(f"$b ip link set {device} mtu {port.mtu_bytes} up"
+          for device, port in zip(devices, ports, strict=True)),
+        *BRIDGE_LINES,
+        *(f"$b brctl addif br0 {device}" for device in devices),
+        *(f"echo 0 >/sys/class/net/{device}/brport/learning" for device in devices),
+        "$b ip link set br0 up",
+    ]  # fmt: skip
+    joined = shlex.quote(f"echo '{JOINED}'; exec cat >/dev/null")
+    run = shlex.quote(f"{BUSYBOX_INSIDE} sh -c {joined}")
+    return "\n".join(["dpdk=", f"run={run}", *_function("ports", lines)])
+
+
+def _function(name: str, lines: Sequence[str]) -> list[str]:
+    return [f"{name}() {{", "  :", *(f"  {line}" for line in lines), "}", ""]
 
 
 def uses_dpdk(engine_args: Sequence[str], number: int) -> bool:

@@ -12,7 +12,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from switchmark.environment.rootfs import ENGINE_INSIDE, build_root
+from switchmark.environment.rootfs import build_root
 from switchmark.environment.vm.archive import (
     archive,
     kernel_image,
@@ -24,12 +24,12 @@ from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
 
 # In the order in which they are loaded. A module that is not there is built into the kernel.
 FIRST = "qemu_fw_cfg"  # by which the others are told what to leave alone
-MODULES = ("uio_pci_generic", "virtio_pci", "virtio_console", "virtio_net")
+MODULES = ("uio_pci_generic", "virtio_pci", "virtio_console", "virtio_net", "bridge")
 
 JOB = "opt/switchmark/job"  # the item of QEMU's firmware configuration
 ILLEGAL_INSTRUCTION = 132  # exit code of a program that was ended by SIGILL
 
-# The job sets `dpdk` (PCI addresses that DPDK drives), `engine` (what to run: one line of shell
+# The job sets `dpdk` (PCI addresses that DPDK drives), `run` (what to run: one line of shell
 # words), and the function `ports` (which sets up the devices that the kernel drives).
 INIT = f"""\
 #!/usr/bin/busybox sh
@@ -53,7 +53,7 @@ ports
 n=0
 until [ -e /dev/vport*p1 ] || [ $n -ge 300 ]; do n=$((n + 1)); $b sleep 0.1; done
 exec 3<>"$(echo /dev/vport*p1)" || off "no channel to the bench"
-eval "{ENGINE_INSIDE} $engine <&3 >&3"
+eval "$run <&3 >&3"
 code=$?
 say "engine ended with exit code $code"
 [ $code -ne {ILLEGAL_INSTRUCTION} ] || say "the engine has instructions that this CPU lacks:" \\

@@ -70,9 +70,18 @@ class QemuNode:
         """Switch the machine on, with `switchmark-traffic ARGS` as its only task.
 
         Raises UnavailableError while it runs already, TrialFailed where QEMU does not."""
+        return self._switch_on(words.job(self.spec.ports, args), args)
+
+    def spawn_bridge(self) -> Spawned:
+        """Switch the machine on, with its kernel's bridge between its ports as its only task.
+
+        Raises as `spawn_engine`."""
+        return self._switch_on(words.bridge_job(self.spec.ports), ())
+
+    def _switch_on(self, job: str, args: Sequence[str]) -> GuestEngine:
         if any(engine.poll() is None for engine in self._engines):
-            raise UnavailableError(f"machine {self.spec.name}: an engine runs in it already")
-        self._job.write_text(words.job(self.spec.ports, args))
+            raise UnavailableError(f"machine {self.spec.name}: something runs in it already")
+        self._job.write_text(job)
         dpdk = any(words.uses_dpdk(args, n) for n in range(len(self.spec.ports)))
         command = words.command(
             self._qemu,
