@@ -294,3 +294,39 @@ def test_a_killed_bench_leaves_nothing_on_the_other_host(hosts: TwoHosts, engine
     assert hosts.remains() == []
     for host in (hosts.left, hosts.right):
         sh("ip", "link", "show", "cable0", inside=host.pid)
+
+
+@pytest.mark.slow
+def test_a_cut_control_path_ends_both_sides(hosts: TwoHosts, engine: Path) -> None:
+    """Nobody says goodbye: each side notices by itself that it no longer hears the other."""
+    bench = begin_traffic(hosts, engine)
+    sh("ip", "link", "set", "ctl0", "down", inside=hosts.left.pid)
+    try:
+        code, out, err = run(bench)
+        (record,) = json.loads(out)
+        assert code == 1 and record["status"] == "failed", err
+        assert record["message"].startswith("host right (192.0.2.2): connection lost: "), record
+        assert hosts.remains(patience_s=90.0) == []
+    finally:
+        sh("ip", "link", "set", "ctl0", "up", inside=hosts.left.pid)
+
+
+@pytest.mark.slow
+def test_what_a_killed_agent_left_the_next_one_removes(hosts: TwoHosts, engine: Path) -> None:
+    bench = begin_traffic(hosts, engine)
+    (agent,) = (pid for pid in hosts.right.pids() if "memfd_create" in words_of(pid))
+    os.kill(agent, 9)
+    code, out, err = run(bench)
+    (record,) = json.loads(out)
+    assert code == 1 and "connection lost" in record["message"], (record["message"], err)
+    assert hosts.right.remains(), "it was in the middle of a trial"
+    code, (record,), said = measured(hosts, engine, *trial_args(duration="2s"))
+    assert code == 0 and record.status == "finished", (said, record.message)
+    assert hosts.remains() == []
+
+
+def words_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""

@@ -48,6 +48,11 @@ def wire() -> Iterator[tuple[Node, Node]]:
         yield pair
 
 
+def asleep(pid: int) -> bool:
+    """Whether a program waits for something to do: one that has no core does not."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 @contextlib.contextmanager
 def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
     """Capture what arrives at a node into a file, which is whole at the end."""
@@ -60,8 +65,9 @@ def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
             assert line, "tcpdump ended"
         yield
         size = -1
-        while size != (size := path.stat().st_size):  # what is still in its buffer
-            time.sleep(0.4)
+        while not asleep(process.pid) or size != path.stat().st_size:  # frames in its buffer
+            size = path.stat().st_size
+            time.sleep(0.1)
     finally:
         process.terminate()
         process.communicate(timeout=10)

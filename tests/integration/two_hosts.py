@@ -112,7 +112,8 @@ class HostSpace:
         return children(self.sshd.pid)
 
     def processes(self) -> list[str]:
-        """What runs on it but for the holder and sshd, by its command line."""
+        """What runs on it but for the holder and sshd, by its command line. (How long sshd keeps
+        a connection that is cut is its own affair.)"""
         own = {self.pid, *(one.pid for one in (self.sshd, self.holder) if one)}
         found = []
         for pid in self.pids():
@@ -120,7 +121,7 @@ class HostSpace:
                 if pid not in own:
                     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                     found.append(b" ".join(words).decode(errors="replace")[:200])
-        return found
+        return [one for one in found if not one.startswith("sshd: ")]
 
     def pids(self) -> list[int]:
         """All its processes: those of its name space."""

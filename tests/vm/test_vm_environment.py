@@ -119,6 +119,26 @@ def test_one_pair_through_other_switches(bench: Bench, tmp_path: Path, switch: s
     assert sum(path.arrived for path in record.reconciliation.paths) > 0, describe(record)
 
 
+@pytest.mark.parametrize("switch", ["af-packet", "ovs-dpdk"])
+def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str) -> None:
+    """With the guest's own driver, whatever is behind its ports."""
+    need([switch])
+    file = campaign_file(
+        tmp_path,
+        f"switch: {switch}\nenvironment: qemu\nscenario: loopback-1\nvnf: [bridge, pcap]\n"
+        "connect_mode: cross-connect\nbidirectional: true\nrate: 500\nburst: 4\nduration: 3s\n"
+        f"dimension: throughput\n{SWITCHES.get(switch, ('', '', ''))[2]}",
+    )
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    assert code == 0, err
+    records = bench.records()
+    assert {record.vnfs[0].kind for record in records} == {"bridge", "pcap"}
+    for record in records:
+        assert record.verification is not None and record.verification.passed, describe(record)
+        assert record.reconciliation is not None
+        assert all(path.arrived > 0 for path in record.reconciliation.paths), describe(record)
+
+
 def test_round_trips_between_machines(bench: Bench, tmp_path: Path) -> None:
     file = campaign_file(
         tmp_path,
