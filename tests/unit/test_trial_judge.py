@@ -265,6 +265,12 @@ def test_nothing_to_say() -> None:
         ("disturbed", {"others_cores": 0.11}, {"others_cores": 0.10}),
         ("schedule-missed", {"on_schedule": False}, {}),
         ("lossy-receiver-socket", {"receiver": {"rx_socket_drops": 1}}, {}),
+        ("duration-stretched", {"stretch": 0.021}, {"stretch": 0.02}),
+        (
+            "wrong-connect-mode",
+            {"verification": unproven(wrong_mode="a table of addresses passed a broadcast")},
+            {"verification": unproven()},
+        ),
         ("flooding", {"verification": unproven(strays=1)}, {"verification": unproven()}),
         ("flooding", {"verification": unproven(witness_frames=1)}, {}),
         ("flooding", {"witness_frames": 1001}, {"witness_frames": 1000}),
@@ -287,6 +293,22 @@ def test_nothing_to_say() -> None:
 def test_marks(mark: str, holds: dict[str, Any], holds_not: dict[str, Any]) -> None:
     assert mark in marks(**holds)
     assert mark not in marks(**holds_not)
+
+
+@pytest.mark.parametrize(
+    ("figures", "evidence", "found"),
+    [
+        (seen(9e5), {"sender": FULL_RING}, ["generator-bound"]),
+        (seen(loss_ratio=0.01), {"receiver": NO_WAITING}, ["receiver-bound"]),
+        (seen(loss_ratio=0.01), {}, []),  # the switch's own limit: nothing to warn of
+    ],
+)
+def test_what_was_seen_leads_to_the_mark(
+    figures: Figures, evidence: dict[str, Any], found: list[str]
+) -> None:
+    """From the evidence to the verdict, by way of the limit that the judge itself names."""
+    bound = limit(trial(), figures, replace(EVIDENCE, **evidence))
+    assert marks(figures, what=bound.what, **evidence) == found
 
 
 def test_latency_has_no_window_marks() -> None:
