@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,14 @@ sweeps:
 """
 METHODS = ("ndr-pdr", "r-plus", "plateau", "loss-vs-load", "back-to-back", "recovery",
            "reconfiguration")  # fmt: skip
-ENVIRONMENT = {**os.environ, "SWITCHMARK_STATE_DIR": f"/tmp/smtm{os.getpid()}"}
+STATE = Path(f"/tmp/smtm{os.getpid()}")
+ENVIRONMENT = {**os.environ, "SWITCHMARK_STATE_DIR": str(STATE)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_state_is_left() -> Iterator[None]:
+    yield
+    shutil.rmtree(STATE, ignore_errors=True)
 
 
 def switchmark(*args: str) -> str:
