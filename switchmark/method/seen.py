@@ -14,6 +14,7 @@ class Seen:
 
     throughput: Throughput | None = None
     latency: Latency | None = None
+    one_way: Latency | None = None  # beside round trips between two hosts: the way there
     method: MethodResult | None = None
     trim: Trim | None
     steady: SteadyRun | None = None

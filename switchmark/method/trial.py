@@ -49,7 +49,17 @@ from switchmark.testbed.host import Session
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
-_FIGURES = ("throughput", "latency", "method", "steady", "limit", "verdict", "trim", "cpu")
+_FIGURES = (
+    "throughput",
+    "latency",
+    "one_way",
+    "method",
+    "steady",
+    "limit",
+    "verdict",
+    "trim",
+    "cpu",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +261,14 @@ def _measure(
         faults=tuple(deployment.faults()),
         emulated=any(machine.emulated for machine in deployment.machines),
     )
-    figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
+    figures = Figures(
+        throughput=seen.throughput, latency=seen.latency, method=seen.method, one_way=seen.one_way
+    )
     bound = limit(trial, figures, evidence)
     return {
         "throughput": seen.throughput,
         "latency": seen.latency,
+        "one_way": seen.one_way,
         "method": seen.method,
         "trim": seen.trim,
         "steady": seen.steady,
@@ -301,7 +314,7 @@ def _traffic(
         return many.measure(trial, deployment, baseline.forwarded_pps, watched)
     if trial.dimension is Dimension.THROUGHPUT:
         return throughput.measure(trial, streams, plan.policy, watched)
-    return latency.measure(trial, deployment.ends, plan.policy, watched)
+    return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
 
 
 def _run_beside(

@@ -157,12 +157,16 @@ class FarSide:
         self.site.open()
         self.placement = self.site.place(self.demand)
         self.switch.cores = self.placement.switch_cores
-        self.clock = self.site.connection.read_clock()
+        self.clock = self.compare()
         return self.placement
 
     def end(self) -> None:
         """Compare the clocks once more: they drift apart during a trial."""
-        self.clock_after = self.site.connection.read_clock()
+        self.clock_after = self.compare()
+
+    def compare(self) -> ClockReading:
+        """The two hosts' clocks now."""
+        return self.site.connection.read_clock()
 
     @property
     def ahead_ns(self) -> int:
