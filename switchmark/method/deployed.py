@@ -72,6 +72,7 @@ class DeployedMeasurer:
         self.sink_counters: dict[str, int] = {}
         self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
         self.cpu_results: list[dict[str, Any]] = []  # what `cpu.cost` needs of every result
+        self.far_cpu_results: list[dict[str, Any]] = []  # of those on the other host
         self._trial = trial
         self._ends = list(ends)
         self._tick = tick
@@ -137,11 +138,10 @@ class DeployedMeasurer:
         self.asides.append(self._aside(receivers))
         if point.duration_s >= SHORTEST_JUDGED_S:
             self.stretch = max(self.stretch, stretch(senders, point.duration_s))
-        self.cpu_results += [
-            {"cpu": one.result["cpu"]}
-            for one in {id(one): one for one in (*senders, *receivers)}.values()
-            if one.result and not one.far
-        ]
+        for one in {id(one): one for one in (*senders, *receivers)}.values():
+            if one.result:
+                kept = self.far_cpu_results if one.far else self.cpu_results
+                kept.append({"cpu": one.result["cpu"]})
         for sums, engines in ((self.source_counters, senders), (self.sink_counters, receivers)):
             counted = totals(s for one in engines for s in one.intervals)
             if engines is senders and senders[0] in receivers:

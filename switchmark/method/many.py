@@ -94,6 +94,7 @@ def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, ti
         stretch=measurer.stretch,
         passed_frames=sum(one.offered_frames - one.lost_frames for one in measurer.points),
         results=measurer.cpu_results,
+        far_results=measurer.far_cpu_results,
     )
 
 

@@ -25,3 +25,4 @@ class Seen:
     stretch: float = 0.0  # by so much of its duration a source ran too long, at most
     passed_frames: int = 0  # through the switch, both ways
     results: list[dict[str, Any]] = field(default_factory=list)  # of every run of a method
+    far_results: list[dict[str, Any]] = field(default_factory=list)  # the same on the other host
