@@ -211,8 +211,6 @@ def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> 
     assert record.verdict is not None and "clocks-uncertain" not in record.verdict.marks
     assert record.far_host is not None and record.far_host.cpu is not None
     assert record.far_host.cpu.applications_cores_used > 0 and record.far_host.cpu.frames
-    shown = run(hosts.bench("show", "--results", str(hosts.folder / "results"), engine=engine))[1]
-    assert "one-way min" in shown and " s ± " in shown, shown
 
 
 def saturated_pps(record: Record) -> float:
