@@ -24,6 +24,7 @@ from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.ports import device_of
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.vpp import Vpp
+from switchmark.testbed.cpu_limit import find_hierarchy
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference, set_priority
 
@@ -163,6 +164,20 @@ def wait(done: Callable[[], bool], look: Callable[[], object]) -> None:
     while not done():
         assert time.monotonic() < deadline, "no frame passes after the restart"
         look()
+
+
+def test_a_limit_of_cpu_time_holds_for_a_switch_that_was_started_again() -> None:
+    if (hierarchy := find_hierarchy()) is None:
+        pytest.skip("no control group hierarchy with the cpu controller is mounted here")
+    with deployed(reference(), cpu_limit="50%") as rig:
+        limit, before = rig.deployment.limit, set(rig.deployment.switch.process_ids())
+        assert limit is not None and limit.in_force()
+        held = hierarchy.root / limit.group / "cgroup.procs"
+        rig.deployment.restart_switch()
+        after = set(rig.deployment.switch.process_ids())
+        assert after and not after & before, "it is another process"
+        assert set(map(int, held.read_text().split())) == after
+        assert limit.in_force()
 
 
 def test_recovery_of_a_limiter_without_queue_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
