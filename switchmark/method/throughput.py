@@ -30,7 +30,7 @@ from switchmark.results.record import (
     Throughput,
 )
 
-RESULT_GRACE_S = 15.0  # only an engine that hangs needs so long
+RESULT_GRACE_S = 8.0  # only an engine that hangs needs so long
 LATE_LOOK_S = 1.0
 L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
 _PUMP_S = 0.05
