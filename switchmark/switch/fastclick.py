@@ -32,7 +32,7 @@ DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
 # next frame comes, however long that takes: with Click's default of 1024 they are many.
 QUEUE_FRAMES = BURST
 LONGEST_MTU_BYTES = 1500
-ANSWER_TIMEOUT_S = 2.0
+ANSWER_TIMEOUT_S = 10.0
 
 
 def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -> str:

@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).with_name("snabb.lua")
 LINK_FRAMES = 1024  # what a link between two apps holds
 PACKET_BYTES = 11 * 1024  # a packet buffer with its headroom
 COMMIT_ROUNDS = 100  # Snabb publishes its counters this often
-COUNTERS_TIMEOUT_S = 2.0
+COUNTERS_TIMEOUT_S = 10.0
 POLL_S = 0.001
 
 

@@ -217,7 +217,7 @@ def bring_up(
     inside(end.netns, configure)
 
 
-def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
+def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
     """Wait until a veth end passes frames: the one that came up before its peer did.
 
     The kernel notices the carrier in a work queue, and until it has, drops what is sent.
@@ -226,13 +226,15 @@ def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
     def poll() -> bool:
         deadline = time.monotonic() + timeout_s
         with IPRoute() as netlink:
-            while time.monotonic() < deadline:
+            while True:
+                late = time.monotonic() > deadline  # known before the look: the last one counts
                 # One device, not a list of all: with many there are as many lists.
                 (link,) = netlink.link("get", ifname=end.device)
                 if link.get("operstate") == "UP":
                     return True
+                if late:
+                    return False
                 time.sleep(0.0005)
-        return False
 
     if not inside(end.netns, poll):
         raise OSError(f"network device {end.device}: no carrier within {timeout_s:g} s")
