@@ -115,6 +115,8 @@ class FastClick(ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
+        settled="while it runs, it takes no configuration with DPDK devices in it (`hotconfig` "
+        'ends with "Trying to configure DPDK device after initialization")',
         description="FastClick, modular router with DPDK, vhost-user",
     )
 

@@ -86,6 +86,7 @@ class T4p4s(ProgramSwitch):
         connect_modes=(ConnectMode.STATIC_MAC,),
         polling=True,
         needs_hugepages=True,
+        settled="its table is compiled in, and it is run without a controller that could change it",
         max_ports=16,
         description="T4P4S, a P4 program compiled to DPDK, vhost-user",
     )

@@ -57,6 +57,7 @@ class Testpmd(ProgramSwitch):
         main_thread=True,
         max_ports=32,  # DPDK's own limit
         needs_hugepages=True,
+        settled="it stops forwarding before it takes another port, and it has no table",
         description="DPDK's test application, io forwarding between vhost-user ports",
     )
 

@@ -15,6 +15,7 @@ from switchmark.method.disturbed import DisturbedMeasurer
 from switchmark.method.reconfiguration import reconfigure
 from switchmark.method.recovery import recover
 from switchmark.switch.base import Switch
+from switchmark.switch.bess import Bess
 from switchmark.switch.changes import PORTS, RULES, changes_of
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.macvlan import Macvlan
@@ -22,8 +23,10 @@ from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.ports import device_of
+from switchmark.switch.snabb import Snabb
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.vpp import Vpp
+from switchmark.switch.xdp_redirect import XdpRedirect
 from switchmark.testbed.cpu_limit import find_hierarchy
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference, set_priority
@@ -37,7 +40,8 @@ LOAD_PPS = 10_000
 AT_S, TAIL_S = 0.2, 0.3
 FLOWS_AGAIN_S = 90.0  # frames, after a restart on a machine that does much else
 LIMIT_PPS = 20_000
-PORTS_ONLY = (Macvlan,)
+PORTS_ONLY = (Macvlan, Snabb)
+WITH_A_TABLE = {Bess: "static-mac", XdpRedirect: "static-mac"}  # by default they have none
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +50,8 @@ def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]
     probe = switch.probe()
     if not probe.available:
         pytest.skip(f"{switch.name}: {probe.reason}")
-    with deployed(switch) as made:
+    mode = WITH_A_TABLE.get(request.param)
+    with deployed(switch, **({"connect_mode": mode} if mode else {})) as made:
         yield made
 
 
@@ -88,7 +93,7 @@ def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -
     find(0, 0.03, off_by)
 
 
-@on(LinuxBridge, TcRedirect, Macvlan, OvsNetdev, OvsAfxdp, OvsDpdk, Vpp)
+@on(LinuxBridge, TcRedirect, Macvlan, XdpRedirect, OvsNetdev, OvsAfxdp, OvsDpdk, Vpp, Bess, Snabb)
 def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
     switch = rig.deployment.switch
     changes = changes_of(switch)
