@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from switchmark.method import recovery
+from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.disturbed import DisturbedMeasurer
+from switchmark.method.measurer import LoadPoint
 from switchmark.method.reconfiguration import reconfigure
 from switchmark.method.recovery import recover
+from switchmark.method.soak import soak
+from switchmark.method.verification import wait_reachable
 from switchmark.switch.base import Switch
 from switchmark.switch.bess import Bess
 from switchmark.switch.changes import PORTS, RULES, changes_of
@@ -108,6 +112,36 @@ def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
         assert one.point.lost_frames < one.point.offered_frames, "frames passed"
         assert one.resumed, "and they do at the end"
     assert switch.alive() is None
+
+
+@on(LinuxBridge)
+def test_a_soak_finds_an_outage_and_goes_on(rig: Rig) -> None:
+    """The sender's port is down in the third and the fourth of six windows: it takes nothing,
+    so what is missing was never lost."""
+    switch = rig.deployment.switch
+    assert isinstance(switch, LinuxBridge)
+    port, batch = device_of(switch.ports[0]), switch.namespace.batch
+
+    class Cut(DeployedMeasurer):
+        def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
+            if len(self.points) == 2:
+                batch("ip", [f"link set dev {port} down"])
+            if len(self.points) == 4:
+                batch("ip", [f"link set dev {port} up"])
+                wait_reachable(rig.deployment.ends, FLOWS_AGAIN_S)
+            return super().measure(duration_s, load_pps)
+
+    measurer = Cut(rig.plan.trial, rig.deployment.ends, lambda: None)
+    found = soak(measurer, LOAD_PPS, duration_s=3.0, window_s=0.5)
+    assert "took nothing" in " ".join(rig.deployment.faults())
+    rig.deployment.forget_faults()
+    assert [window.forwarded_pps > 0 for window in found.windows] == [True] * 2 + [False] * 2 + [
+        True
+    ] * 2
+    assert found.windows[2].lost_frames == found.windows[3].lost_frames == 0
+    assert found.silence_s is not None
+    assert found.silence_s >= 0.5, "of 1.0 s, but for the samples at the ends of the windows"
+    assert found.unoffered_ratio >= 2 / 6
 
 
 @on(LinuxBridge)
