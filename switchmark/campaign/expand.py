@@ -28,6 +28,7 @@ from switchmark.errors import UsageError
 from switchmark.scenario.registry import settle
 from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.switch.changes import UNKNOWN_WAY
 
 WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
 KERNEL_PORTS = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})
@@ -356,8 +357,7 @@ def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
             yield f"method {method} needs a switch; leave {WIRE} out"
         elif method is Method.RECONFIGURATION and not can.reconfigures:
             yield (
-                f"{switch}: no way is known to change its ports or rules while it runs; leave it "
-                "out of method reconfiguration"
+                f"{switch}: {can.settled or UNKNOWN_WAY}; leave it out of method reconfiguration"
             )
 
 

@@ -90,6 +90,7 @@ class Capabilities:
     splits: bool = False  # can deal the frames of one port out to several (`Split`)
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
+    settled: str = ""  # why they cannot, where that is known
     cabled: bool = True  # a port can be the host's own interface, with another host behind it
     description: str = ""
     options: tuple[SwitchOption, ...] = ()

@@ -105,6 +105,7 @@ class BasicForwarder:
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
+        settled="its ports are those it was started with, and it has no table",
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
 
