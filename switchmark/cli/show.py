@@ -17,6 +17,7 @@ import typer
 from pydantic import ValidationError
 
 from switchmark.campaign.model import Dimension, Published
+from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import note, print_line, print_table
 from switchmark.errors import UsageError
 from switchmark.results import export, words
@@ -74,9 +75,7 @@ def show(
     trials: Annotated[
         bool, typer.Option("--trials", help="One row a repetition, not drawn together.")
     ] = False,
-    results: Annotated[
-        Path, typer.Option("--results", help="Where results directories lie.")
-    ] = DEFAULT_ROOT,
+    results: ResultsIn = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> int:
     """Show what a run found: loads, latency, confidence, trust marks, limits, failures."""

@@ -73,6 +73,7 @@ class DeployedMeasurer:
         self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
         self.cpu_results: list[dict[str, Any]] = []  # what `cpu.cost` needs of every result
         self.far_cpu_results: list[dict[str, Any]] = []  # of those on the other host
+        self._sample_s: float | None = None  # of the trial that runs
         self._trial = trial
         self._ends = list(ends)
         self._tick = tick
@@ -116,7 +117,8 @@ class DeployedMeasurer:
         senders = [pair.a for pair in self._ends]
         receivers = [pair.b for pair in self._ends]
         usual_s = min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
-        every = {"interval": f"{max(SHORTEST_INTERVAL_S, interval_s or usual_s):.6f}"}
+        self._sample_s = max(SHORTEST_INTERVAL_S, interval_s or usual_s)
+        every = {"interval": f"{self._sample_s:.6f}"}
         run_traffic(
             senders,
             receivers,
@@ -181,6 +183,7 @@ class DeployedMeasurer:
             elapsed_s=elapsed_s,
             ring_full_share=sum(one["ring_full_polls"] for one in sent) / polls if polls else None,
             samples_pps=samples,
+            sample_s=self._sample_s,
         )
 
     def _forwarded(self, unique: int) -> tuple[float, tuple[float, ...]]:

@@ -123,13 +123,19 @@ class Deployment:
 
     def restart_switch(self) -> None:
         """Kill the switch as a crash would, and start it anew with the same ports; what is in
-        the kernel is taken down and set up again. Its counters begin at 0 once more."""
+        the kernel is taken down and set up again. Its counters begin at 0 once more; a limit of
+        its CPU time is imposed as after the first start, once its ports are up."""
+        if self.limit is not None:
+            self.limit.about_to_restart()
         pids = [str(pid) for pid in self.switch.process_ids()]
         if pids:
             self.session.host.run(["kill", "-KILL", *pids], check=False)
         self.switch.stop()
         self.switch_restarted = True
         self._start_switch()
+        if self.limit is not None:
+            self.switch.wait_ports_up(READY_TIMEOUT_S)
+            self.limit.impose_again(self.switch.process_ids())
 
     def _start_switch(self) -> None:
         """On the host or in a container, as the trial says."""

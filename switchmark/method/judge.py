@@ -39,7 +39,7 @@ CPU_WAIT_SHARE = 0.10
 NEAR_ITS_BEST = 0.5  # of the most any trial forwarded: far below, the sender's own trouble
 DISTURBED_CORES = 0.10  # used by others meanwhile
 STRETCHED = 0.02  # of its duration, by which a trial lasted too long
-INTERRUPTING = (Method.RECOVERY, Method.RECONFIGURATION)  # outages are what these measure
+OUTAGES_ARE_FOUND = (Method.RECOVERY, Method.RECONFIGURATION, Method.SOAK)  # by these methods
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ def verdict(
         "wrong-connect-mode": bool(verification.wrong_mode),
         "flooding": flooded or flooded_later,
         "unverified": not verification.passed and not flooded and not verification.wrong_mode,
-        "partial": bool(evidence.faults) and trial.method not in INTERRUPTING,
+        "partial": bool(evidence.faults) and trial.method not in OUTAGES_ARE_FOUND,
         "counters-disagree": not evidence.counters_agree,
         "no-baseline": switched
         and baseline.forwarded_pps is None

@@ -316,10 +316,17 @@ def _soak(task: Task) -> Answer:
         ),
         MethodFigure(name="longest clean", value=found.longest_clean_s, unit="s"),
         figure("forwarded", found.forwarded_pps, "pps"),
+        MethodFigure(name="not offered", value=found.unoffered_ratio, unit="ratio"),
     ]  # fmt: skip
     notes = [f"course: {found.course.reason}", *unlike(found.course.outliers, None, "pps")]
     if not found.load_met:
         notes.append("not every window was offered what was intended")
+    if found.silence_s is not None:
+        figures.append(MethodFigure(name="longest silence", value=found.silence_s, unit="s"))
+    if found.silence_s:
+        notes.append(
+            f"nothing arrived for {found.silence_s:.3g} s, until window {found.silence_window + 1}"
+        )
     planned = max(1, round(duration_s / found.windows[0].duration_s))
     return Answer(headline="loss ratio", figures=figures, budget_s=task.budget_s, notes=notes,
                   stopped="done" if len(found.windows) >= planned else "budget")  # fmt: skip

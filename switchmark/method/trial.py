@@ -43,7 +43,7 @@ from switchmark.results.record import (
 )
 from switchmark.scenario.draw import Labels, draw_lines
 from switchmark.scenario.topology import Place, Topology
-from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchCounters
+from switchmark.switch.base import ConnectMode, PortKind, Splits, Switch, SwitchCounters
 from switchmark.switch.contained import HOST
 from switchmark.testbed.host import Session
 
@@ -348,7 +348,7 @@ def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Recon
             after,
             [path.via for path in deployment.plan.topology.paths],
             deployment.cable(),
-            getattr(deployment.switch, "split", None),
+            deployment.switch.split if isinstance(deployment.switch, Splits) else None,
         )
         if found.agrees or time.monotonic() > deadline:
             return after, found

@@ -240,7 +240,6 @@ class Agent:
             "settle": self._switch.settle,
             "counters": self._switch.counters,
             "alive": self._switch.alive,
-            "process_ids": self._switch.process_ids,
             "details": self._switch.details,
             "stop": self._switch.stop,
         }

@@ -189,7 +189,7 @@ class Bench:
 
     def left(self, session: str) -> list[str]:
         """What a session left on the machine, once the kernel has done its part."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 15
         while (found := self._left(session)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
