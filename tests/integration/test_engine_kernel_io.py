@@ -45,7 +45,7 @@ def missing(backend: str) -> str | None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=10,
+        timeout=30,
     )
     return asked.stderr.strip() if "this build has no" in asked.stderr else None
 

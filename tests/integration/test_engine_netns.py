@@ -144,7 +144,7 @@ def test_tshark_decodes_what_was_sent(
             sender.tell("start")
             sent, _ = sender.finish("wait")
         assert sent["totals"]["tx_offered"] == 20
-        tcpdump.wait(timeout=10)
+        tcpdump.wait(timeout=30)
     finally:
         tcpdump.kill()
         tcpdump.wait()
