@@ -109,7 +109,21 @@ def read_file(path: Path) -> str:
     raise CampaignError([Problem(place, "", reason)])
 
 
-def parse(text: str, source: str, problems: list[Problem]) -> Table:
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is said of a file that is empty, and of one that is something else than a mapping."""
+
+    empty: str
+    no_mapping: str
+
+
+CAMPAIGN = Expected(
+    empty="the file is empty; write at least a switch, e.g. switch: linux-bridge",
+    no_mapping="a campaign is a list of 'key: value' lines, e.g. switch: linux-bridge",
+)
+
+
+def parse(text: str, source: str, problems: list[Problem], expected: Expected = CAMPAIGN) -> Table:
     """The mapping that the text holds.
 
     Text that is not YAML raises `CampaignError`; what is YAML but not part of the campaign
@@ -117,12 +131,10 @@ def parse(text: str, source: str, problems: list[Problem]) -> Table:
     root = _compose(text, source)
     place = Place(source)
     if root is None:
-        message = "the file is empty; write at least a switch, e.g. switch: linux-bridge"
-        raise CampaignError([Problem(place, "", message)])
+        raise CampaignError([Problem(place, "", expected.empty)])
     node = _Reader(source, problems).node(root, "")
     if not isinstance(node, Table):
-        message = "a campaign is a list of 'key: value' lines, e.g. switch: linux-bridge"
-        raise CampaignError([*problems, Problem(place, "", message)])
+        raise CampaignError([*problems, Problem(place, "", expected.no_mapping)])
     return node
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from switchmark.environment.base import NodeSpec
 from switchmark.environment.engine_binary import find_engine
+from switchmark.environment.lxc import CAPABILITIES
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.plug import Plugged, check_name, plug, plug_wire
 from switchmark.environment.rootfs import (
@@ -25,6 +26,7 @@ from switchmark.environment.rootfs import (
 from switchmark.errors import UnavailableError
 from switchmark.switch.base import PortKind, Probe
 from switchmark.testbed import docker_daemon, netlink, procfs
+from switchmark.testbed.confined import DOCKER_SCRATCH, docker_least, docker_powers
 from switchmark.testbed.docker_daemon import Daemon
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.procfs import SESSION_VARIABLE, ProcessIdentity
@@ -32,13 +34,7 @@ from switchmark.testbed.things import DockerThing, NetworkNamespace
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
-# What the engine needs of root's powers, and nothing else; see lxc.py.
-CAPABILITIES = ("NET_RAW", "IPC_LOCK", "SYS_NICE")
-
-LEAST = (
-    *("--pull", "never", "--read-only", "--cap-drop", "ALL", "--log-driver", "none"),
-    *("--security-opt", "no-new-privileges", "--tmpfs", "/run:rw,noexec,nosuid,size=1m"),
-)
+LEAST = docker_least(run_mib=1)
 
 
 class DockerNode(NetnsNode):
@@ -67,12 +63,8 @@ class DockerNode(NetnsNode):
         command = self._daemon.command(
             *("run", "-i", "--rm", "--name", self._name, *LEAST, *folder),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
-            *(
-                word
-                for name in (*CAPABILITIES, *map(str.upper, self.spec.powers))
-                for word in ("--cap-add", name)
-            ),
-            *("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m"),
+            *docker_powers((*CAPABILITIES, *self.spec.powers)),
+            *DOCKER_SCRATCH,
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
             *(self._daemon.image, ENGINE_INSIDE, *args),
         )

@@ -27,6 +27,7 @@ from switchmark.environment.rootfs import (
 )
 from switchmark.errors import UnavailableError
 from switchmark.switch.base import PortKind, Probe
+from switchmark.testbed.confined import lxc_config, lxc_network
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.netlink import NETNS_DIR
 from switchmark.testbed.things import Container
@@ -40,23 +41,6 @@ CAPABILITIES = (
     "sys_nice",  # its own scheduling and memory policy (DPDK places memory by NUMA node)
 )
 
-CONFIG = """\
-lxc.uts.name = {name}
-lxc.rootfs.path = dir:{root}
-lxc.rootfs.options = ro
-lxc.namespace.share.net = {netns}
-lxc.mount.auto = proc:mixed sys:ro
-lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,noexec,size=1m,mode=755 0 0
-lxc.mount.entry = tmpfs tmp tmpfs rw,nosuid,nodev,noexec,size=16m,mode=1777 0 0
-lxc.autodev = 1
-lxc.tty.max = 0
-lxc.pty.max = 1
-lxc.console.path = none
-lxc.cap.keep = {capabilities}
-lxc.apparmor.profile = unconfined
-lxc.log.level = WARN
-lxc.log.file = {log}
-"""
 SOCKET_MOUNT = "lxc.mount.entry = {folder} run/vhost none bind,create=dir 0 0\n"
 
 
@@ -95,12 +79,13 @@ class LxcNode(NetnsNode):
         )
 
     def _config(self, root: Path, log: Path) -> str:
-        text = CONFIG.format(
-            name=self._name,
-            root=root,
-            netns=NETNS_DIR / self._name,
-            capabilities=" ".join((*CAPABILITIES, *self.spec.powers)),
-            log=log,
+        text = lxc_config(
+            self._name,
+            root,
+            log,
+            network=lxc_network(NETNS_DIR / self._name),
+            powers=(*CAPABILITIES, *self.spec.powers),
+            run_mib=1,
         )
         if self.spec.port.socket_host is not None:
             text += SOCKET_MOUNT.format(folder=self.spec.port.socket_host.parent)

@@ -7,7 +7,7 @@ The bare wire is measured first, because every later figure is judged against it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from switchmark.campaign.expand import WIRE
@@ -48,24 +48,61 @@ class Step:
 
 
 @dataclass
+class _Waiting:
+    """What still has to run, of one switch."""
+
+    trials: int = 0
+    measuring_s: float = 0.0
+
+
+@dataclass
+class _Seen:
+    """How long the bench itself took around the trials so far."""
+
+    trials: int = 0
+    seconds: float = 0.0
+
+    def take(self, seconds: float) -> None:
+        self.trials += 1
+        self.seconds += seconds
+
+    @property
+    def mean_s(self) -> float | None:
+        return self.seconds / self.trials if self.trials else None
+
+
 class TimeLeft:
-    """How long the rest takes: measuring time is known, the bench's own is learnt."""
+    """How long the rest takes: measuring time is known, the bench's own is learnt.
 
-    overheads_s: dict[str, list[float]] = field(default_factory=dict)
+    It keeps sums a switch, so that being asked before each of many trials costs the same each
+    time, however many are left."""
 
-    def learn(self, record: Record) -> None:
-        """Take in how long the bench itself took around this trial."""
-        if record.timing is not None:
-            self.overheads_s.setdefault(record.trial.switch, []).append(record.timing.overhead_s)
-
-    def estimate_s(self, steps: Sequence[Step]) -> float:
-        """Seconds that these steps will take."""
-        seen = [s for samples in self.overheads_s.values() for s in samples]
-        usual = sum(seen) / len(seen) if seen else FIRST_GUESS_OVERHEAD_S
-        total = 0.0
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._waiting: dict[str, _Waiting] = {}
+        self._own: dict[str, _Seen] = {}
+        self._all = _Seen()
         for step in steps:
-            own = self.overheads_s.get(step.plan.trial.switch)
-            total += measuring_time_s(step.plan) + (sum(own) / len(own) if own else usual)
+            waiting = self._waiting.setdefault(step.plan.trial.switch, _Waiting())
+            waiting.trials += 1
+            waiting.measuring_s += measuring_time_s(step.plan)
+
+    def done(self, step: Step, record: Record) -> None:
+        """This one has run, and this is how long the bench itself took around it."""
+        waiting = self._waiting[step.plan.trial.switch]
+        waiting.trials -= 1
+        waiting.measuring_s -= measuring_time_s(step.plan)
+        if record.timing is not None:
+            self._own.setdefault(step.plan.trial.switch, _Seen()).take(record.timing.overhead_s)
+            self._all.take(record.timing.overhead_s)
+
+    def estimate_s(self) -> float:
+        """Seconds that what is left will take."""
+        usual = self._all.mean_s
+        total = 0.0
+        for switch, waiting in self._waiting.items():
+            own = self._own[switch].mean_s if switch in self._own else usual
+            each = FIRST_GUESS_OVERHEAD_S if own is None else own
+            total += waiting.trials * each + (waiting.measuring_s if waiting.trials else 0.0)
         return total
 
 
@@ -91,13 +128,11 @@ def run_campaign(
     baselines that the campaign does not measure, and are added to."""
     finished = run.finished_ids()
     todo = [step for step in steps if step.plan.trial.id not in finished]
-    left = TimeLeft()
+    left = TimeLeft(todo)
     made: list[Record] = []
     done = len(steps) - len(todo)
     for position, step in enumerate(todo):
-        observer.trial_begins(
-            done + position + 1, len(steps), step.plan, left.estimate_s(todo[position:])
-        )
+        observer.trial_begins(done + position + 1, len(steps), step.plan, left.estimate_s())
         record = run_trial(
             session,
             step.plan,
@@ -110,7 +145,7 @@ def run_campaign(
         run.write(record)
         if kept is not None and record.trial.switch == WIRE:
             kept.keep(step.plan, record)
-        left.learn(record)
+        left.done(step, record)
         made.append(record)
         observer.trial_ended(record)
     return made

@@ -14,7 +14,7 @@ from switchmark.method.verification import PairEnds
 from switchmark.switch.base import ConnectMode
 
 BROADCASTS = 3
-PATIENCE_S = 1.0  # for what should arrive; what should not is known when the probe is there
+PATIENCE_S = 5.0  # for what should arrive; what should not is known when the probe is there
 _POLL_S = 0.01
 
 

@@ -123,13 +123,19 @@ class Deployment:
 
     def restart_switch(self) -> None:
         """Kill the switch as a crash would, and start it anew with the same ports; what is in
-        the kernel is taken down and set up again. Its counters begin at 0 once more."""
+        the kernel is taken down and set up again. Its counters begin at 0 once more; a limit of
+        its CPU time is imposed as after the first start, once its ports are up."""
+        if self.limit is not None:
+            self.limit.about_to_restart()
         pids = [str(pid) for pid in self.switch.process_ids()]
         if pids:
             self.session.host.run(["kill", "-KILL", *pids], check=False)
         self.switch.stop()
         self.switch_restarted = True
         self._start_switch()
+        if self.limit is not None:
+            self.switch.wait_ports_up(READY_TIMEOUT_S)
+            self.limit.impose_again(self.switch.process_ids())
 
     def _start_switch(self) -> None:
         """On the host or in a container, as the trial says."""
@@ -137,14 +143,14 @@ class Deployment:
             self._inside, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
         )
 
-    def vnf_work(self) -> list[dict[str, Any]]:
-        """The CPU time of this host's VNFs since the counters were read, as engines' results
-        have it."""
+    def vnf_work(self, *, far: bool = False) -> list[dict[str, Any]]:
+        """The CPU time of this host's VNFs (or the other one's) since the counters were read, as
+        engines' results have it."""
         there = self.plan.topology.far_names
-        here = [vnf for vnf in self.vnfs if vnf.node not in there]
-        for vnf in here:
+        asked = [vnf for vnf in self.vnfs if (vnf.node in there) == far]
+        for vnf in asked:
             vnf.counters()
-        return [{"cpu": vnf.cpu} for vnf in here if vnf.cpu]
+        return [{"cpu": vnf.cpu} for vnf in asked if vnf.cpu]
 
     def cable(self) -> tuple[int, int] | None:
         """The numbers under which its two ends are counted: this host's, the other's."""

@@ -19,9 +19,18 @@ from switchmark.testbed.host import Spawned
 
 PROTOCOL_VERSION = 1
 EXIT_GRACE_S = 1.0
-STARTED_TIMEOUT_S = 2.0
+ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine seconds may pass
 _LAST_WORDS_S = 1.0
-_NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "duration_ns"})
+_SURE_TO_RUN_NS = 2_000_000_000
+_NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "ticks", "duration_ns"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClockPoint:
+    """An application's tick counter and its host's CLOCK_MONOTONIC at one moment."""
+
+    ticks: int
+    t_ns: int
 
 
 @dataclass
@@ -40,35 +49,44 @@ class EngineProcess:
     result: dict[str, Any] | None = None
     started_ns: int | None = None
     faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
+    clock: ClockPoint | None = None  # when its counters were last read, by its own host's clock
+    sender_clock: str | None = None  # its sender's, as the engine is told it, while between hosts
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
         self.ready = self._wait_event("ready", timeout_s)
 
-    def probe(self, count: int, timeout_s: float = 2.0) -> int:
+    def probe(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
         """Send `count` probe frames to the peer; returns how many the port accepted."""
         self.ask(f"probe {count}")
         return self.probed(timeout_s)
 
-    def probed(self, timeout_s: float = 2.0) -> int:
+    def probed(self, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
         """The answer to a probe that was asked for."""
         return self._number(self._wait_event("probe", timeout_s * self.patience), "sent")
 
-    def probe_broadcast(self, count: int, timeout_s: float = 2.0) -> int:
+    def probe_broadcast(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
         """The same to everybody."""
         self.ask(f"probe-broadcast {count}")
         return self.probed(timeout_s)
 
-    def counters(self, timeout_s: float = 2.0) -> dict[str, int]:
+    def counters(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, int]:
         """What has arrived since `ready`, in the idle state."""
         self.ask("counters")
         return self.counted(timeout_s)
 
-    def counted(self, timeout_s: float = 2.0) -> dict[str, int]:
+    def counted(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, int]:
         """The answer to a question for counters."""
         event = self._wait_event("counters", timeout_s * self.patience)
+        if isinstance(event.get("ticks"), int) and isinstance(event.get("t_ns"), int):
+            self.clock = ClockPoint(event["ticks"], event["t_ns"])
         return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
+
+    @property
+    def tick_hz(self) -> float:
+        """How fast its tick counter goes."""
+        return float(self.ready["tsc_hz"])
 
     def start(self, **overrides: str | float) -> None:
         """Begin a trial with these overrides of the command line; returns once it runs."""
@@ -81,17 +99,29 @@ class EngineProcess:
         self.result = None
         if isinstance(at := overrides.get("at"), int):
             overrides = {**overrides, "at": at + self.ahead_ns}
+        if self.sender_clock and (overrides.get("latency") or overrides.get("probes")):
+            overrides = {**overrides, "sender-clock": self.sender_clock}
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
         self.ask(" ".join(["start", *words]))
 
     def wait_started(self) -> None:
         """Return once the trial that it was told to begin runs."""
-        started = self._wait_event("started", STARTED_TIMEOUT_S * self.patience)
+        started = self._wait_event("started", ANSWER_TIMEOUT_S * self.patience)
         self.started_ns = self._time(started)
 
     def request_stop(self) -> None:
         """Ask for the end of the trial; its result follows (see `pump`)."""
         self.ask("stop")
+
+    def give_up_trial(self, duration_s: float, timeout_s: float) -> None:
+        """End the trial of this length that runs. Raises `TrialFailed` when it does not end."""
+        ends_ns = (self.started_ns or 0) + round(duration_s * 1e9)
+        # One that ends by itself would take the word as the one to exit.
+        if ends_ns - time.monotonic_ns() > _SURE_TO_RUN_NS:
+            self.request_stop()
+        else:
+            timeout_s += _SURE_TO_RUN_NS / 1e9
+        self.wait_result(timeout_s)
 
     def pump(self, timeout_s: float) -> bool:
         """Take in what the engine has printed, waiting at most `timeout_s` for the first line;

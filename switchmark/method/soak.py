@@ -4,6 +4,9 @@ A search proves a load over seconds; a soak asks whether it holds for hours. The
 of frames says how much was lost, the share of windows with loss how often; with no loss at
 all the upper limit is stated instead of a zero (rule of three: at most 3/n with 95 %
 confidence after n frames without loss). Between two windows nothing is measured.
+
+An outage is what a soak is there to find, so it goes on through one: how long nothing arrived is
+told apart, since a port that takes nothing loses nothing of what it took, either.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from switchmark.errors import UsageError
+from switchmark.errors import TrialFailed, UsageError
 from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
 from switchmark.method.steady_state import SteadyState, detect
 from switchmark.results.statistics import Estimate, estimate
 
 DEFAULT_WINDOW_S = 60.0
 CONFIDENCE = 0.95
+TOLD_FRAMES = 100  # due in a sample: that none of so many came is no chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,10 @@ class Soak:
     forwarded_pps: Estimate
     course: SteadyState  # of the windows' forwarded loads: drift, steps, bands, outliers
     load_met: bool  # whether every window was offered what was intended
+    unoffered_ratio: float  # of the intended frames, those that the ports did not take or that
+    # the senders gave up
+    silence_s: float | None  # the longest time in which nothing arrived; None: samples too short
+    silence_window: int  # index of the window in which it ended
 
     @property
     def loss_ratio(self) -> float:
@@ -56,7 +64,8 @@ def soak(
     """Offer `load_pps` for `duration_s` of traffic, window by window.
 
     Ends early, with what it has, when the budget does; raises `BudgetError` when not even
-    one window fits.
+    one window fits, and `TrialFailed`, saying what was seen so far, when a window cannot be
+    measured (the switch died).
     """
     if not 0 < window_s <= duration_s:
         raise UsageError(f"soak: window of {window_s:g} s must be above 0, at most {duration_s:g}")
@@ -68,6 +77,8 @@ def soak(
             if index == 0:
                 raise
             break
+        except TrialFailed as error:
+            raise TrialFailed(f"{error}{_until_then(ledger.points, window_s)}") from error
     return _summary(load_pps, ledger.points)
 
 
@@ -77,6 +88,8 @@ def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:
     lossy = sum(window.lost_frames > 0 for window in windows)
     low, high = share_interval(lossy, len(windows))
     values = [window.forwarded_pps for window in windows]
+    wanted = sum(window.wanted_frames for window in windows)
+    silence_s, silence_window = _longest_silence(windows)
     return Soak(
         load_pps=load_pps,
         windows=tuple(windows),
@@ -91,7 +104,38 @@ def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:
         forwarded_pps=estimate(values),
         course=detect(values),
         load_met=all(window.load_met for window in windows),
+        unoffered_ratio=sum(window.shortfall_frames for window in windows) / max(1, wanted),
+        silence_s=silence_s,
+        silence_window=silence_window,
     )
+
+
+def _until_then(windows: list[LoadPoint], window_s: float) -> str:
+    if not windows:
+        return ""
+    offered = sum(window.offered_frames for window in windows)
+    lost = sum(window.lost_frames for window in windows)
+    return (
+        f"; {len(windows)} windows of {window_s:g} s had passed, in which {lost} of {offered} "
+        "frames were lost"
+    )
+
+
+def _longest_silence(windows: list[LoadPoint]) -> tuple[float | None, int]:
+    """The longest run of samples in which not one of many due frames came, over the windows'
+    ends, too; and the window in which it ended."""
+    longest, where, running, told = 0.0, 0, 0.0, False
+    for index, window in enumerate(windows):
+        sample_s = window.sample_s or 0.0
+        if not window.samples_pps or (window.intended_pps or 0.0) * sample_s < TOLD_FRAMES:
+            running = 0.0
+            continue
+        told = True
+        for rate_pps in window.samples_pps:
+            running = running + sample_s if rate_pps <= 0 else 0.0
+            if running > longest:
+                longest, where = running, index
+    return longest if told else None, where
 
 
 def share_interval(count: int, total: int) -> tuple[float, float]:

@@ -30,11 +30,12 @@ from switchmark.results.record import (
     Throughput,
 )
 
-RESULT_GRACE_S = 5.0
+RESULT_GRACE_S = 8.0  # only an engine that hangs needs so long
 LATE_LOOK_S = 1.0
 L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
 _PUMP_S = 0.05
 BEGIN_LEAD_S, BEGIN_LEAD_EACH_S = 0.1, 0.02  # time to tell all of a bidirectional trial to begin
+BEGIN_TRIES, BEGIN_PATIENCE = 4, 4  # how often that is tried, each time with so much more time
 
 Tick = Callable[[], None]  # called many times a second while traffic runs; raises to end it
 
@@ -56,19 +57,16 @@ def run_traffic(
     sinks = [sink for sink in sinks if id(sink) not in both]
     start_all(sinks, [{"duration": 0, **(sink_options or {})}] * len(sinks))
     patience = max(engine.patience for engine in (*sources, *sinks))
-    begin = {"at": _soon_ns(len(both), patience)} if both else {}
     asked: list[Mapping[str, str | float]] = []
     for number, source in enumerate(sources):
         options = dict(source_options[number]) if source_options else {}
         if id(source) in both:
-            options |= {**begin, **(sink_options or {})}
+            options |= sink_options or {}
         asked.append({"duration": _exact(duration_s), **options})
-    start_all(sources, asked)
-    if begin and time.monotonic_ns() > begin["at"]:
-        raise TrialFailed(
-            "the applications were not all listening when the first began to send: "
-            "the machine is too busy"
-        )
+    if both:
+        _start_together(sources, asked, duration_s, patience)
+    else:
+        start_all(sources, asked)
     waiting = list(sources)
     # In time, and in looks that found nothing: an engine with short samples answers sooner.
     deadline = time.monotonic() + duration_s + RESULT_GRACE_S * patience
@@ -90,10 +88,29 @@ def run_traffic(
         sink.wait_result(RESULT_GRACE_S)
 
 
-def _soon_ns(engines: int, patience: float) -> int:
-    """When so many engines have surely been told to begin, CLOCK_MONOTONIC."""
-    lead_s = (BEGIN_LEAD_S + engines * BEGIN_LEAD_EACH_S) * patience
-    return time.monotonic_ns() + round(lead_s * 1e9)
+def _start_together(
+    engines: Sequence[EngineProcess],
+    asked: Sequence[Mapping[str, str | float]],
+    duration_s: float,
+    patience: float,
+) -> None:
+    """Start applications that send and listen, all at one moment.
+
+    One that hears of it after that moment was not listening when the others began: that start
+    is given up, and tried again with more time. Raises `TrialFailed` after `BEGIN_TRIES`."""
+    lead_s = (BEGIN_LEAD_S + len(engines) * BEGIN_LEAD_EACH_S) * patience
+    for _ in range(BEGIN_TRIES):
+        at_ns = time.monotonic_ns() + round(lead_s * 1e9)
+        start_all(engines, [{**options, "at": at_ns} for options in asked])
+        if all((engine.started_ns or 0) <= at_ns for engine in engines):
+            return
+        for engine in engines:
+            engine.give_up_trial(duration_s, RESULT_GRACE_S)
+        lead_s *= BEGIN_PATIENCE
+    raise TrialFailed(
+        "the applications were not all listening when the first began to send, in "
+        f"{BEGIN_TRIES} starts: the machine is too busy"
+    )
 
 
 def _exact(duration_s: float) -> str | float:

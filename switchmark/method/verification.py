@@ -17,7 +17,7 @@ from switchmark.method.engine import EngineProcess, counters_of, probe_all
 from switchmark.results.record import Direction, Verification
 
 TEACHING_FRAMES = 2
-ARRIVAL_TIMEOUT_S = 1.0  # probes cross a switch in far less
+ARRIVAL_TIMEOUT_S = 3.0  # probes cross a switch in far less, when it has a core
 SETTLE_TIMEOUT_S = 3.0  # in which a switch must stop flooding what it has learnt
 _SETTLE_POLL_S = 0.05
 _POLL_S = 0.01

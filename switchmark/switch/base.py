@@ -55,6 +55,7 @@ class SwitchOption:
     choices: tuple[str, ...] = ()
     range: tuple[int, int] | None = None
     form: str = ""  # a regular expression; so far of a probability only
+    modes: tuple[ConnectMode, ...] = ()  # where it can be other than the default; none: everywhere
 
     @property
     def allowed(self) -> str:
@@ -89,6 +90,7 @@ class Capabilities:
     splits: bool = False  # can deal the frames of one port out to several (`Split`)
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
+    settled: str = ""  # why they cannot, where that is known
     cabled: bool = True  # a port can be the host's own interface, with another host behind it
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
@@ -195,6 +197,15 @@ class MakesPorts(Protocol):
 
 
 @runtime_checkable
+class ProbesModes(Protocol):
+    """A switch that needs more for some connect modes than for others."""
+
+    def probe_mode(self, mode: ConnectMode) -> Probe:
+        """Say whether this machine can run it in this mode, which it has in principle."""
+        ...
+
+
+@runtime_checkable
 class Splits(Protocol):
     """A switch that can deal frames out to several chains (`Capabilities.splits`)."""
 
@@ -206,6 +217,11 @@ class HasMainThread(Protocol):
     """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
 
     main_core: int | None  # set before `start`; None: its own choice
+
+
+def probe_for(switch: Switch, mode: ConnectMode) -> Probe:
+    """Whether this machine can run the switch in this mode."""
+    return switch.probe_mode(mode) if isinstance(switch, ProbesModes) else switch.probe()
 
 
 class Switch(Protocol):

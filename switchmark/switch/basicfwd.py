@@ -31,6 +31,7 @@ from switchmark.testbed.host import Session, Spawned
 
 MEMORY_MB = 128  # of hugepages, for each process
 INTERVAL_S = 0.1  # how old a counter may be; ten short writes a second cost nothing
+REPORT_DEADLINE_S = 15.0  # a process that has ended is noticed at once; one may have to wait long
 POLL_S = 0.005
 ETHERNET_AND_FCS_BYTES = 18
 COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
@@ -104,6 +105,7 @@ class BasicForwarder:
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
+        settled="its ports are those it was started with, and it has no table",
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
 
@@ -222,7 +224,7 @@ class BasicForwarder:
 
         Raises `TrialFailed` when a process no longer reports."""
         now_ns = time.monotonic_ns()
-        deadline = time.monotonic() + 20 * INTERVAL_S
+        deadline = time.monotonic() + REPORT_DEADLINE_S
         while any(pair.ready and pair.counted_until_ns < now_ns for pair in self._pairs):
             if time.monotonic() > deadline or self.alive() is not None:
                 words = self.alive() or "a forwarder no longer reports"

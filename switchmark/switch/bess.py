@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.ports import socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import ProgramSwitch, output_of
@@ -48,17 +51,19 @@ def build_request(ports: tuple[SwitchPort, ...], mode: ConnectMode, core: int) -
     return {
         "do": "build",
         "cores": [core],
-        "ports": [
-            {
-                "vdev": f"net_vhost{port.index},iface={socket_of(port)},client=1",
-                "num_inc_q": 1,
-                "num_out_q": 1,
-                "size_inc_q": QUEUE_FRAMES,
-                "size_out_q": QUEUE_FRAMES,
-            }
-            for port in ports
-        ],
+        "ports": [pmd_port(port.index, socket_of(port)) for port in ports],
         "table": table if mode is ConnectMode.STATIC_MAC else None,
+    }
+
+
+def pmd_port(number: int, path: str) -> dict[str, Any]:
+    """A vhost-user port that is the client of a socket."""
+    return {
+        "vdev": f"net_vhost{number},iface={path},client=1",
+        "num_inc_q": 1,
+        "num_out_q": 1,
+        "size_inc_q": QUEUE_FRAMES,
+        "size_out_q": QUEUE_FRAMES,
     }
 
 
@@ -74,6 +79,7 @@ class Bess(ProgramSwitch):
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
+        reconfigures=True,
         description="BESS, modules on one polling worker, vhost-user",
     )
     _driver: Spawned | None = None
@@ -112,7 +118,7 @@ class Bess(ProgramSwitch):
                 f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
                 f"of up to {LONGEST_MTU_BYTES}"
             )
-        folder = self.footprint.folder("bess")
+        folder = self._folder = self.footprint.folder("bess")
         huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
         huge.mkdir()
         core = self.cores[0]
@@ -173,6 +179,29 @@ class Bess(ProgramSwitch):
             for index, told in enumerate(state["ports"])
         }
         return SwitchCounters(ports, state["witness"])
+
+    def changes(self) -> Sequence[Change]:
+        """Ports that connect to sockets at which nobody listens, and entries of `L2Forward`."""
+        count, table = len(self.ports), self.mode is ConnectMode.STATIC_MAC
+        sockets = [check_socket_path(self._folder / f"n{k}.sock") for k in range(PORTS)]
+        join: dict[str, Any] = {
+            "do": "add-ports",
+            "ports": [pmd_port(count + k, path) for k, path in enumerate(sockets)],
+            "gate": count + 1 if table else None,
+        }
+        part: dict[str, Any] = {"do": "remove-ports", "count": PORTS}
+        changes = [(f"{PORTS} ports added", join), (f"{PORTS} ports removed", part)]
+        if table:
+            macs = [rule_mac(number) for number in range(RULES)]
+            learn = [{"addr": mac, "gate": 0} for mac in macs]
+            add: dict[str, Any] = {"do": "table", "command": "add", "entries": learn}
+            delete: dict[str, Any] = {"do": "table", "command": "delete", "entries": macs}
+            changes.append((f"{RULES} table entries added", add))
+            changes.append((f"{RULES} table entries removed", delete))
+        return [Change(name, partial(self._change, request)) for name, request in changes]
+
+    def _change(self, request: dict[str, Any]) -> None:
+        self._request(request)
 
     def details(self) -> dict[str, str]:
         """Also its modules and sizes."""

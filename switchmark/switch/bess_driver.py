@@ -72,11 +72,57 @@ def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {"ports": ports, "witness": witness}
 
 
+def add_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Ports beside those that pass frames, joined as they are; BESS pauses its workers itself,
+    for as long as it must."""
+    names = [f"n{k}" for k in range(len(request["ports"]))]
+    for name, port in zip(names, request["ports"], strict=True):
+        client.create_port("PMDPort", name, dict(port))
+        client.create_module("PortInc", f"in-{name}", {"port": name})
+        client.create_module("PortOut", f"out-{name}", {"port": name})
+    for k, name in enumerate(names):
+        if request["gate"] is None:
+            client.connect_modules(f"in-{name}", f"out-{names[k ^ 1]}")
+        else:
+            client.connect_modules(f"in-{name}", "merge")
+            client.connect_modules("table", f"out-{name}", request["gate"] + k)
+    return {}
+
+
+def remove_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Those that were added."""
+    for k in range(request["count"]):
+        for module in (f"in-n{k}", f"out-n{k}"):
+            client.destroy_module(module)
+        client.destroy_port(f"n{k}")
+    return {}
+
+
+def table(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Add or delete entries of the table, all in one command, for which BESS wants its workers
+    paused."""
+    kind = {"add": "L2ForwardCommandAddArg", "delete": "L2ForwardCommandDeleteArg"}
+    command = request["command"]
+    argument = {"entries" if command == "add" else "addrs": request["entries"]}
+    client.pause_all()
+    try:
+        client.run_module_command("table", command, kind[command], argument)
+    finally:
+        client.resume_all()
+    return {}
+
+
 def serve(folder: str, url: str) -> None:
     """Answer until standard input ends."""
     client = connect(folder, url)
     print(json.dumps({"version": client.get_version().version}), flush=True)
-    work = {"build": build, "state": state}
+    work = {
+        "build": build,
+        "state": state,
+        "add-ports": add_ports,
+        "remove-ports": remove_ports,
+        "table": table,
+    }
     for line in sys.stdin:
         request = json.loads(line)
         try:

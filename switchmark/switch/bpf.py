@@ -21,7 +21,7 @@ from switchmark.testbed.mounts import libc
 SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 POSSIBLE_CORES = "/sys/devices/system/cpu/possible"
 
-MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, PROG_LOAD, LINK_CREATE = 0, 1, 2, 5, 28
+MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, PROG_LOAD, LINK_CREATE = 0, 1, 2, 3, 5, 28
 MAP_HASH, MAP_PERCPU_ARRAY, MAP_DEVMAP = 1, 6, 14
 PROG_TYPE_XDP = 6
 ATTACH_XDP = 37
@@ -130,6 +130,12 @@ def update(map_fd: int, key: bytes, value: bytes) -> None:
     _bpf(MAP_UPDATE, _element(map_fd, *held), "write to a map")
 
 
+def delete(map_fd: int, key: bytes) -> None:
+    """Take one element out of a map."""
+    held = ctypes.create_string_buffer(key, len(key))
+    _bpf(MAP_DELETE, _element(map_fd, held), "delete from a map")
+
+
 def look_up_per_core(map_fd: int, key: int) -> list[tuple[int, int]]:
     """The two 64-bit numbers that each core keeps under a key of a per-core array."""
     cores = possible_cores()
@@ -187,9 +193,10 @@ def _address(held: ctypes.Array[ctypes.c_char] | ctypes.c_uint32) -> int:
 def _element(
     map_fd: int,
     key: ctypes.Array[ctypes.c_char] | ctypes.c_uint32,
-    value: ctypes.Array[ctypes.c_char],
+    value: ctypes.Array[ctypes.c_char] | None = None,
 ) -> bytes:
-    return struct.pack("=IIQQQ", map_fd, 0, _address(key), _address(value), 0)
+    place = 0 if value is None else _address(value)
+    return struct.pack("=IIQQQ", map_fd, 0, _address(key), place, 0)
 
 
 def _bpf(command: int, attributes: bytes, what: str) -> int:

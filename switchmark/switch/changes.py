@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 from switchmark.errors import TrialFailed
 from switchmark.switch.base import Switch
 
+UNKNOWN_WAY = "no way is known to change its ports or rules while it runs"
 PORTS = 4  # added and removed together
 RULES = 1000  # table entries or flow rules, none of which any frame of the trial matches
 
@@ -37,9 +38,7 @@ class Reconfigurable(Protocol):
 def changes_of(switch: Switch) -> Sequence[Change]:
     """The switch's changes. Raises `TrialFailed` naming a switch that has none."""
     if not isinstance(switch, Reconfigurable):
-        raise TrialFailed(
-            f"{switch.name}: no way is known to change its ports or rules while it runs"
-        )
+        raise TrialFailed(f"{switch.name}: {switch.capabilities.settled or UNKNOWN_WAY}")
     return switch.changes()
 
 

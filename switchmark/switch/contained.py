@@ -21,6 +21,13 @@ from switchmark.environment.engine_binary import find_engine
 from switchmark.environment.rootfs import build_root
 from switchmark.errors import TrialFailed
 from switchmark.testbed import docker_daemon, mounts, netlink
+from switchmark.testbed.confined import (
+    DOCKER_SCRATCH,
+    docker_least,
+    docker_powers,
+    lxc_config,
+    lxc_network,
+)
 from switchmark.testbed.host import Completed, Host, Session, Spawned
 from switchmark.testbed.procfs import SESSION_VARIABLE
 from switchmark.testbed.things import Container, Directory, DockerThing, NetworkNamespace
@@ -34,24 +41,7 @@ _POLL_S = 0.005
 # Root's powers that a switch needs: its devices and sockets, memory locked and placed by node.
 CAPABILITIES = ("net_admin", "net_raw", "ipc_lock", "sys_nice")
 TUN = "/dev/net/tun"  # of an internal port in the container's own network
-
-CONFIG = """\
-lxc.uts.name = {name}
-lxc.rootfs.path = dir:{root}
-lxc.rootfs.options = ro
-lxc.mount.auto = proc:mixed sys:ro
-lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,noexec,size=16m,mode=755 0 0
-lxc.mount.entry = tmpfs tmp tmpfs rw,nosuid,nodev,noexec,size=16m,mode=1777 0 0
-lxc.autodev = 1
-lxc.tty.max = 0
-lxc.pty.max = 1
-lxc.console.path = none
-lxc.cap.keep = {capabilities}
-lxc.apparmor.profile = unconfined
-lxc.log.level = WARN
-lxc.log.file = {log}
-{network}
-"""
+RUN_MIB = 16  # of /run
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +159,14 @@ class ContainedHost:
         _make_root(root, shown)
         folder = lxcpath / name
         folder.mkdir(parents=True)
-        network = (
-            f"lxc.namespace.share.net = {netlink.NETNS_DIR / netns}"
-            if netns
-            else "lxc.net.0.type = empty"
+        config = lxc_config(
+            name,
+            root,
+            folder / "log",
+            network=lxc_network(netlink.NETNS_DIR / netns if netns else None),
+            powers=CAPABILITIES,
+            run_mib=RUN_MIB,
         )
-        config = CONFIG.format(
-            name=name, root=root, capabilities=" ".join(CAPABILITIES), log=folder / "log",
-            network=network,
-        )  # fmt: skip
         entries = [*shown, *([_Shown(Path(TUN), True)] if Path(TUN).exists() else [])]
         config += "".join(
             f"lxc.mount.entry = {one.path} {str(one.path)[1:]} none "
@@ -208,12 +197,8 @@ class ContainedHost:
         self._entries.append(
             self._session.ledger.record(DockerThing("container", name, daemon.host))
         )
-        words = ["run", "-i", "--rm", "--name", name, "--pull", "never", "--read-only"]
-        words += ["--log-driver", "none", "--cap-drop", "ALL", "--network", "none"]
-        words += ["--security-opt", "no-new-privileges"]
-        words += ["--tmpfs", "/run:rw,noexec,nosuid,size=16m"]
-        words += ["--tmpfs", "/tmp:rw,noexec,nosuid,size=16m"]
-        words += [word for power in CAPABILITIES for word in ("--cap-add", power.upper())]
+        words = ["run", "-i", "--rm", "--name", name, "--network", "none"]
+        words += [*docker_least(RUN_MIB), *DOCKER_SCRATCH, *docker_powers(CAPABILITIES)]
         words += ["--device", TUN] if Path(TUN).exists() else []
         for one in self._shown(args):
             words += ["-v", f"{one.path}:{one.path}{'' if one.writable else ':ro'}"]

@@ -32,7 +32,7 @@ DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
 # next frame comes, however long that takes: with Click's default of 1024 they are many.
 QUEUE_FRAMES = BURST
 LONGEST_MTU_BYTES = 1500
-ANSWER_TIMEOUT_S = 2.0
+ANSWER_TIMEOUT_S = 10.0
 
 
 def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -> str:
@@ -115,6 +115,8 @@ class FastClick(ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
+        settled="while it runs, it takes no configuration with DPDK devices in it (`hotconfig` "
+        'ends with "Trying to configure DPDK device after initialization")',
         description="FastClick, modular router with DPDK, vhost-user",
     )
 

@@ -4,12 +4,14 @@
 --
 -- Port N is the app `pN`, a vhost-user client of the N-th socket. The bridge gets one port
 -- more, `witness`: what comes out of it was flooded. Whether a port has its peer stands in
--- the counter switchmark/pN.counter (1 or 0), beside the counters of Snabb's own links.
+-- the counter switchmark/pN.counter (1 or 0), beside the counters of Snabb's own links. While
+-- it runs, ports can be added and taken away: switchmark/spare.
 
 local ffi = require("ffi")
 local S = require("syscall")
 local counter = require("core.counter")
 local memory = require("core.memory")
+local shm = require("core.shm")
 local timer = require("core.timer")
 local VhostUser = require("apps.vhost.vhost_user").VhostUser
 
@@ -46,34 +48,42 @@ for _, name in ipairs{"set_vring_kick", "set_vring_enable"} do
    end
 end
 
-local graph = config.new()
 local ports = {}
-for i, socket in ipairs(parameters) do
-   ports[i] = "p"..(i - 1)
-   config.app(graph, ports[i], VhostUser, {socket_path = socket})
+for i = 1, #parameters do ports[i] = "p"..(i - 1) end
+
+-- The whole switch, with so many ports more that have nobody behind them.
+local function graph_with (more)
+   local graph, all = config.new(), {unpack(ports)}
+   for i, socket in ipairs(parameters) do
+      config.app(graph, ports[i], VhostUser, {socket_path = socket})
+   end
+   for i = 1, more do
+      local name = "n"..(i - 1)
+      table.insert(all, name)
+      config.app(graph, name, VhostUser, {socket_path = parameters[1]..".n"..(i - 1)})
+   end
+   if mode == "cross-connect" then
+      for i = 1, #all, 2 do
+         config.link(graph, all[i]..".tx -> "..all[i + 1]..".rx")
+         config.link(graph, all[i + 1]..".tx -> "..all[i]..".rx")
+      end
+   else
+      local bridge = require("apps.bridge.learning").bridge
+      config.app(graph, "bridge", bridge,
+                 {ports = {"witness", unpack(all)}, config = {mac_table = {timeout = ageing_s}}})
+      config.app(graph, "sink", require("apps.basic.basic_apps").Sink)
+      config.app(graph, "silent", {new = function () return {} end})
+      config.link(graph, "bridge.witness -> sink.input")
+      config.link(graph, "silent.output -> bridge.witness")
+      for _, port in ipairs(all) do
+         config.link(graph, port..".tx -> bridge."..port)
+         config.link(graph, "bridge."..port.." -> "..port..".rx")
+      end
+   end
+   return graph
 end
 
-if mode == "cross-connect" then
-   for i = 1, #ports, 2 do
-      config.link(graph, ports[i]..".tx -> "..ports[i + 1]..".rx")
-      config.link(graph, ports[i + 1]..".tx -> "..ports[i]..".rx")
-   end
-else
-   local bridge = require("apps.bridge.learning").bridge
-   local names = {"witness", unpack(ports)}
-   config.app(graph, "bridge", bridge,
-              {ports = names, config = {mac_table = {timeout = ageing_s}}})
-   config.app(graph, "sink", require("apps.basic.basic_apps").Sink)
-   config.app(graph, "silent", {new = function () return {} end})
-   config.link(graph, "bridge.witness -> sink.input")
-   config.link(graph, "silent.output -> bridge.witness")
-   for _, port in ipairs(ports) do
-      config.link(graph, port..".tx -> bridge."..port)
-      config.link(graph, "bridge."..port.." -> "..port..".rx")
-   end
-end
-
-engine.configure(graph)
+engine.configure(graph_with(0))
 
 local up = {}
 for i, port in ipairs(ports) do
@@ -88,7 +98,14 @@ for i, port in ipairs(ports) do
    up[i] = counter.create("switchmark/"..port..".counter")
 end
 
+-- How many spare ports there shall be, written by the bench, and how many there are.
+local spare = shm.create("switchmark/spare", "struct { uint64_t wanted, there; }")
+
 timer.activate(timer.new("which ports are up", function ()
+   if spare.wanted ~= spare.there then
+      engine.configure(graph_with(tonumber(spare.wanted)))
+      spare.there = spare.wanted
+   end
    for i, port in ipairs(ports) do
       counter.set(up[i], engine.app_table[port].vhost_ready and 1 or 0)
    end

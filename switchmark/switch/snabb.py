@@ -10,6 +10,7 @@ import os
 import struct
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -21,6 +22,7 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.changes import PORTS, Change
 from switchmark.switch.ports import peer_index, socket_of
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 
@@ -28,7 +30,7 @@ PROGRAM = Path(__file__).with_name("snabb.lua")
 LINK_FRAMES = 1024  # what a link between two apps holds
 PACKET_BYTES = 11 * 1024  # a packet buffer with its headroom
 COMMIT_ROUNDS = 100  # Snabb publishes its counters this often
-COUNTERS_TIMEOUT_S = 2.0
+COUNTERS_TIMEOUT_S = 10.0
 POLL_S = 0.001
 
 
@@ -60,6 +62,7 @@ class Snabb(ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
         polling=True,
         needs_hugepages=True,
+        reconfigures=True,
         description="Snabb, Lua apps in one polling process, vhost-user",
     )
 
@@ -126,6 +129,25 @@ class Snabb(ProgramSwitch):
             tx_frames=self._read(f"{entering}/rxpackets"),
             rx_dropped=dropped if bridged else 0,
             tx_dropped=self._read(f"{entering}/txdrop"),
+        )
+
+    def changes(self) -> Sequence[Change]:
+        """Another graph of apps, with ports for nobody; a bridge with other ports is a new one to
+        Snabb, which has learnt nothing. Addresses cannot be entered into its table."""
+        return [
+            Change(f"{PORTS} ports added", lambda: self._have_spare(PORTS)),
+            Change(f"{PORTS} ports removed", lambda: self._have_spare(0)),
+        ]
+
+    def _have_spare(self, count: int) -> None:
+        """Tell our Lua program how many, and wait until it has them."""
+        assert self.process is not None
+        path = self._shm / str(self.process.pid) / "switchmark/spare"
+        with path.open("r+b", buffering=0) as file:
+            file.write(struct.pack("=Q", count))
+        self.until(
+            lambda: struct.unpack("=QQ", path.read_bytes()) == (count, count),
+            f"a graph with {count} more ports",
         )
 
     def details(self) -> dict[str, str]:

@@ -35,7 +35,7 @@ STANDARD_BUFFER_BYTES = 2176
 BUFFER_OVERHEAD_BYTES = 256  # of DPDK, for each
 BASE_MB = 48  # what it takes without any buffer
 BURST = 32
-ANSWER_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 10.0
 ANSWER_BYTES = 1 << 16
 _PORT_HEADING = re.compile(r"Forward statistics for port (\d+)")
 _TX_DROPPED = re.compile(r"TX-dropped:\s*(\d+)")
@@ -57,6 +57,7 @@ class Testpmd(ProgramSwitch):
         main_thread=True,
         max_ports=32,  # DPDK's own limit
         needs_hugepages=True,
+        settled="it stops forwarding before it takes another port, and it has no table",
         description="DPDK's test application, io forwarding between vhost-user ports",
     )
 

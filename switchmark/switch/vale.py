@@ -21,6 +21,7 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.changes import PORTS, Change
 from switchmark.switch.in_kernel import InKernelSwitch
 from switchmark.switch.ports import check_request, device_of, require
 from switchmark.switch.private import Footprint
@@ -42,6 +43,7 @@ class Vale(InKernelSwitch):
         connect_modes=(ConnectMode.LEARNING,),
         polling=False,
         in_kernel=True,
+        reconfigures=True,
         description="VALE, the learning switch of netmap, in the kernel",
     )
 
@@ -114,6 +116,26 @@ class Vale(InKernelSwitch):
             raise UnavailableError(
                 f"{self.name}: {device} cannot be attached: {error.strerror}"
             ) from None
+
+    def changes(self) -> Sequence[Change]:
+        """Devices for nobody, attached and taken off; VALE's table has no entries but learnt
+        ones."""
+        names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
+        inside = partial(netlink.inside, self.namespace.name)
+
+        def join() -> None:
+            lines = [f"link add {name} type veth peer name {name}p" for name in names]
+            lines += [f"link set dev {name} up promisc on" for name in names]
+            self.namespace.batch("ip", lines)
+            for name in names:
+                inside(partial(netmap.attach, f"{SWITCH}:{name}"))
+
+        def part() -> None:
+            for name in names:
+                inside(partial(netmap.detach, f"{SWITCH}:{name}"))
+            self.namespace.batch("ip", [f"link del {name}" for name in names])
+
+        return [Change(f"{PORTS} ports added", join), Change(f"{PORTS} ports removed", part)]
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Devices want a carrier; a port that an application has opened is up."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from switchmark.errors import UnavailableError
 from switchmark.switch import bpf
@@ -23,6 +23,7 @@ from switchmark.switch.base import (
     SwitchCounters,
 )
 from switchmark.switch.bpf import Instruction
+from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.in_kernel import InKernelSwitch
 from switchmark.switch.ports import device_of, peer_index
 from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
@@ -114,6 +115,7 @@ class XdpRedirect(InKernelSwitch):
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=False,
         in_kernel=True,
+        reconfigures=True,
         description="a small BPF program that redirects frames between devices, native XDP",
     )
 
@@ -170,25 +172,62 @@ class XdpRedirect(InKernelSwitch):
         """Runs inside the namespace, where the interface numbers are valid."""
         devices = [device_of(port) for port in self.ports]
         devices += [self._inner] if self._inner else []
-        counts = self._keep(bpf.create_map(bpf.MAP_PERCPU_ARRAY, 4, 16, len(self.ports)))
-        out = self._keep(bpf.create_map(bpf.MAP_DEVMAP, 4, 4, len(devices)))
-        table = None
+        slots = len(devices) + PORTS  # maps do not grow
+        self._counts = self._keep(bpf.create_map(bpf.MAP_PERCPU_ARRAY, 4, 16, slots))
+        self._out = self._keep(bpf.create_map(bpf.MAP_DEVMAP, 4, 4, slots))
+        self._table: int | None = None
         if self.mode is ConnectMode.STATIC_MAC:
-            table = self._keep(bpf.create_map(bpf.MAP_HASH, MAC_ENTRY_BYTES, 4, len(self.ports)))
+            most = len(self.ports) + RULES
+            self._table = self._keep(bpf.create_map(bpf.MAP_HASH, MAC_ENTRY_BYTES, 4, most))
             for port in self.ports:
-                mac = bytes.fromhex(port.mac.replace(":", "")).ljust(MAC_ENTRY_BYTES, b"\0")
-                bpf.update(table, mac, struct.pack("=I", port.index))
-        self._counts = counts
+                bpf.update(self._table, _key(port.mac), struct.pack("=I", port.index))
         for slot, device in enumerate(devices):
-            number = socket.if_nametoindex(device)
-            bpf.update(out, struct.pack("=I", slot), struct.pack("=I", number))
+            self._enter(slot, device)
         for port in self.ports:
-            code = self._keep(bpf.load_xdp(program(port.index, counts, out, table)))
-            self._keep(bpf.attach_xdp(code, socket.if_nametoindex(device_of(port))))
+            for descriptor in self._load(port.index, device_of(port)):
+                self._keep(descriptor)
+
+    def _enter(self, slot: int, device: str) -> None:
+        """From now on frames can be redirected to this device."""
+        number = socket.if_nametoindex(device)
+        bpf.update(self._out, struct.pack("=I", slot), struct.pack("=I", number))
+
+    def _load(self, index: int, device: str) -> tuple[int, int]:
+        """A program of its own at this device: descriptors of the program and of its link."""
+        code = bpf.load_xdp(program(index, self._counts, self._out, self._table))
+        return code, bpf.attach_xdp(code, socket.if_nametoindex(device))
 
     def _keep(self, descriptor: int) -> int:
         self._descriptors.append(descriptor)
         return descriptor
+
+    def changes(self) -> Sequence[Change]:
+        """Devices with a program and a slot in the map of devices; entries of the table."""
+        inside, first = self.namespace.name, len(self.ports) + (1 if self._inner else 0)
+        names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
+        held: list[int] = []
+
+        def join() -> None:
+            lines = [f"link add {name} type veth peer name {name}p" for name in names]
+            lines += [f"link set dev {name} up" for name in names]
+            self.namespace.batch("ip", lines)
+            netlink.inside(inside, enter)
+
+        def enter() -> None:
+            for slot, name in enumerate(names, first):
+                self._enter(slot, name)
+                held.extend(map(self._keep, self._load(slot, name)))
+
+        def part() -> None:
+            for slot in range(first, first + PORTS):
+                bpf.delete(self._out, struct.pack("=I", slot))
+            bpf.close_all(held)
+            self._descriptors = [one for one in self._descriptors if one not in held]
+            held.clear()
+            self.namespace.batch("ip", [f"link del {name}" for name in names])
+
+        made = [Change(f"{PORTS} ports added", join), Change(f"{PORTS} ports removed", part)]
+        return made if self._table is None else [*made, *_table_changes(self._table)]
 
     def counters(self) -> SwitchCounters:
         """Received: by the program itself. Sent, and lost on sending: by the devices."""
@@ -227,6 +266,27 @@ class XdpRedirect(InKernelSwitch):
         while self._woken:
             netlink.set_receive_offload(self._woken.pop(), False)
         super().stop()
+
+
+def _key(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(":", "")).ljust(MAC_ENTRY_BYTES, b"\0")
+
+
+def _table_changes(table: int) -> list[Change]:
+    keys = [_key(rule_mac(number)) for number in range(RULES)]
+
+    def learn() -> None:
+        for key in keys:
+            bpf.update(table, key, struct.pack("=I", 0))
+
+    def forget() -> None:
+        for key in keys:
+            bpf.delete(table, key)
+
+    return [
+        Change(f"{RULES} table entries added", learn),
+        Change(f"{RULES} table entries removed", forget),
+    ]
 
 
 def _numbers(release: str) -> tuple[int, ...]:

@@ -80,8 +80,10 @@ class CpuLimit:
         self.hierarchy = hierarchy
         self.quota_us = round(cores * PERIOD_US)
         self._session = session
-        self._group = hierarchy.root / f"sm{session.id}-limit"
+        self._made = hierarchy.root / f"sm{session.id}-limit"
+        self._group = self._made
         self._entries: list[int] = []
+        self._past = Throttling(0, 0, 0.0)  # of groups that went away with their container
 
     @property
     def group(self) -> str:
@@ -103,15 +105,28 @@ class CpuLimit:
                 "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
             )
         limit = cls(session, hierarchy, cores)
-        lent = None if own_group else group_of(pids, hierarchy)
-        if lent is not None:
-            limit._group = lent
-            limit._set(str(limit.quota_us))
-            return limit
-        limit._make()
-        for pid in pids:
-            (limit._group / "cgroup.procs").write_text(str(pid))
+        limit._hold(pids, own_group)
         return limit
+
+    def about_to_restart(self) -> None:
+        """Remember what the kernel has counted: a container's group goes away with it."""
+        if self._group != self._made:
+            self._past = self.read()
+
+    def impose_again(self, pids: Sequence[int]) -> None:
+        """On the processes that took the place of those it held, which have ended."""
+        self._hold(pids, own_group=self._group == self._made)
+
+    def _hold(self, pids: Sequence[int], own_group: bool) -> None:
+        lent = None if own_group else group_of(pids, self.hierarchy)
+        self._group = lent or self._made
+        if lent is not None:
+            self._set(str(self.quota_us))
+            return
+        if not self._group.is_dir():
+            self._make()
+        for pid in pids:
+            (self._group / "cgroup.procs").write_text(str(pid))
 
     def _make(self) -> None:
         ledger = self._session.ledger
@@ -139,11 +154,15 @@ class CpuLimit:
         return int((self._group / "cpu.cfs_quota_us").read_text()) == self.quota_us
 
     def read(self) -> Throttling:
-        """What the kernel has counted."""
+        """What the kernel has counted, since the limit was first imposed."""
         lines = (self._group / "cpu.stat").read_text().splitlines()
         values = {name: int(value) for name, value in (line.split() for line in lines)}
         ns = values.get("throttled_time", 1000 * values.get("throttled_usec", 0))
-        return Throttling(values["nr_periods"], values["nr_throttled"], ns / 1e9)
+        return Throttling(
+            self._past.periods + values["nr_periods"],
+            self._past.throttled_periods + values["nr_throttled"],
+            self._past.throttled_s + ns / 1e9,
+        )
 
     def lift(self) -> None:
         """Let them run freely again: a program that ends needs CPU time, too. Idempotent."""

@@ -68,7 +68,7 @@ def create_namespace(name: str) -> None:
     def unshare_and_name() -> None:
         if mounts.libc().unshare(CLONE_NEWNET) != 0:
             mounts.raise_errno(f"network namespace {name}")
-        mounts.bind(f"/proc/self/task/{threading.get_native_id()}/ns/net", path)
+        mounts.bind(_own_namespace(), path)
         disable_ipv6("all")
         disable_ipv6("default")
         _set_up("lo")
@@ -104,8 +104,7 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
 
 def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
     """A veth pair, each end created where it belongs; both down, offloads not yet set."""
-    target = f"/proc/self/task/{threading.get_native_id()}/ns/net"
-    fd = os.open(NETNS_DIR / b.netns if b.netns else target, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(NETNS_DIR / b.netns if b.netns else _own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
     peer = {"ifname": b.device, "net_ns_fd": fd, "mtu": mtu_bytes}
     if b.mac is not None:
         peer["address"] = b.mac
@@ -172,7 +171,7 @@ def fetch_back(device: str, netns: str) -> None:
     not lent is left alone. Raises OSError."""
     if not (NETNS_DIR / netns).exists():
         return
-    fd = os.open(f"/proc/self/task/{threading.get_native_id()}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(_own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
 
     def send_home() -> bool:
         with IPRoute() as netlink:
@@ -218,7 +217,7 @@ def bring_up(
     inside(end.netns, configure)
 
 
-def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
+def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
     """Wait until a veth end passes frames: the one that came up before its peer did.
 
     The kernel notices the carrier in a work queue, and until it has, drops what is sent.
@@ -227,13 +226,15 @@ def wait_passing(end: VethEnd, timeout_s: float = 2.0) -> None:
     def poll() -> bool:
         deadline = time.monotonic() + timeout_s
         with IPRoute() as netlink:
-            while time.monotonic() < deadline:
+            while True:
+                late = time.monotonic() > deadline  # known before the look: the last one counts
                 # One device, not a list of all: with many there are as many lists.
                 (link,) = netlink.link("get", ifname=end.device)
                 if link.get("operstate") == "UP":
                     return True
+                if late:
+                    return False
                 time.sleep(0.0005)
-        return False
 
     if not inside(end.netns, poll):
         raise OSError(f"network device {end.device}: no carrier within {timeout_s:g} s")
@@ -322,6 +323,11 @@ def _device_counters(netns: str | None, device: str) -> list[int]:
         if name.strip() == device:
             return [int(field) for field in counters.split()]
     raise OSError(f"network device {device} is not in namespace {netns or 'root'}")
+
+
+def _own_namespace() -> str:
+    """The file of the calling thread's network namespace."""
+    return f"/proc/self/task/{threading.get_native_id()}/ns/net"
 
 
 def _in_thread(action: Callable[[], Result]) -> Result:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from switchmark.campaign.source import (
     CampaignError,
+    Expected,
     Items,
     Node,
     Place,
@@ -31,6 +32,7 @@ HOST_KEYS = ("local", "address", "port", "user", "key", "known_hosts", "become",
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")
 _EXAMPLE = "hosts: {left: {local: true}, right: {address: 192.0.2.7}}"
+_MAPPING = f"a testbed is a mapping with the keys hosts and cables, e.g. {_EXAMPLE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +92,12 @@ def required(testbed: Testbed | None) -> Testbed:
 def read_testbed(path: Path) -> Testbed:
     """Read and check a testbed file. Raises CampaignError with a line for each problem."""
     problems: list[Problem] = []
-    try:
-        table = parse(read_file(path), str(path), problems)
-    except CampaignError as error:
-        raise CampaignError([_of_testbed(problem) for problem in error.problems]) from None
+    table = parse(read_file(path), str(path), problems, Expected(_MAPPING, _MAPPING))
     reader = _Reader(path, problems)
     found = reader.testbed(table)
     if problems or found is None:
-        raise CampaignError([_of_testbed(problem) for problem in problems])
+        raise CampaignError(problems)
     return found
-
-
-def _of_testbed(problem: Problem) -> Problem:
-    """What is said of every file is said with the words of campaigns."""
-    if "e.g. switch: linux-bridge" in problem.message:
-        message = f"a testbed is a mapping with the keys hosts and cables, e.g. {_EXAMPLE}"
-        return Problem(problem.place, problem.key, message)
-    return problem
 
 
 class _Reader:

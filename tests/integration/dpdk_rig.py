@@ -102,7 +102,7 @@ def unless_disturbed(test: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
     """Poll until `holds`; fail with `what` at the deadline."""
     end_s = time.monotonic() + deadline_s
     while not holds():
@@ -194,12 +194,12 @@ class Engine:
         """End of input; the exit code."""
         assert self.child.stdin is not None
         self.child.stdin.close()
-        return self.child.wait(timeout=10)
+        return self.child.wait(timeout=30)
 
     def kill(self) -> None:
         """As `kill -9` does."""
         self.child.send_signal(signal.SIGKILL)
-        self.child.wait(timeout=10)
+        self.child.wait(timeout=30)
 
     def errors(self) -> str:
         """Standard error so far."""

@@ -43,7 +43,7 @@ def engine_path() -> str | None:
 
 def ip(*args: str) -> str:
     return subprocess.run(
-        ["ip", *args], check=True, capture_output=True, text=True, timeout=10
+        ["ip", *args], check=True, capture_output=True, text=True, timeout=30
     ).stdout
 
 
@@ -94,7 +94,7 @@ def veth_pair(tag: str) -> Iterator[tuple[Node, Node]]:
         for i, (name, device) in enumerate(zip(names, devices, strict=True)):
             sysctl = f"net.ipv6.conf.{device}.disable_ipv6=1"
             subprocess.run(
-                ["ip", "netns", "exec", name, "sysctl", "-qw", sysctl], check=True, timeout=10
+                ["ip", "netns", "exec", name, "sysctl", "-qw", sysctl], check=True, timeout=30
             )
             ip("-n", name, "addr", "add", f"198.18.0.{i + 1}/24", "dev", device)
             ip("-n", name, "link", "set", device, "up")
@@ -176,6 +176,13 @@ class Engine:
     def all(self, name: str) -> list[Event]:
         return [e for e in self.events if e["event"] == name]
 
+    def wait_sent(self, frames: int, timeout_s: float = 20.0) -> None:
+        """Until a sender has sent so many, by its interval events."""
+        for count in range(1, 100_000):
+            self.wait("interval", count, timeout_s)
+            if sum(one["tx_offered"] for one in self.all("interval")) >= frames:
+                return
+
     def wait_passed(self, frames: int, timeout_s: float = 20.0) -> None:
         """Until a forwarder has sent so many, by its interval events: what its sender has sent
         may still lie before it, and its receiver calls 20 ms of silence the end."""
@@ -205,14 +212,14 @@ class Engine:
         elif how != "wait":
             self.process.send_signal(signal.Signals[how])
         code = self.process.wait(timeout=20)
-        self.reader.join(timeout=5)
+        self.reader.join(timeout=30)
         return self.wait("result"), code
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        self.reader.join(timeout=5)
+        self.reader.join(timeout=30)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -282,7 +289,7 @@ class PacketCounter:
 
     def __exit__(self, *_: object) -> None:
         self.stopping.set()
-        self.thread.join(timeout=10)
+        self.thread.join(timeout=30)
         self.socket.close()
 
     def _run(self) -> None:

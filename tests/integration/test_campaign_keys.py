@@ -217,7 +217,7 @@ def test_a_fault_in_mid_trial_is_in_the_record() -> None:
             done.append(environment.netns["tx0"])
             for state in ("down", "up"):
                 subprocess.run(
-                    ["ip", "-n", done[0], "link", "set", "eth0", state], check=True, timeout=10
+                    ["ip", "-n", done[0], "link", "set", "eth0", state], check=True, timeout=30
                 )
 
     record, _ = run(observe=interrupt, **{**QUIET, "duration": "1s"})

@@ -204,7 +204,7 @@ def deployer(environment: str) -> Iterator[Callable[[int], tuple[str, int]]]:
 
 def remains_soon(state: Path, session_id: str) -> list[str]:
     """What remains once the kernel has finished its part (namespaces go in the background)."""
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 15
     while (left := remains(state, session_id)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left

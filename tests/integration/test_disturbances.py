@@ -11,10 +11,15 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from switchmark.method import recovery
+from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.disturbed import DisturbedMeasurer
+from switchmark.method.measurer import LoadPoint
 from switchmark.method.reconfiguration import reconfigure
 from switchmark.method.recovery import recover
+from switchmark.method.soak import soak
+from switchmark.method.verification import wait_reachable
 from switchmark.switch.base import Switch
+from switchmark.switch.bess import Bess
 from switchmark.switch.changes import PORTS, RULES, changes_of
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.macvlan import Macvlan
@@ -22,8 +27,11 @@ from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.ports import device_of
+from switchmark.switch.snabb import Snabb
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.vpp import Vpp
+from switchmark.switch.xdp_redirect import XdpRedirect
+from switchmark.testbed.cpu_limit import find_hierarchy
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference, set_priority
 
@@ -36,7 +44,8 @@ LOAD_PPS = 10_000
 AT_S, TAIL_S = 0.2, 0.3
 FLOWS_AGAIN_S = 90.0  # frames, after a restart on a machine that does much else
 LIMIT_PPS = 20_000
-PORTS_ONLY = (Macvlan,)
+PORTS_ONLY = (Macvlan, Snabb)
+WITH_A_TABLE = {Bess: "static-mac", XdpRedirect: "static-mac"}  # by default they have none
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +54,8 @@ def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]
     probe = switch.probe()
     if not probe.available:
         pytest.skip(f"{switch.name}: {probe.reason}")
-    with deployed(switch) as made:
+    mode = WITH_A_TABLE.get(request.param)
+    with deployed(switch, **({"connect_mode": mode} if mode else {})) as made:
         yield made
 
 
@@ -87,7 +97,7 @@ def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -
     find(0, 0.03, off_by)
 
 
-@on(LinuxBridge, TcRedirect, Macvlan, OvsNetdev, OvsAfxdp, OvsDpdk, Vpp)
+@on(LinuxBridge, TcRedirect, Macvlan, XdpRedirect, OvsNetdev, OvsAfxdp, OvsDpdk, Vpp, Bess, Snabb)
 def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
     switch = rig.deployment.switch
     changes = changes_of(switch)
@@ -102,6 +112,36 @@ def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
         assert one.point.lost_frames < one.point.offered_frames, "frames passed"
         assert one.resumed, "and they do at the end"
     assert switch.alive() is None
+
+
+@on(LinuxBridge)
+def test_a_soak_finds_an_outage_and_goes_on(rig: Rig) -> None:
+    """The sender's port is down in the third and the fourth of six windows: it takes nothing,
+    so what is missing was never lost."""
+    switch = rig.deployment.switch
+    assert isinstance(switch, LinuxBridge)
+    port, batch = device_of(switch.ports[0]), switch.namespace.batch
+
+    class Cut(DeployedMeasurer):
+        def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
+            if len(self.points) == 2:
+                batch("ip", [f"link set dev {port} down"])
+            if len(self.points) == 4:
+                batch("ip", [f"link set dev {port} up"])
+                wait_reachable(rig.deployment.ends, FLOWS_AGAIN_S)
+            return super().measure(duration_s, load_pps)
+
+    measurer = Cut(rig.plan.trial, rig.deployment.ends, lambda: None)
+    found = soak(measurer, LOAD_PPS, duration_s=3.0, window_s=0.5)
+    assert "took nothing" in " ".join(rig.deployment.faults())
+    rig.deployment.forget_faults()
+    assert [window.forwarded_pps > 0 for window in found.windows] == [True] * 2 + [False] * 2 + [
+        True
+    ] * 2
+    assert found.windows[2].lost_frames == found.windows[3].lost_frames == 0
+    assert found.silence_s is not None
+    assert found.silence_s >= 0.5, "of 1.0 s, but for the samples at the ends of the windows"
+    assert found.unoffered_ratio >= 2 / 6
 
 
 @on(LinuxBridge)
@@ -163,6 +203,20 @@ def wait(done: Callable[[], bool], look: Callable[[], object]) -> None:
     while not done():
         assert time.monotonic() < deadline, "no frame passes after the restart"
         look()
+
+
+def test_a_limit_of_cpu_time_holds_for_a_switch_that_was_started_again() -> None:
+    if (hierarchy := find_hierarchy()) is None:
+        pytest.skip("no control group hierarchy with the cpu controller is mounted here")
+    with deployed(reference(), cpu_limit="50%") as rig:
+        limit, before = rig.deployment.limit, set(rig.deployment.switch.process_ids())
+        assert limit is not None and limit.in_force()
+        held = hierarchy.root / limit.group / "cgroup.procs"
+        rig.deployment.restart_switch()
+        after = set(rig.deployment.switch.process_ids())
+        assert after and not after & before, "it is another process"
+        assert set(map(int, held.read_text().split())) == after
+        assert limit.in_force()
 
 
 def test_recovery_of_a_limiter_without_queue_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

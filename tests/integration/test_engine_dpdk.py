@@ -246,13 +246,13 @@ def test_sender_without_peer_says_so(wire: str) -> None:
         message = sender.event("error")["message"]
         assert wire in message
         assert "connected" in message
-        assert sender.child.wait(timeout=10) == 1
+        assert sender.child.wait(timeout=30) == 1
 
 
 def failure(spec: str, *options: str) -> str:
     """The one line with which the engine refuses a port."""
     with Engine("receiver", [spec], *options, core=0) as engine:
-        assert engine.child.wait(timeout=10) in (1, 2)
+        assert engine.child.wait(timeout=30) in (1, 2)
         lines = engine.errors().strip().splitlines()
         assert len(lines) == 1, lines
         return lines[0]
@@ -345,12 +345,12 @@ def hears_itself(tester: Engine) -> bool:
 def test_af_packet_reaches_the_other_end_of_a_veth(tmp_path: Path) -> None:
     near, far = "smdpdk0a", "smdpdk0b"
     subprocess.run(
-        ["ip", "link", "add", near, "type", "veth", "peer", "name", far], check=True, timeout=5
+        ["ip", "link", "add", near, "type", "veth", "peer", "name", far], check=True, timeout=30
     )
     try:
         for device in (near, far):
             subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
-            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=5)
+            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
         with (
             Engine("receiver", [f"af-packet={far}"], "--idle", "yield", core=1) as receiver,
             Engine("sender", [f"af-packet={near}"], *PACED, "--idle", "yield", core=0) as sender,
@@ -363,7 +363,7 @@ def test_af_packet_reaches_the_other_end_of_a_veth(tmp_path: Path) -> None:
             assert received["totals"]["rx_corrupt"] == received["loss"]["lost"] == 0
             assert sender.leave() == receiver.leave() == 0
     finally:
-        subprocess.run(["ip", "link", "del", near], check=False, timeout=5)
+        subprocess.run(["ip", "link", "del", near], check=False, timeout=30)
 
 
 def test_any_eal_device_is_a_port() -> None:

@@ -172,14 +172,14 @@ def test_help_says_how_much_memory() -> None:
 def veth(near: str, far: str) -> Iterator[None]:
     """A wire whose ends say nothing by themselves."""
     add = ["ip", "link", "add", near, "type", "veth", "peer", "name", far]
-    subprocess.run(add, check=True, timeout=5)
+    subprocess.run(add, check=True, timeout=30)
     try:
         for device in (near, far):
             subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
-            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=5)
+            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
         yield
     finally:
-        subprocess.run(["ip", "link", "del", near], check=False, timeout=5)
+        subprocess.run(["ip", "link", "del", near], check=False, timeout=30)
 
 
 @unless_disturbed
@@ -207,7 +207,7 @@ def ready_or_reason(engine: Engine) -> bool:
     try:
         engine.event("ready")
     except AssertionError:
-        engine.child.wait(timeout=10)
+        engine.child.wait(timeout=30)
         return False
     return True
 
@@ -218,7 +218,7 @@ def test_tap_hands_frames_to_the_kernel() -> None:
     with Engine("sender", [f"tap={device}"], *PACED, core=0) as sender:
         sender.event("ready")
         subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
-        subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=5)
+        subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
         with Engine("receiver", [f"raw:dev={device},mmsg"], "--idle", "yield", core=1) as receiver:
             receiver.start()
             sender.start()

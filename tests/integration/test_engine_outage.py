@@ -135,12 +135,12 @@ def veth(near: str, far: str) -> Iterator[None]:
             ip("link", "set", device, "up")
         yield
     finally:
-        subprocess.run(["ip", "link", "del", near], check=False, capture_output=True, timeout=5)
+        subprocess.run(["ip", "link", "del", near], check=False, capture_output=True, timeout=30)
 
 
 def ip(*args: str) -> None:
     """ip(8)."""
-    subprocess.run(["ip", *args], check=True, timeout=5)
+    subprocess.run(["ip", *args], check=True, timeout=30)
 
 
 FAULTS = {"down": ("link", "set", "smflt0a", "down"), "deleted": ("link", "del", "smflt0a")}

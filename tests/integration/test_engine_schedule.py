@@ -70,7 +70,7 @@ def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
             time.sleep(0.1)
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=30)
 
 
 def fields(path: Path, *names: str, options: Sequence[str] = ()) -> list[list[str]]:
@@ -326,7 +326,7 @@ def test_files_that_cannot_be_replayed_are_refused(tmp_path: Path) -> None:
     engine_binary = engine_path()
     assert engine_binary is not None
     command = [engine_binary, "sender", "--port", "null:", "--replay", str(path)]
-    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
+    refused = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert f"--replay: {path} is pcapng" in refused.stderr

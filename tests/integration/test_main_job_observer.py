@@ -94,7 +94,7 @@ def test_counts_agree_with_a_packet_socket(bench: Bench, size: int, io: str) -> 
     observer = Observer(namespace_of(job, "rx0"))
     code, _, err = job.end()
     assert code == 0, err
-    observer.join(timeout=10)
+    observer.join(timeout=30)
     assert not observer.is_alive()
     (record,) = bench.records()
     sent, received = totals(record, "sender"), totals(record, "receiver")

@@ -99,8 +99,16 @@ def test_without_leave_to_skip_what_a_switch_cannot_do_is_refused() -> None:
     there = installed()
     campaign = find_campaign("ranking", there.known, ["skip_unavailable=false"])
     assert leave_out_unable(campaign, there.switches) == (campaign, [])
-    with pytest.raises(UsageError, match="linux-bridge cannot do connect_mode cross-connect"):
+    with pytest.raises(UsageError, match="vale cannot do connect_mode cross-connect"):
         expand(campaign, there.switches, there.environments)
+
+
+def test_ranking_compares_the_switches_of_the_papers_in_one_mode_by_default() -> None:
+    there = installed()
+    trials = expand(find_campaign("ranking", there.known), there.switches, there.environments)
+    papers = {"ovs-dpdk", "vpp", "snabb", "bess", "fastclick", "t4p4s"}
+    assert papers | {"linux-bridge", "basicfwd", "xdp-redirect"} <= {t.switch for t in trials}
+    assert {t.connect_mode for t in trials} == {CROSS}
 
 
 def test_ara2021_table_2_carries_the_published_figures() -> None:

@@ -29,8 +29,8 @@ def trials_of(text: str) -> list[Trial]:
             "needs network devices, and vhost-user is a socket",
         ),
         (
-            "switch: linux-bridge\nscenario: loopback-1\nvnf: bridge",
-            "only connect_mode cross-connect can carry a chain of them, which linux-bridge does",
+            "switch: vale\nscenario: loopback-1\nvnf: bridge",
+            "only connect_mode cross-connect can carry a chain of them, which vale does",
         ),
         (
             "switch: ovs-netdev\nconnect_mode: learning\nscenario: loopback-1\nvnf: bridge",

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from switchmark.errors import UsageError
-from switchmark.method.measurer import BudgetError
+from switchmark.errors import TrialFailed, UsageError
+from switchmark.method.measurer import BudgetError, LoadPoint
 from switchmark.method.soak import share_interval, soak
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
@@ -77,3 +77,51 @@ def test_budget_ends_it_early_with_what_it_has():
 def test_a_window_longer_than_the_soak_is_refused():
     with pytest.raises(UsageError, match="window"):
         run(duration_s=30.0)
+
+
+class Scripted:
+    """Windows of ten samples, as their rates tell; "dies" is a switch that did."""
+
+    def __init__(self, *windows):
+        self.windows = list(windows)
+
+    def measure(self, duration_s, load_pps):
+        rates = self.windows.pop(0)
+        if rates == "dies":
+            raise TrialFailed("bridge: was killed by signal 9")
+        arrived = round(sum(rates) * duration_s / 10)
+        return LoadPoint(
+            intended_pps=load_pps, offered_pps=arrived / duration_s, offered_frames=arrived,
+            forwarded_pps=arrived / duration_s, lost_frames=0, duration_s=duration_s,
+            samples_pps=tuple(rates), sample_s=duration_s / 10,
+        )  # fmt: skip
+
+
+ALL, HALF_1, HALF_2 = [1e4] * 10, [1e4] * 5 + [0.0] * 5, [0.0] * 3 + [1e4] * 7
+
+
+def test_an_outage_is_found_and_the_soak_goes_on():
+    """The port took nothing, so nothing was lost: loss alone would not tell."""
+    found = soak(Scripted(ALL, HALF_1, HALF_2, ALL), 1e4, duration_s=40.0, window_s=10.0)
+    assert len(found.windows) == 4
+    assert found.loss_ratio == 0.0
+    assert found.silence_s == pytest.approx(8.0)
+    assert found.silence_window == 2
+    assert found.unoffered_ratio == pytest.approx(8 / 40)
+    assert not found.load_met
+
+
+def test_a_load_of_few_frames_proves_no_silence():
+    found = soak(Scripted([10.0, 0.0] * 5), 5.0, duration_s=10.0, window_s=10.0)
+    assert found.silence_s is None
+
+
+def test_a_switch_that_dies_ends_it_with_what_was_seen():
+    with pytest.raises(TrialFailed) as failed:
+        soak(Scripted(ALL, ALL, "dies"), 1e4, duration_s=40.0, window_s=10.0)
+    assert str(failed.value) == (
+        "bridge: was killed by signal 9; 2 windows of 10 s had passed, in which 0 of 200000 "
+        "frames were lost"
+    )
+    with pytest.raises(TrialFailed, match=r"signal 9$"):
+        soak(Scripted("dies"), 1e4, duration_s=40.0, window_s=10.0)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from switchmark.errors import TrialFailed
 from switchmark.switch import vpp_changes
-from switchmark.switch.base import ConnectMode
-from switchmark.switch.changes import PORTS, RULES, Reconfigurable, changes_of
+from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
+from switchmark.switch.bess import Bess
+from switchmark.switch.changes import PORTS, RULES, UNKNOWN_WAY, Reconfigurable, changes_of
 from switchmark.switch.registry import SWITCHES
+from switchmark.switch.vale import Vale
 from switchmark.switch.vpp_changes import Bridge, spare_entries, spare_ports
+from tests.unit.trial_fakes import SESSION
 
 BRIDGE = Bridge(1, "pipe0.0")
 
@@ -22,9 +26,12 @@ def test_a_switch_says_whether_it_can_be_changed(name: str) -> None:
     """Campaigns are refused by the capability, so it must be true."""
     switch = SWITCHES[name]()
     assert switch.capabilities.reconfigures == isinstance(switch, Reconfigurable)
-    if not switch.capabilities.reconfigures:
-        with pytest.raises(TrialFailed, match=f"^{name}: no way is known"):
-            changes_of(switch)
+    if switch.capabilities.reconfigures:
+        assert not switch.capabilities.settled
+        return
+    with pytest.raises(TrialFailed) as refused:
+        changes_of(switch)
+    assert str(refused.value) == f"{name}: {switch.capabilities.settled or UNKNOWN_WAY}"
 
 
 class TestVpp:
@@ -67,3 +74,61 @@ class TestVpp:
                 raise TimeoutError(what)
 
         return list(vpp_changes.changes(mode, folder, lambda *_: answer, until, BRIDGE))
+
+
+class TestVale:
+    def test_devices_are_attached_when_they_are_there_and_taken_off_before_they_go(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log: list[str] = []
+
+        class Place:
+            name = "sw"
+
+            def batch(self, tool: str, lines: list[str]) -> None:
+                log.extend(f"{tool} {line}" for line in lines)
+
+        def inside(where: str, action: Callable[[], object]) -> None:
+            assert where == "sw"
+            action()
+
+        monkeypatch.setattr("switchmark.testbed.netlink.inside", inside)
+        for name in ("attach", "detach"):
+            monkeypatch.setattr(
+                f"switchmark.testbed.netmap.{name}", lambda port, name=name: log.append(name + port)
+            )
+        switch = Vale()
+        switch.session, switch.namespace = SESSION, Place()  # type: ignore[assignment]
+        added, removed = changes_of(switch)
+        added.apply()
+        first, others = "smabc123n0", len(log)
+        assert log[0] == f"ip link add {first} type veth peer name {first}p"
+        assert log[-PORTS:] == [f"attachvale0:smabc123n{k}" for k in range(PORTS)]
+        removed.apply()
+        assert log[others : others + PORTS] == [f"detachvale0:smabc123n{k}" for k in range(PORTS)]
+        assert log[others + PORTS :] == [f"ip link del smabc123n{k}" for k in range(PORTS)]
+
+
+class TestBess:
+    @pytest.mark.parametrize("mode", [ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC])
+    def test_ports_lie_behind_those_of_the_trial_and_the_witness(
+        self, tmp_path: Path, mode: ConnectMode
+    ) -> None:
+        asked: list[dict[str, Any]] = []
+        switch = Bess()
+        switch._folder, switch.mode = tmp_path, mode
+        switch.ports = tuple(SwitchPort(k, PortKind.VHOST_USER, f"02::{k}") for k in range(2))
+        switch._request = lambda request: asked.append(request) or {}  # type: ignore[method-assign,func-returns-value]
+        for one in changes_of(switch):
+            one.apply()
+        join, part, *tables = asked
+        numbers = [port["vdev"].split(",")[0] for port in join["ports"]]
+        assert numbers == [f"net_vhost{2 + k}" for k in range(PORTS)]
+        assert part == {"do": "remove-ports", "count": PORTS}
+        if mode is ConnectMode.CROSS_CONNECT:
+            assert join["gate"] is None and not tables
+            return
+        assert join["gate"] == 3, "behind two ports and the witness"
+        learn, forget = tables
+        assert [one["addr"] for one in learn["entries"]] == forget["entries"]
+        assert len(set(forget["entries"])) == RULES

@@ -142,6 +142,20 @@ def test_the_group_that_a_container_has_given_its_processes(
     assert limit.group == "lxc.payload.x" and limit.in_force()
     assert wholly(group / name).split()[0] == "25000"
     assert (limit.read().periods, limit.read().throttled_s) == (7, 2.0)
+
+    # The switch is started again, in a container of its own: another group.
+    limit.about_to_restart()
+    new = tmp_path / "lxc.payload.y"
+    new.mkdir()
+    (new / "cpu.stat").write_text("nr_periods 4\nnr_throttled 1\nthrottled_usec 500000\n")
+    (new / name).write_text("max 100000" if version == 2 else "-1")
+    files["5"] = "/lxc.payload.y"
+    limit.impose_again([5])
+    assert limit.group == "lxc.payload.y" and limit.in_force()
+    assert wholly(new / name).split()[0] == "25000"
+    assert (limit.read().periods, limit.read().throttled_s) == (11, 2.5), "of both groups"
+    group = new
+
     limit.lift()
     assert wholly(group / name).split()[0] == ("max" if version == 2 else "-1")
     assert not limit.in_force()

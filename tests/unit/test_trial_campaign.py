@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from switchmark.campaign.model import Trial
-from switchmark.method import verification
+from switchmark.method import campaign, verification
 from switchmark.method.campaign import (
     FIRST_GUESS_OVERHEAD_S,
     Step,
@@ -155,18 +155,36 @@ def overhead(switch: str, seconds: float) -> Record:
 
 
 def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
-    left = TimeLeft()
-    steps = [step(64), step(64, switch="ovs-dpdk")]
-    assert left.estimate_s(steps) == 2 * (2.0 + FIRST_GUESS_OVERHEAD_S)
-    left.learn(overhead("linux-bridge", 0.25))
-    left.learn(overhead("linux-bridge", 0.75))
-    assert left.estimate_s(steps[:1]) == 2.5, "its own mean"
-    assert left.estimate_s(steps) == 5.0, "the others': the mean of all so far"
-    left.learn(overhead("ovs-dpdk", 3.5))
-    assert left.estimate_s(steps) == 2.5 + 5.5
-    left.learn(synthetic_failure(synthetic_trial(switch="ovs-dpdk")))
-    assert left.estimate_s(steps) == 2.5 + 5.5, "nothing to learn without a timing"
-    assert left.estimate_s([]) == 0.0
+    bridge = [step(size) for size in (64, 128, 256)]
+    other = [step(size, switch="ovs-dpdk") for size in (64, 128, 256)]
+    left = TimeLeft([*bridge, *other])
+    assert left.estimate_s() == 6 * (2.0 + FIRST_GUESS_OVERHEAD_S)
+    left.done(bridge[0], overhead("linux-bridge", 0.25))
+    left.done(bridge[1], overhead("linux-bridge", 0.75))
+    assert left.estimate_s() == 4 * 2.5, "its own mean; the others': the mean of all so far"
+    left.done(other[0], overhead("ovs-dpdk", 3.5))
+    assert left.estimate_s() == 2.5 + 2 * 5.5
+    left.done(other[1], synthetic_failure(synthetic_trial(switch="ovs-dpdk")))
+    assert left.estimate_s() == 2.5 + 5.5, "nothing to learn without a timing"
+    left.done(bridge[2], overhead("linux-bridge", 0.5))
+    left.done(other[2], overhead("ovs-dpdk", 3.5))
+    assert left.estimate_s() == 0.0
+
+
+def test_the_time_left_costs_the_same_however_many_trials_are_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each trial is looked at twice in all: when it comes, and when it has gone."""
+    asked: list[int] = []
+
+    def counted(plan: TrialPlan) -> float:
+        asked.append(plan.trial.packet_size_bytes)
+        return 1.0
+
+    monkeypatch.setattr(campaign, "measuring_time_s", counted)
+    steps = [step(64 + k) for k in range(12)]
+    go(run, steps)
+    assert sorted(asked) == sorted(2 * [64 + k for k in range(12)])
 
 
 def test_the_time_left_shrinks(run: Run) -> None:

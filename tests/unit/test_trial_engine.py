@@ -149,7 +149,7 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
     ],
 )
 def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("switchmark.method.engine.STARTED_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("switchmark.method.engine.ANSWER_TIMEOUT_S", 0.1)
     nothing = dict.fromkeys(("probe", "counters", "start"), lambda _: [])
     engine = process(FakeEngine(nothing, stderr="busy"))
     calls = {

@@ -320,8 +320,8 @@ def test_marks_come_together_and_one_invalidates_all() -> None:
     assert found == ["oversubscribed", "mixed-connect-modes", "nothing-arrived"]
 
 
-@pytest.mark.parametrize("method", ["recovery", "reconfiguration"])
-def test_methods_that_cause_outages_may_meet_them(method: str) -> None:
+@pytest.mark.parametrize("method", ["recovery", "reconfiguration", "soak"])
+def test_methods_that_are_about_outages_may_meet_them(method: str) -> None:
     found = verdict(
         trial(method=method),
         Limit(what="unknown", evidence=[]),

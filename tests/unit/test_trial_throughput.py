@@ -309,8 +309,41 @@ def test_ends_that_send_and_receive_begin_together() -> None:
     assert len(moments) == 1 and "duration=2.0" in told[0][0]
 
 
-def test_an_end_that_was_told_too_late_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "BEGIN_LEAD_S", -1.0)
-    a, b = duplex(0, 1, 1, 10, 10), duplex(0, 1, 1, 10, 10)
+class Late(FakeEngine):
+    """Hears of the first few starts a second after the moment at which it should begin."""
+
+    def __init__(self, starts: int) -> None:
+        super().__init__({"start": self.begin})
+        self.late_starts = starts
+
+    def begin(self, _: FakeEngine) -> list[str]:
+        words = self.commands[-1].split()[1:]
+        at_ns = int(dict(word.split("=") for word in words)["at"])
+        self.late_starts -= 1
+        begun_ns = at_ns + (S if self.late_starts >= 0 else 0)
+        counted = {"tx_offered": 10 * (self.late_starts < 0)}
+        return [event("started", t_ns=begun_ns), result(totals=counted)]
+
+
+def test_a_start_that_an_end_heard_of_too_late_is_tried_again_with_more_time() -> None:
+    a, b = process(Late(0)), process(Late(2))
+    run_traffic([a, b], [b, a], 0.1, lambda: None)
+    for end in (a, b):
+        assert len(end.spawned.commands) == 3, "two starts in vain, and no stop between them"
+        assert end.result is not None and end.result["totals"] == {"tx_offered": 10}
+    moments = [[int(line.split("at=")[1]) for line in end.spawned.commands] for end in (a, b)]
+    assert moments[0] == moments[1], "all are told one moment"
+    assert moments[0][2] - moments[0][0] > 2 * S, "the third start has seconds"
+
+
+def test_a_long_trial_that_began_apart_is_stopped() -> None:
+    a, b = process(Late(0)), process(Late(1))
+    run_traffic([a, b], [b, a], 3600.0, lambda: None)
+    for end in (a, b):
+        assert [line.split()[0] for line in end.spawned.commands] == ["start", "stop", "start"]
+
+
+def test_ends_that_never_begin_together_are_no_measurement() -> None:
+    a, b = process(Late(0)), process(Late(99))
     with pytest.raises(TrialFailed, match="were not all listening when the first began to send"):
-        run_traffic([a, b], [b, a], 2.0, lambda: None)
+        run_traffic([a, b], [b, a], 0.1, lambda: None)

@@ -31,7 +31,9 @@ def trial(what: str) -> str:
     return TRIAL.format(what=what)
 
 
-CONTRACT = "tests/integration/test_switch_contract.py tests/integration/test_switch_shortages.py"
+CONTRACT = " ".join(
+    f"tests/integration/test_switch_{part}.py" for part in ("forwarding", "contract", "shortages")
+)
 
 
 def inside(files: str, which: str) -> str:

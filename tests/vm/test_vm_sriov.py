@@ -60,4 +60,4 @@ def test_virtual_functions_as_devices(
 
 def test_contract(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
     """The tests that every switch passes, those that need no second NIC."""
-    check_contract(keep(igb.run(f"{PREPARE}{contract('sriov')}")), 9)
+    check_contract(keep(igb.run(f"{PREPARE}{contract('sriov')}")), 7)

@@ -70,9 +70,24 @@ def test_vale_in_records(
     assert (counted is not None) == (port_kind == "veth"), "VALE itself counts nothing"
 
 
+def test_vale_is_changed_while_it_forwards(
+    module: Path, guest: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    settings = "--rate 1k --set port_kind=veth --method reconfiguration"
+    job = f"insmod {shlex.quote(str(module))}\n{trial(f'vale {settings}')} || true\n"
+    outcome = keep(guest.run(job + "cp -r /tmp/results /exchange/\n"))
+    outcome.check()
+    (record,) = records(outcome)
+    assert record.status == "finished", record.message
+    assert record.method is not None
+    names = {one.name for one in record.method.figures}
+    assert {"4 ports added: outage", "4 ports removed: silence"} <= names
+    assert not any("did not flow again" in note for note in record.method.notes)
+
+
 @pytest.mark.parametrize(
     ("what", "count"),
-    [(inside("tests/integration/test_engine_netmap.py", "netmap"), 12), (contract("vale"), 11)],
+    [(inside("tests/integration/test_engine_netmap.py", "netmap"), 12), (contract("vale"), 8)],
     ids=["backend", "contract"],
 )
 def test_inside(

@@ -1,0 +1,21 @@
+"""Results and remarks in one file stand in the order in which they were printed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SAID = """
+from switchmark.cli.output import note, print_line
+print_line("the table")
+note("the remark")
+print_line("the end")
+"""
+
+
+def test_a_remark_follows_what_was_printed_before_it() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", SAID],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.split("\n") == ["the table", "the remark", "the end", ""]
