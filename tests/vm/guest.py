@@ -126,8 +126,8 @@ class Running:
     begun: float
 
     def end(self, limit_s: float = LIMIT_S) -> Outcome:
-        """Wait until it is off. What it waited for a core that others had is no time of its own,
-        up to PATIENCE times the limit."""
+        """Wait until it is off. What its threads waited for a core that others had is no time of
+        its own, up to PATIENCE times the limit."""
         try:
             while self.process.poll() is None and self._passed() < PATIENCE * limit_s:
                 if self._passed() - waited_s(self.process.pid) > limit_s:
@@ -143,12 +143,13 @@ class Running:
 
 
 def waited_s(pid: int) -> float:
-    """How long that thread of a process stood in the queue for a core that stood there longest."""
-    found = [0]
+    """How long the threads of a process stood in the queue for a core, all together: what one of
+    a guest's CPUs has to do, the others often wait for."""
+    waited = 0
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with suppress(OSError):
-            found.append(int(path.read_text().split()[1]))
-    return max(found) / 1e9
+            waited += int(path.read_text().split()[1])
+    return waited / 1e9
 
 
 def new_exchange(job: str) -> Path:
