@@ -148,10 +148,10 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
         yield "direct is a wire on one host; between hosts (location: remote) use a switch"
-    elif PortKind.VETH not in can.port_kinds or not can.cabled:
+    elif not can.takes_cable:
         yield (
             f"{switch} takes no interface of the host's own, as which the cable between hosts is "
-            "there; leave location: remote out, or use linux-bridge or ovs-netdev"
+            "there; leave location: remote out, or use linux-bridge, ovs-netdev or ovs-dpdk"
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
