@@ -153,6 +153,9 @@ def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) ->
     assert len(answers) == len(cases), done
     for answer, (_, _, expected) in zip(answers, cases, strict=True):
         assert re.match(expected, answer), (answer, expected)
+    named = hosts.bench("list", "hosts", "--json", "--testbed", str(files[4]), engine=Path("none"))
+    left, right = json.loads(run(named)[1])["hosts"]
+    assert left["seen"] == "this machine" and right["seen"].startswith("no: "), right
     assert hosts.remains() == []
 
 
@@ -183,6 +186,17 @@ def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     for host in (hosts.left, hosts.right):  # what was lent is back, and up
         assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
     check_rate(hosts, engine, limited)
+
+
+def test_hosts_are_listed_with_their_clocks(hosts: TwoHosts, engine: Path) -> None:
+    code, out, err = run(hosts.bench("list", "hosts", "--json", engine=engine))
+    assert code == 0, err
+    left, right = json.loads(out)["hosts"]
+    assert (left["name"], left["seen"]) == ("left", "this machine")
+    assert right["hostname"] == "right" and right["reached"] and right["problem"] == ""
+    clock = right["clock"]
+    assert abs(clock["ahead_ns"] - AHEAD_S * 10**9) <= clock["uncertainty_ns"]
+    assert hosts.remains() == []
 
 
 def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> None:

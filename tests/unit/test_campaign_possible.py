@@ -58,6 +58,10 @@ def trials_of(text: str) -> list[Trial]:
         ),
         ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "method recovery is of one"),
         (
+            "switch: linux-bridge\nlocation: remote\nmethod: calibrate",
+            "run it on each: switchmark trial direct --method calibrate",
+        ),
+        (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"
             "vnf: /usr/bin/my-vnf\nlocation: remote",
             "a VNF of your own is on this host only",
