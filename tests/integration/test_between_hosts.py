@@ -29,6 +29,7 @@ CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)
 OFFERED_PPS = 4000
 SETTLED_NS = 20_000_000  # after which the limiter has let through what it lets through at once
 LEAST_NS = 500_000_000
+ONE_WAY_NS = 20_000_000
 ATTEMPTS = 4  # on a machine that others use, a paced frame may come late
 
 CAMPAIGN = f"""
@@ -181,6 +182,35 @@ def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     for host in (hosts.left, hosts.right):  # what was lent is back, and up
         assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
     check_rate(hosts, engine, limited)
+
+
+def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> None:
+    """The cable takes a set time on the way there, and none on the way back, so neither half a
+    round trip nor a clock that is hours ahead could pass for it. A frame is never early: bounds
+    hold on any machine; only how far the truth is narrowed down depends on it."""
+    args = trial_args(dimension="latency", rate=300, duration="0.5s")
+    uncertainties = []
+    with hosts.delayed(ONE_WAY_NS / 1e9):
+        for _ in range(ATTEMPTS):
+            with hosts.favoured():
+                code, (record,), said = measured(hosts, engine, *args)
+            assert code == 0 and record.status == "finished", (said, record.message)
+            there, round_trip = record.one_way, record.latency
+            assert there is not None and round_trip is not None and there.kind == "one_way"
+            assert there.count >= round_trip.count > 0
+            unsure = there.clock_uncertainty_ns
+            assert unsure is not None
+            # What the truth is: at least the set time, at most the round trip.
+            assert there.min_ns + unsure >= ONE_WAY_NS
+            assert there.min_ns - unsure <= round_trip.min_ns
+            uncertainties.append(unsure)
+            if unsure < ONE_WAY_NS / 4:
+                break
+        else:
+            pytest.skip(f"machine too busy: the clocks' offset is unsure by {uncertainties} ns")
+    assert record.verdict is not None and "clocks-uncertain" not in record.verdict.marks
+    assert record.far_host is not None and record.far_host.cpu is not None
+    assert record.far_host.cpu.applications_cores_used > 0 and record.far_host.cpu.frames
 
 
 def saturated_pps(record: Record) -> float:
