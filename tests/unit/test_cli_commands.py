@@ -104,7 +104,7 @@ def test_plan_shows_trials_count_and_time(capsys: pytest.CaptureFixture[str]) ->
     assert shown[1:4] == [
         "24 trials in 2 blocks, order by seed 1; before them 8 baselines over the bare wire",
         "about 4 min, of it 2 min 40 s of measuring",
-        "connect modes are mixed on purpose: each switch runs in its own",
+        "",
     ]
     assert sum("(D=" in line for line in shown) == 24
     at = shown.index("placement on this machine")
@@ -115,6 +115,13 @@ def test_plan_shows_trials_count_and_time(capsys: pytest.CaptureFixture[str]) ->
     assert all("bench on core" in line for line in shown[at + 2 : end])
     cores = shown[shown.index("map of the cores") + 2 :]
     assert any(line.split()[0] == "basicfwd" and "switch" in line for line in cores)
+
+
+def test_plan_says_that_modes_are_mixed(capsys: pytest.CaptureFixture[str]) -> None:
+    mixed = ["--set", "connect_mode=auto", "--set", "mixed_connect_modes=true"]
+    assert run(["plan", "quick", *mixed]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "connect modes are mixed on purpose: each switch runs in its own" in shown
 
 
 def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
