@@ -23,14 +23,14 @@ def test_a_filtering_bridge_in_records(
     mode: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
     """What it has to look up besides costs no frame and lets none go astray."""
-    what = f"linux-bridge --rate 1k --set connect_mode={mode} --set switch_options="
-    job = "".join(f"{trial(f'{what}vlan_filtering:{one}')} || true\n" for one in ("on", "off"))
-    outcome = keep(new_machine().run(f"{job}cp -r /tmp/results /exchange/\n"))
+    options = "--set switch_options=vlan_filtering:on"
+    line = trial(f"linux-bridge --rate 1k --set connect_mode={mode} {options}")
+    outcome = keep(new_machine().run(f"{line} || true\ncp -r /tmp/results /exchange/\n"))
     outcome.check()
-    for record, expected in zip(records(outcome, 2), ("1", "0"), strict=True):
-        check_forwarded(record, "linux-bridge", mode)
-        assert record.switch_details["vlan_filtering"] == expected
-        assert record.verification is not None
-        assert record.verification.witness_frames == 0
-        assert record.reconciliation is not None
-        assert record.reconciliation.agrees, record.reconciliation.findings
+    (record,) = records(outcome)
+    check_forwarded(record, "linux-bridge", mode)
+    assert record.switch_details["vlan_filtering"] == "1"
+    assert record.verification is not None
+    assert record.verification.witness_frames == 0
+    assert record.reconciliation is not None
+    assert record.reconciliation.agrees, record.reconciliation.findings
