@@ -69,7 +69,7 @@ def test_a_program_on_the_host(
         assert record.cpu_quota is not None and record.cpu_quota.group.endswith("-limit")
 
 
-@pytest.mark.parametrize("place", ["lxc", "docker"])
+@pytest.mark.parametrize("place", ["lxc"])
 def test_a_program_in_a_container(
     place: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
