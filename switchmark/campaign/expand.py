@@ -71,6 +71,7 @@ def expand(
     modes: dict[str, ConnectMode] = {}
     if not problems:
         modes, problems = choose_modes(campaign, capabilities)
+        problems = problems or list(_chosen_modes_refusals(campaign, capabilities, modes))
     if problems:
         unique = dict.fromkeys(f"{campaign.name}: {problem}" for problem in problems)
         raise UsageError("\n".join(unique))
@@ -279,9 +280,14 @@ def _refusals(
             )
     yield from _method_refusals(sweep, switch, can)
     for text in sweep.switch_options:
-        message = options.refusal(switch, can, options.parse(text))
+        chosen = options.parse(text)
+        message = options.refusal(switch, can, chosen)
         if message is not None:
             yield f"{message}; change it, or give each switch a sweep of its own"
+            continue
+        for mode in filter(None, sweep.connect_mode):
+            if (message := options.mode_refusal(switch, can, chosen, mode)) is not None:
+                yield message
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
@@ -289,6 +295,19 @@ def _refusals(
     yield from scenario_refusals(sweep, switch, can)
     yield from cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
+
+
+def _chosen_modes_refusals(
+    campaign: Campaign, capabilities: Mapping[str, Capabilities], modes: Mapping[str, ConnectMode]
+) -> Iterator[str]:
+    """Switch options that cannot be in the mode that `auto` stands for."""
+    for sweep in campaign.sweeps:
+        if None not in sweep.connect_mode:
+            continue
+        for switch, text in product(sweep.switch, sweep.switch_options):
+            can, chosen = capabilities[switch], options.parse(text)
+            if (message := options.mode_refusal(switch, can, chosen, modes[switch])) is not None:
+                yield message
 
 
 def _frame_refusals(sweep: Sweep) -> Iterator[str]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
+from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.errors import UsageError
 from switchmark.results.compare import (
@@ -84,9 +84,7 @@ def command(
     ] = Correction.HOLM,
     match: Annotated[str, typer.Option(help="Compare switch X of A with switch Y of B: X=Y.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
-    results: Annotated[
-        Path, typer.Option("--results", help="Where results directories lie.")
-    ] = DEFAULT_ROOT,
+    results: ResultsIn = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> int:
     """Compare two runs, or the newest of a series with those before it."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import note, print_line
 from switchmark.results.store import DEFAULT_ROOT, find_run
 
@@ -32,9 +33,7 @@ def report(
     plots: Annotated[
         Path | None, typer.Option("--plots", help="Also write static plots into this folder.")
     ] = None,
-    results: Annotated[
-        Path, typer.Option("--results", help="Where results directories lie.")
-    ] = DEFAULT_ROOT,
+    results: ResultsIn = DEFAULT_ROOT,
 ) -> int:
     """Write the report of a run: the answer in words, tables, plots, every trial, the method.
 

@@ -14,6 +14,15 @@ import typer
 from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.measure import Wish, measure
+from switchmark.cli.options import (
+    NoBaseline,
+    Overrides,
+    Quiet,
+    Recalibrate,
+    RecordsAsJson,
+    ResultsIn,
+    TestbedFile,
+)
 from switchmark.cli.output import note
 from switchmark.results.store import DEFAULT_ROOT, find_latest, open_run
 
@@ -38,36 +47,19 @@ def command(
     campaign: Annotated[
         str, typer.Argument(help="A built-in campaign, a YAML file, or a notation in quotes.")
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Win over the file; may be repeated."),
-    ] = None,
+    overrides: Overrides = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Finish the last run of this campaign.")
     ] = False,
-    results: Annotated[
-        Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
-    ] = DEFAULT_ROOT,
-    no_baseline: Annotated[
-        bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
-    ] = False,
+    results: ResultsIn = DEFAULT_ROOT,
+    no_baseline: NoBaseline = False,
     report: Annotated[
         bool, typer.Option("--report", help="Write the HTML report at the end.")
     ] = False,
-    recalibrate: Annotated[
-        bool,
-        typer.Option(
-            "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
-        ),
-    ] = False,
-    testbed: Annotated[
-        Path | None,
-        typer.Option(
-            "--testbed", metavar="FILE", help="The hosts of location: remote (docs/testbed.md)."
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    recalibrate: Recalibrate = False,
+    testbed: TestbedFile = None,
+    json: RecordsAsJson = False,
+    quiet: Quiet = False,
 ) -> int:
     """Measure a campaign and store a record for every trial."""
     there = installed()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +9,14 @@ import typer
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.cli.measure import Wish, measure
+from switchmark.cli.options import (
+    NoBaseline,
+    Quiet,
+    Recalibrate,
+    RecordsAsJson,
+    ResultsIn,
+    TestbedFile,
+)
 from switchmark.results.store import DEFAULT_ROOT
 
 EPILOG = """
@@ -58,26 +65,12 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other key; may be repeated."),
     ] = None,
-    results: Annotated[
-        Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
-    ] = DEFAULT_ROOT,
-    no_baseline: Annotated[
-        bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
-    ] = False,
-    recalibrate: Annotated[
-        bool,
-        typer.Option(
-            "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
-        ),
-    ] = False,
-    testbed: Annotated[
-        Path | None,
-        typer.Option(
-            "--testbed", metavar="FILE", help="The hosts of location: remote (docs/testbed.md)."
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the records as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    results: ResultsIn = DEFAULT_ROOT,
+    no_baseline: NoBaseline = False,
+    recalibrate: Recalibrate = False,
+    testbed: TestbedFile = None,
+    json: RecordsAsJson = False,
+    quiet: Quiet = False,
 ) -> int:
     """Measure one trial, and before it the same over the bare wire, to judge it by."""
     flags = {

@@ -36,8 +36,10 @@ from switchmark.switch.base import (
     ConnectMode,
     HasMainThread,
     PortKind,
+    Probe,
     Splits,
     Switch,
+    probe_for,
 )
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
@@ -95,7 +97,8 @@ def plan_trial(
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     remote = trial.location == "remote"
-    wanted = PortKind.VETH if remote else trial.port_kind  # as the cable itself is
+    as_cable = remote and PortKind.VETH in can.port_kinds  # as the cable itself is
+    wanted = PortKind.VETH if as_cable else trial.port_kind
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, wanted)
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
@@ -200,15 +203,15 @@ def check_available(steps: Sequence[Step]) -> None:
     for name in {step.plan.trial.switch_environment: None for step in steps}:
         if (lacking := contained_problem(name)) is not None:
             problems.append(lacking)
-    for kind, things in (
-        ("switch", {step.plan.switch.name: step.plan.switch for step in steps}),
-        ("environment", {step.plan.environment.name: step.plan.environment for step in steps}),
-    ):
-        for name, thing in things.items():
-            probe = thing.probe()
-            if not probe.available:
-                remedy = f"; {probe.remedy}" if probe.remedy else ""
-                problems.append(f"{kind} {name} cannot run here: {probe.reason}{remedy}")
+    environments = {step.plan.environment.name: step.plan.environment for step in steps}
+    probes = [
+        *((f"switch {name}", probe) for (name, _), probe in _probe_switches(steps).items()),
+        *((f"environment {name}", each.probe()) for name, each in environments.items()),
+    ]
+    for what, probe in probes:
+        if not probe.available:
+            problems.append(f"{what} cannot run here: {_why(probe)}")
+    problems = list(dict.fromkeys(problems))  # a switch in several modes
     far = {f.switch.name: f for f in (step.plan.far for step in steps) if f is not None}
     for side in far.values():
         problems += side.check()
@@ -220,18 +223,28 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
     """The steps of the switches that this machine can run, and why the others are left out.
 
     Raises `UnavailableError` when it can run none of them."""
-    switches = {step.plan.switch.name: step.plan.switch for step in steps if not step.is_baseline}
-    probes = {name: switch.probe() for name, switch in switches.items()}
-    reasons = [
-        f"{name}: {probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")
-        for name, probe in probes.items()
-        if not probe.available
-    ]
-    kept = [s for s in steps if not s.is_baseline and probes[s.plan.switch.name].available]
+    contenders = [step for step in steps if not step.is_baseline]
+    probes = _probe_switches(contenders)
+    reasons = list(
+        dict.fromkeys(
+            f"{name}: {_why(probe)}" for (name, _), probe in probes.items() if not probe.available
+        )
+    )
+    kept = [s for s in contenders if probes[s.plan.switch.name, s.plan.mode].available]
     if not kept:
         raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
     wires = {step.baseline.id for step in kept if step.baseline is not None}
     return [s for s in steps if s.is_baseline and s.plan.trial.id in wires] + kept, reasons
+
+
+def _probe_switches(steps: Sequence[Step]) -> dict[tuple[str, ConnectMode], Probe]:
+    """Each switch asked once for each of its connect modes."""
+    plans = {(step.plan.switch.name, step.plan.mode): step.plan for step in steps}
+    return {which: probe_for(plan.switch, plan.mode) for which, plan in plans.items()}
+
+
+def _why(probe: Probe) -> str:
+    return f"{probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")
 
 
 def _place(

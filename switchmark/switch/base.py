@@ -55,6 +55,7 @@ class SwitchOption:
     choices: tuple[str, ...] = ()
     range: tuple[int, int] | None = None
     form: str = ""  # a regular expression; so far of a probability only
+    modes: tuple[ConnectMode, ...] = ()  # where it can be other than the default; none: everywhere
 
     @property
     def allowed(self) -> str:
@@ -91,8 +92,14 @@ class Capabilities:
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     settled: str = ""  # why they cannot, where that is known
     cabled: bool = True  # a port can be the host's own interface, with another host behind it
+    cabled_by_dpdk: bool = False  # such an interface is reached by a DPDK driver, not as a veth is
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
+
+    @property
+    def takes_cable(self) -> bool:
+        """Whether a port can be the end of a cable to another host."""
+        return self.cabled and (PortKind.VETH in self.port_kinds or self.cabled_by_dpdk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,15 @@ class MakesPorts(Protocol):
 
 
 @runtime_checkable
+class ProbesModes(Protocol):
+    """A switch that needs more for some connect modes than for others."""
+
+    def probe_mode(self, mode: ConnectMode) -> Probe:
+        """Say whether this machine can run it in this mode, which it has in principle."""
+        ...
+
+
+@runtime_checkable
 class Splits(Protocol):
     """A switch that can deal frames out to several chains (`Capabilities.splits`)."""
 
@@ -207,6 +223,11 @@ class HasMainThread(Protocol):
     """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
 
     main_core: int | None  # set before `start`; None: its own choice
+
+
+def probe_for(switch: Switch, mode: ConnectMode) -> Probe:
+    """Whether this machine can run the switch in this mode."""
+    return switch.probe_mode(mode) if isinstance(switch, ProbesModes) else switch.probe()
 
 
 class Switch(Protocol):

@@ -24,13 +24,21 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.ports import check_request, how_it_ended, require, socket_of
+from switchmark.switch.ports import (
+    check_request,
+    device_of,
+    how_it_ended,
+    lent_of,
+    require,
+    socket_of,
+)
 from switchmark.switch.private import Footprint, check_socket_path
 from switchmark.switch.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
 
 MEMORY_MB = 128  # of hugepages, for each process
 INTERVAL_S = 0.1  # how old a counter may be; ten short writes a second cost nothing
+REPORT_DEADLINE_S = 15.0  # a process that has ended is noticed at once; one may have to wait long
 POLL_S = 0.005
 ETHERNET_AND_FCS_BYTES = 18
 COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
@@ -104,6 +112,7 @@ class BasicForwarder:
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
+        cabled_by_dpdk=True,
         settled="its ports are those it was started with, and it has no table",
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
@@ -176,16 +185,23 @@ class BasicForwarder:
                 "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
             )
 
-    def _move_in(self, footprint: Footprint, _ports: Sequence[SwitchPort]) -> Surroundings:
+    def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
         """Make what all processes need; returns how they are to be spawned."""
-        return {"env": {"RUNTIME_DIRECTORY": str(footprint.folder("basicfwd"))}}
+        where: Surroundings = {"env": {"RUNTIME_DIRECTORY": str(footprint.folder("basicfwd"))}}
+        if cables := lent_of(ports):
+            namespace = footprint.namespace("sw")
+            namespace.adopt(cables, cables)
+            where["netns"] = namespace.name
+        return where
 
     def _end_of(self, port: SwitchPort) -> str:
         """The port in words."""
-        return socket_of(port)
+        return device_of(port) if port.cable else socket_of(port)
 
     def _port_of(self, port: SwitchPort) -> str:
         """The port as the engine is told it."""
+        if port.cable:
+            return f"dpdk:af-packet={device_of(port)}"
         return f"dpdk:vhost={check_socket_path(socket_of(port))},client"
 
     def _more_arguments(self, tag: str) -> list[str]:
@@ -223,7 +239,7 @@ class BasicForwarder:
 
         Raises `TrialFailed` when a process no longer reports."""
         now_ns = time.monotonic_ns()
-        deadline = time.monotonic() + 20 * INTERVAL_S
+        deadline = time.monotonic() + REPORT_DEADLINE_S
         while any(pair.ready and pair.counted_until_ns < now_ns for pair in self._pairs):
             if time.monotonic() > deadline or self.alive() is not None:
                 words = self.alive() or "a forwarder no longer reports"

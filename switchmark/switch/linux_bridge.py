@@ -2,23 +2,29 @@
 
 Spanning tree, forward delay and multicast snooping are off, so that a port forwards at
 once and nothing but the trial's traffic passes. `static-mac` turns learning and all
-flooding off: what is not in the table is dropped.
+flooding off: what is not in the table is dropped. `cross-connect` is a bridge for each pair,
+with exactly its two ports, which learns nothing: what comes in by one is flooded to the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchOption
 from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
 from switchmark.switch.in_kernel import InKernelSwitch
-from switchmark.switch.options import WithOptions
+from switchmark.switch.options import WithOptions, mode_refusal
 from switchmark.switch.ports import device_of
 from switchmark.switch.tools import kernel_has, kernel_release, no_rights, which
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
+SETTINGS = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+CLOSED = "learning off flood off mcast_flood off bcast_flood off"
+# A bit for each reserved address 01:80:c2:00:00:0X; the kernel lets all pass but X = 1, PAUSE.
+OPEN = "learning off flood on mcast_flood on bcast_flood on group_fwd_mask 0xfffd"
+LOOKS_AT_FRAMES = (ConnectMode.LEARNING, ConnectMode.STATIC_MAC)
 
 
 class LinuxBridge(WithOptions, InKernelSwitch):
@@ -27,7 +33,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     name = "linux-bridge"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
-        connect_modes=(ConnectMode.LEARNING, ConnectMode.STATIC_MAC),
+        connect_modes=(*LOOKS_AT_FRAMES, ConnectMode.CROSS_CONNECT),
         polling=False,
         in_kernel=True,
         runs_in=("host", "netns"),
@@ -39,6 +45,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
                 "the bridge looks up each frame's VLAN; all ports are untagged members of VLAN 1",
                 "off",
                 ("on", "off"),
+                modes=LOOKS_AT_FRAMES,
             ),
             SwitchOption(
                 "static_fdb",
@@ -46,6 +53,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
                 "so with `static-mac`); learning goes on beside it",
                 "off",
                 ("on", "off"),
+                modes=LOOKS_AT_FRAMES,
             ),
         ),
     )
@@ -65,19 +73,54 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         return Probe(True, version=f"Linux {kernel_release()}")
 
     def connect(self) -> None:
-        """Make the bridge and its witness, enslave everything, write the table."""
-        self._bridge = bridge = f"sm{self.session.id}br"
+        """Make the bridge and its witness, or a bridge for each pair."""
+        if self.mode is ConnectMode.CROSS_CONNECT:
+            self._connect_pairs()
+        else:
+            self._connect_all()
+
+    def _connect_pairs(self) -> None:
+        options = {one.name: self.option(one.name) for one in self.capabilities.options}
+        refusal = mode_refusal(self.name, self.capabilities, options, self.mode)
+        if refusal is not None:
+            raise UsageError(refusal)
+        devices = [device_of(port) for port in self.ports]
+        self._masters = {
+            device: f"sm{self.session.id}b{number // 2}" for number, device in enumerate(devices)
+        }
+        self._make_wires(self._masters)
+
+    def _make_wires(self, masters: Mapping[str, str]) -> None:
+        """Bridges of two devices each. A bridge keeps what is addressed to its ports' own devices
+        for itself; without their table entries it does not know them, and floods that, too."""
+        bridges = list(dict.fromkeys(masters.values()))
+        self.namespace.batch(
+            "ip",
+            [
+                *(f"link add {bridge} {SETTINGS}" for bridge in bridges),
+                *(f"link set dev {device} master {to}" for device, to in masters.items()),
+                *(f"link set dev {device} type bridge_slave {OPEN}" for device in masters),
+            ],
+        )
+        links = self.namespace.query("ip", "link", "show")
+        own = {link["ifname"]: link["address"] for link in links}
+        entries = [f"fdb del {own[device]} dev {device} master" for device in masters]
+        self.namespace.batch("bridge", entries)
+        self.namespace.batch("ip", [f"link set dev {bridge} up" for bridge in bridges])
+
+    def _connect_all(self) -> None:
+        bridge = f"sm{self.session.id}br"
         inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
         self._witness_port = inner
         members = [inner, *map(device_of, self.ports)]
-        self._make_bridge()
+        self._masters = dict.fromkeys(map(device_of, self.ports), bridge)
+        self._make_bridge(bridge)
         lines = [
             f"link add {inner} type veth peer name {self.witness}",
             *(f"link set dev {member} master {bridge}" for member in members),
         ]
         if self.mode is ConnectMode.STATIC_MAC:
-            closed = "learning off flood off mcast_flood off bcast_flood off"
-            lines += [f"link set dev {member} type bridge_slave {closed}" for member in members]
+            lines += [f"link set dev {member} type bridge_slave {CLOSED}" for member in members]
         lines += [f"link set dev {device} up" for device in (inner, self.witness, bridge)]
         self.namespace.batch("ip", lines)
         if self._has_table:
@@ -86,45 +129,59 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             self.namespace.batch("bridge", table)
 
     def changes(self) -> Sequence[Change]:
-        """Ports without anybody behind them, and table entries for addresses nobody has."""
+        """Ports without anybody behind them, and table entries for addresses nobody has; wires
+        have no table."""
         ends = [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
-        join = [
-            line
-            for port, far in ends
-            for line in (
-                f"link add {port} type veth peer name {far}",
-                f"link set dev {port} master {self._bridge}",
-                f"link set dev {far} up",
-                f"link set dev {port} up",
-            )
-        ]
+        make = [f"link add {port} type veth peer name {far}" for port, far in ends]
+        rise = [f"link set dev {device} up" for end in ends for device in end]
         part = [f"link del {port}" for port, _ in ends]
+        wired = self.mode is ConnectMode.CROSS_CONNECT
+        wires = {port: f"sm{self.session.id}x{k // 2}" for k, (port, _) in enumerate(ends)}
+        if wired:
+            part += [f"link del {bridge}" for bridge in dict.fromkeys(wires.values())]
+        else:
+            make += [f"link set dev {port} master {self._bridges[0]}" for port, _ in ends]
+
+        def join() -> None:
+            self.namespace.batch("ip", make)
+            if wired:
+                self._make_wires(wires)
+            self.namespace.batch("ip", rise)
+
+        ports = [
+            Change(f"{PORTS} ports added", join),
+            Change(f"{PORTS} ports removed", lambda: self.namespace.batch("ip", part)),
+        ]
+        return ports if wired else ports + self._table_changes()
+
+    def _table_changes(self) -> list[Change]:
         vlan = f" vlan {VLAN}" if self._filters else ""
         entries = [f"{rule_mac(k)} dev {self._witness_port} master" for k in range(RULES)]
         learn = [f"fdb add {entry} static{vlan}" for entry in entries]
         forget = [f"fdb del {entry}{vlan}" for entry in entries]
         return [
-            Change(f"{PORTS} ports added", lambda: self.namespace.batch("ip", join)),
-            Change(f"{PORTS} ports removed", lambda: self.namespace.batch("ip", part)),
             Change(f"{RULES} table entries added", lambda: self.namespace.batch("bridge", learn)),
             Change(
                 f"{RULES} table entries removed", lambda: self.namespace.batch("bridge", forget)
             ),
         ]
 
-    def _make_bridge(self) -> None:
-        settings = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
-        self.namespace.batch("ip", [f"link add {self._bridge} {settings}"])
+    def _make_bridge(self, bridge: str) -> None:
+        self.namespace.batch("ip", [f"link add {bridge} {SETTINGS}"])
         if not self._filters:
             return
         filtering = f"type bridge vlan_filtering 1 vlan_default_pvid {VLAN}"
         try:
-            self.namespace.batch("ip", [f"link set dev {self._bridge} {filtering}"])
+            self.namespace.batch("ip", [f"link set dev {bridge} {filtering}"])
         except SwitchmarkError:
             raise UnavailableError(
                 f"{self.name}: the bridge of Linux {kernel_release()} cannot filter VLANs; "
                 "use a kernel with CONFIG_BRIDGE_VLAN_FILTERING, or vlan_filtering: off"
             ) from None
+
+    @property
+    def _bridges(self) -> list[str]:
+        return list(dict.fromkeys(self._masters.values()))
 
     @property
     def _filters(self) -> bool:
@@ -135,26 +192,28 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         return self.mode is ConnectMode.STATIC_MAC or self.option("static_fdb") == "on"
 
     def fault(self) -> str | None:
-        """Whether bridge or port have gone."""
+        """Whether a bridge or a port has gone."""
         links = self.namespace.query("ip", "link", "show")
         masters = {link["ifname"]: link.get("master") for link in links if "UP" in link["flags"]}
-        if self._bridge not in masters:
-            return f"bridge {self._bridge} is gone or down in namespace {self.namespace.name}"
-        lost = [d for d in map(device_of, self.ports) if masters.get(d) != self._bridge]
-        return f"{', '.join(lost)} left bridge {self._bridge} or went down" if lost else None
+        for bridge in self._bridges:
+            if bridge not in masters:
+                return f"bridge {bridge} is gone or down in namespace {self.namespace.name}"
+        lost = [d for d, bridge in self._masters.items() if masters.get(d) != bridge]
+        return f"{', '.join(lost)} left its bridge or went down" if lost else None
 
     def details(self) -> dict[str, str]:
         """The settings as the kernel reports them."""
         found = {"version": f"Linux {kernel_release()}", "datapath": "kernel, senders' softirq"}
-        for link in self.namespace.query("ip", "-d", "link", "show", "dev", self._bridge):
+        for link in self.namespace.query("ip", "-d", "link", "show", "dev", self._bridges[0]):
             settings = link["linkinfo"]["info_data"]
             for key in READ_BACK:
                 found[key] = str(settings.get(key, "absent"))
-        entries = self.namespace.query("bridge", "fdb", "show", "br", self._bridge)
+        entries = self.namespace.query("bridge", "fdb", "show", "br", self._bridges[0])
         addresses = {port.mac for port in self.ports}
         static = [e for e in entries if e.get("state") == "static" and e["mac"] in addresses]
         hooks = self.namespace.sysctl("net.bridge.bridge-nf-call-iptables")
         return found | {
+            "bridges": str(len(self._bridges)),
             "bridge-nf-call-iptables": hooks,
             **self.option_details(),
             "static_entries": str(len({entry["mac"] for entry in static})),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from switchmark.errors import UsageError
-from switchmark.switch.base import Capabilities, Switch
+from switchmark.switch.base import Capabilities, ConnectMode, Switch
 
 NONE = "none"
 _OPTION = re.compile(r"([a-z][a-z0-9_]*)\s*:\s*([A-Za-z0-9._-]+)")
@@ -79,6 +79,20 @@ def refusal(name: str, capabilities: Capabilities, options: Mapping[str, str]) -
             return f"{name} has no switch option '{option}' (it has: {has})"
         if not known[option].takes(value):
             return f"{name}: switch option {option} is '{value}'; it takes {known[option].allowed}"
+    return None
+
+
+def mode_refusal(
+    name: str, capabilities: Capabilities, options: Mapping[str, str], mode: ConnectMode
+) -> str | None:
+    """Why the switch cannot take these options in this connect mode; None when it can."""
+    for option in capabilities.options:
+        value = options.get(option.name, option.default)
+        if value != option.default and option.modes and mode not in option.modes:
+            return (
+                f"{name}: switch option {option.name} is {value}, which connect_mode {mode} cannot "
+                f"have; use {', '.join(option.modes)}, or {option.name}: {option.default}"
+            )
     return None
 
 

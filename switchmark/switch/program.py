@@ -52,11 +52,21 @@ class ProgramSwitch:
     process: Spawned | None = None
     _footprint: Footprint | None = None
 
+    def program_for(self, mode: ConnectMode | None) -> Path | None:  # noqa: ARG002
+        """The program for this connect mode (None: for its natural one), where there is one."""
+        return find_program(self.setting, self.programs)
+
     def probe(self) -> Probe:
         """Available where the program runs, and hugepages are reserved."""
+        return self._probe_program(self.program_for(None))
+
+    def probe_mode(self, mode: ConnectMode) -> Probe:  # noqa: ARG002
+        """The same, where every mode has the same program."""
+        return self.probe()
+
+    def _probe_program(self, program: Path | None) -> Probe:
         if (answer := not_root()) is not None:
             return answer
-        program = find_program(self.setting, self.programs)
         if program is None:
             return Probe(
                 False,
@@ -112,10 +122,11 @@ class ProgramSwitch:
         """Start a private instance; whatever goes wrong, nothing of it stays."""
         require(self.name, self.probe())
         check_request(self.name, self.capabilities, ports, mode)
+        require(self.name, self.probe_mode(mode))
         for port in ports:
             if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF):
                 check_socket_path(socket_of(port))
-        program = find_program(self.setting, self.programs)
+        program = self.program_for(mode)
         assert program is not None  # the probe has seen it
         self.session, self.ports, self.mode = session, tuple(ports), mode
         self.cores = tuple(cores)

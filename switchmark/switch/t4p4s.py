@@ -1,8 +1,9 @@
-"""`t4p4s`: a P4 program compiled to a DPDK switch, a static table of addresses.
+"""`t4p4s`: a P4 program compiled to a DPDK switch: a static table of addresses, or of ports.
 
-The program is ours (`t4p4s.p4`); the user compiles it once with his t4p4s and names the
-result. The bench's addresses are in its table, so no controller is needed. Counters are those
-of its DPDK ports, read through DPDK's telemetry.
+The programs are ours, one a connect mode (`t4p4s.p4`, `t4p4s_cross_connect.p4`); the user
+compiles each once with his t4p4s, names the first, and puts the second beside it. What they
+look up is in them, so no controller is needed. Counters are those of their DPDK ports, read
+through DPDK's telemetry.
 """
 
 from __future__ import annotations
@@ -22,14 +23,26 @@ from switchmark.switch.base import (
     ConnectMode,
     PortCounters,
     PortKind,
+    Probe,
     SwitchCounters,
     SwitchPort,
 )
 from switchmark.switch.ports import socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import ProgramSwitch, output_of
+from switchmark.switch.tools import which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
+SOURCES = {
+    ConnectMode.STATIC_MAC: SOURCE,
+    ConnectMode.CROSS_CONNECT: SOURCE.with_name("t4p4s_cross_connect.p4"),
+}
+# What it does tells one compiled program from the other: names of the source are in it.
+MARKS = {
+    ConnectMode.STATIC_MAC: b"ingress.destination",
+    ConnectMode.CROSS_CONNECT: b"ingress.to_other_end",
+}
+BESIDE = "-cross-connect"  # what the second program's name has more than the first's
 ENTRY = re.compile(r"\(48w0x([0-9a-f]{12})\): forward\((\d+)\);")
 MEMORY_MB = 256
 LONGEST_MTU_BYTES = 1500
@@ -44,18 +57,23 @@ def table() -> dict[int, str]:
     return {int(port): ":".join(re.findall("..", digits)) for digits, port in entries}
 
 
-def arguments(program: Path, ports: Sequence[SwitchPort], core: int, file_prefix: str) -> list[str]:
+def arguments(
+    program: Path, ports: Sequence[SwitchPort], mode: ConnectMode, core: int, file_prefix: str
+) -> list[str]:
     """EAL's options, then the generated program's own: its ports and which core polls them.
-    The last port is the witness, a device that takes everything and gives nothing. The core is
-    DPDK's lcore 0 whichever it is: the program crashes at its first frame on any other."""
+    With a table of addresses the last port is the witness, a device that takes everything and
+    gives nothing. The core is DPDK's lcore 0 whichever it is: the program crashes at its first
+    frame on any other."""
     vdevs = []
     for port in ports:
         vdevs += ["--vdev", f"net_vhost{port.index},iface={socket_of(port)},client=1"]
-    count = len(ports) + 1
+    if mode is ConnectMode.STATIC_MAC:
+        vdevs += ["--vdev", "net_null0,no-rx=1"]
+    count = len(vdevs) // 2
     queues = ",".join(f"({port},0,0)" for port in range(count))
     return [
         *(str(program), "--lcores", f"0@{core}", "--no-pci", "--in-memory", "-m", str(MEMORY_MB)),
-        *(f"--file-prefix={file_prefix}", *vdevs, "--vdev", "net_null0,no-rx=1"),
+        *(f"--file-prefix={file_prefix}", *vdevs),
         *("--", "-p", hex((1 << count) - 1), "--config", queues),
     ]
 
@@ -75,7 +93,7 @@ def ask_telemetry(path: str, questions: Sequence[str]) -> list[dict[str, Any]]:
 
 
 class T4p4s(ProgramSwitch):
-    """The program that t4p4s made of `t4p4s.p4`."""
+    """The programs that t4p4s made of ours."""
 
     name = "t4p4s"
     setting = "SWITCHMARK_T4P4S"
@@ -83,13 +101,35 @@ class T4p4s(ProgramSwitch):
     obtain = f"compile {SOURCE} with t4p4s (docs/switches.md)"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
-        connect_modes=(ConnectMode.STATIC_MAC,),
+        connect_modes=(ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT),
         polling=True,
         needs_hugepages=True,
         settled="its table is compiled in, and it is run without a controller that could change it",
         max_ports=16,
         description="T4P4S, a P4 program compiled to DPDK, vhost-user",
     )
+
+    def program_for(self, mode: ConnectMode | None) -> Path | None:
+        """The one that is set, or its neighbour."""
+        first = super().program_for(mode)
+        if first is None or mode is not ConnectMode.CROSS_CONNECT:
+            return first
+        return which(f"{first}{BESIDE}")
+
+    def probe_mode(self, mode: ConnectMode) -> Probe:
+        """Available where the program of this mode is, and is of this mode."""
+        first, program = self.program_for(None), self.program_for(mode)
+        if first is None:
+            return self.probe()
+        remedy = f"compile {SOURCES[mode]} with t4p4s (docs/switches.md)"
+        if program is None:
+            wanted = f"{first}{BESIDE}"
+            reason = f"no program {wanted} for connect_mode {mode}"
+            return Probe(False, reason=reason, remedy=f"{remedy} and put it there")
+        if MARKS[mode] not in program.read_bytes():
+            reason = f"{program} was not made of {SOURCES[mode].name}"
+            return Probe(False, reason=reason, remedy=remedy)
+        return self._probe_program(program)
 
     def version_of(self, program: Path) -> str:
         """It has none of its own: what DPDK says of itself, and which program it is."""
@@ -106,7 +146,7 @@ class T4p4s(ProgramSwitch):
     def launch(self, program: Path) -> None:
         """Start it and wait until its telemetry answers."""
         for port in self.ports:
-            if (has := table()[port.index]) != port.mac:
+            if self._by_address and (has := table()[port.index]) != port.mac:
                 raise UsageError(
                     f"{self.name}: port {port.index} has address {port.mac}, its program {has}; "
                     "the table is compiled in"
@@ -120,19 +160,24 @@ class T4p4s(ProgramSwitch):
         prefix = f"sm{self.session.id}t4"
         self._telemetry = check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2")
         self.process = self.footprint.spawn(
-            arguments(program, self.ports, self.cores[0], prefix),
+            arguments(program, self.ports, self.mode, self.cores[0], prefix),
             cores=self.cores[:1],
             env={"RUNTIME_DIRECTORY": str(folder)},
         )
         self.until(self._all_started, "its ports")
 
+    @property
+    def _by_address(self) -> bool:
+        return self.mode is ConnectMode.STATIC_MAC
+
     def _all_started(self) -> bool:
-        """The witness is the last port, and its link is always up once it is started."""
+        """Ports are started in order."""
+        last = len(self.ports) - (0 if self._by_address else 1)
         try:
-            (status,) = ask_telemetry(self._telemetry, [f"/ethdev/link_status,{len(self.ports)}"])
+            (told,) = ask_telemetry(self._telemetry, [f"/ethdev/info,{last}"])
         except (OSError, ValueError, KeyError):
             return False
-        return bool(status) and status.get("status") == "UP"
+        return bool(told) and told.get("dev_started") == 1
 
     def _ask(self, what: str, count: int) -> list[dict[str, Any]]:
         questions = [f"/ethdev/{what},{port}" for port in range(count)]
@@ -148,20 +193,23 @@ class T4p4s(ProgramSwitch):
 
     def counters(self) -> SwitchCounters:
         """What the DPDK devices have counted. What the table drops shows as the difference."""
-        *told, witness = self._ask("stats", len(self.ports) + 1)
+        told = self._ask("stats", len(self.ports) + int(self._by_address))
+        witness = int(told.pop()["opackets"]) if self._by_address else None
         ports = {
             index: PortCounters(
                 stats["ipackets"], stats["opackets"], stats["imissed"], stats["oerrors"]
             )
             for index, stats in enumerate(told)
         }
-        return SwitchCounters(ports, int(witness["opackets"]))
+        return SwitchCounters(ports, witness)
 
     def details(self) -> dict[str, str]:
-        """Also the program's source, and what t4p4s leaves no choice about."""
+        """Also the source, and what t4p4s leaves no choice about."""
+        source = SOURCES[self.mode]
         return super().details() | {
+            "version": str(self.probe_mode(self.mode).version),
             "datapath": "DPDK net_vhost, client",
-            "program": f"t4p4s.p4 {hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}",
+            "program": f"{source.name} {hashlib.sha256(source.read_bytes()).hexdigest()[:12]}",
             "cores": str(self.cores[0]),
             "burst": "32 (compiled in)",
             "ring": "as the application has it",

@@ -19,6 +19,7 @@ import pytest
 from switchmark.environment.engine_binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
+from switchmark.switch.registry import make_switch
 from switchmark.testbed import capabilities
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
@@ -29,6 +30,7 @@ CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)
 OFFERED_PPS = 4000
 SETTLED_NS = 20_000_000  # after which the limiter has let through what it lets through at once
 LEAST_NS = 500_000_000
+ONE_WAY_NS = 20_000_000
 ATTEMPTS = 4  # on a machine that others use, a paced frame may come late
 
 CAMPAIGN = f"""
@@ -151,6 +153,9 @@ def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) ->
     assert len(answers) == len(cases), done
     for answer, (_, _, expected) in zip(answers, cases, strict=True):
         assert re.match(expected, answer), (answer, expected)
+    named = hosts.bench("list", "hosts", "--json", "--testbed", str(files[4]), engine=Path("none"))
+    left, right = json.loads(run(named)[1])["hosts"]
+    assert left["seen"] == "this machine" and right["seen"].startswith("no: "), right
     assert hosts.remains() == []
 
 
@@ -181,6 +186,46 @@ def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     for host in (hosts.left, hosts.right):  # what was lent is back, and up
         assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
     check_rate(hosts, engine, limited)
+
+
+def test_hosts_are_listed_with_their_clocks(hosts: TwoHosts, engine: Path) -> None:
+    code, out, err = run(hosts.bench("list", "hosts", "--json", engine=engine))
+    assert code == 0, err
+    left, right = json.loads(out)["hosts"]
+    assert (left["name"], left["seen"]) == ("left", "this machine")
+    assert right["hostname"] == "right" and right["reached"] and right["problem"] == ""
+    clock = right["clock"]
+    assert abs(clock["ahead_ns"] - AHEAD_S * 10**9) <= clock["uncertainty_ns"]
+    assert hosts.remains() == []
+
+
+def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> None:
+    """The cable takes a set time on the way there, and none on the way back, so neither half a
+    round trip nor a clock that is hours ahead could pass for it. A frame is never early: bounds
+    hold on any machine; only how far the truth is narrowed down depends on it."""
+    args = trial_args(dimension="latency", rate=300, duration="0.5s")
+    uncertainties = []
+    with hosts.delayed(ONE_WAY_NS / 1e9):
+        for _ in range(ATTEMPTS):
+            with hosts.favoured():
+                code, (record,), said = measured(hosts, engine, *args)
+            assert code == 0 and record.status == "finished", (said, record.message)
+            there, round_trip = record.one_way, record.latency
+            assert there is not None and round_trip is not None and there.kind == "one_way"
+            assert there.count >= round_trip.count > 0
+            unsure = there.clock_uncertainty_ns
+            assert unsure is not None
+            # What the truth is: at least the set time, at most the round trip.
+            assert there.min_ns + unsure >= ONE_WAY_NS
+            assert there.min_ns - unsure <= round_trip.min_ns
+            uncertainties.append(unsure)
+            if unsure < ONE_WAY_NS / 4:
+                break
+        else:
+            pytest.skip(f"machine too busy: the clocks' offset is unsure by {uncertainties} ns")
+    assert record.verdict is not None and "clocks-uncertain" not in record.verdict.marks
+    assert record.far_host is not None and record.far_host.cpu is not None
+    assert record.far_host.cpu.applications_cores_used > 0 and record.far_host.cpu.frames
 
 
 def saturated_pps(record: Record) -> float:
@@ -249,6 +294,31 @@ def check_limited(record: Record) -> None:
     sender, receiver = record.engines
     spans = [(one.intervals[0].t_ns, one.intervals[-1].t_ns) for one in (sender, receiver)]
     assert spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1], "times of one clock"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("switch", "more"), [("ovs-dpdk", {"switch_options": "pmd_maxsleep_us:500"}), ("basicfwd", {})]
+)
+def test_vhost_user_switches_reach_the_cable(
+    hosts: TwoHosts, engine: Path, switch: str, more: dict[str, str]
+) -> None:
+    """Their nodes have sockets, and DPDK's AF_PACKET driver the interface."""
+    if not make_switch(switch).probe().available:
+        pytest.skip(f"{switch} does not run here")
+    args = trial_args(rate=200, burst=1, duration="2s", **more)
+    args[1] = switch
+    with hosts.favoured():
+        code, (record,), said = measured(hosts, engine, *args)
+    assert code == 0 and record.status == "finished", (said, record.message)
+    assert record.port_kind == "vhost-user" and record.throughput is not None
+    assert record.throughput.pairs[0].lost_frames == 0
+    assert record.reconciliation is not None and record.reconciliation.cable_lost == 0
+    assert record.far_host is not None and record.far_host.cpu is not None
+    assert (record.far_host.cpu.switch_cores_used or 0) > 0, "of the switch over there"
+    assert hosts.remains() == []
+    for host in (hosts.left, hosts.right):
+        assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
 
 
 @pytest.mark.slow

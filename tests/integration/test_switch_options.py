@@ -51,6 +51,25 @@ def test_the_bridge_filters_vlans_and_has_a_table(
             switch.stop()
 
 
+def test_the_bridge_as_a_wire_passes_every_reserved_address_but_pause(session: Session) -> None:
+    """docs/switches.md has this limit; also while ports come and go beside it."""
+    switch = LinuxBridge()
+    reserved = [f"01:80:c2:00:00:{last:02x}" for last in range(16)]
+    with veth_ends(session, 2) as ends:
+        try:
+            switch.start(session, [end.port for end in ends], ConnectMode.CROSS_CONNECT, [0])
+            switch.wait_ports_up(20)
+            for change in switch.changes():
+                change.apply()
+                for to in reserved:
+                    ends[0].send(to, 1)
+                frames = ends[1].received(len(reserved) - 1)
+                assert [frame[5] for frame in frames] == [0, *range(2, 16)]
+                assert switch.alive() is None
+        finally:
+            switch.stop()
+
+
 def ovs_or_skip() -> OvsDpdk:
     switch = OvsDpdk()
     probe = switch.probe()

@@ -1,5 +1,5 @@
-"""What every switch says where something it needs is missing, taken or used up; and that it
-leaves nothing behind then. The second half of the contract (test_switch_contract.py)."""
+"""The contract's third part: what every switch says where something it needs is missing or used
+up, and that it leaves nothing behind then."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.switch import tools
 from switchmark.switch.base import PortKind, Switch, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
 from tests.integration.machine import needs_root
-from tests.integration.switch_rig import (
-    EXCLUSIVE,
-    REAL,
-    VethEnd,
-    available,
-    mac_of,
-    port_ends,
-    rig_kind,
-    traces,
-)
+from tests.integration.switch_rig import REAL, available, mac_of, rig_kind, traces
+from tests.integration.switch_traffic import natural_mode
 
 pytestmark = [
     pytest.mark.integration,
@@ -45,7 +36,7 @@ def refuses(switch: Switch, session: Session, ports: list[SwitchPort], words: st
     """It says so in one line, and nothing is there that was not there before."""
     before = traces(session.id)
     with pytest.raises(UnavailableError, match=words) as refusal:
-        switch.start(session, ports, switch.capabilities.connect_modes[0], [0])
+        switch.start(session, ports, natural_mode(switch), [0])
     assert "\n" not in str(refusal.value)
     assert switch.name in str(refusal.value)
     assert switch.alive() is not None
@@ -91,37 +82,20 @@ def test_hugepages_exhausted(
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_port_in_use(name: str, session: Session) -> None:
-    """A second instance that is given the ports of the first is told so; the first goes on."""
-    one, other = available(name), make_switch(name)
-    if name in EXCLUSIVE:
-        pytest.skip(f"{name}: one NIC has one embedded switch")
-    mode = one.capabilities.connect_modes[0]
-    with open_session(measuring=False) as second, port_ends(session, one, 2) as ends:
-        ports = [end.port for end in ends]
-        before = traces(second.id)
-        try:
-            one.start(session, ports, mode, [0])
-            one.wait_ports_up(30)
-            with pytest.raises((UnavailableError, TrialFailed)) as refusal:
-                other.start(second, ports, mode, [0])
-                other.wait_ports_up(1)
-            assert "\n" not in str(refusal.value)
-            assert names_a_port(str(refusal.value), ports)
-            other.stop()
-            assert traces(second.id) == before
-            assert one.alive() is None
-            if isinstance(ends[0], VethEnd):
-                ends[0].send(mac_of(1), 20, 0.001)
-                assert len(ends[1].received(20)) == 20  # type: ignore[union-attr]
-        except SwitchmarkError as error:
-            pytest.fail(f"the first instance: {error}")
-        finally:
-            other.stop()
-            one.stop()
-
-
-def names_a_port(text: str, ports: list[SwitchPort]) -> bool:
-    if ports[0].kind is PortKind.VHOST_USER:
-        return any(str(port.socket) in text or f"p{port.index}" in text for port in ports)
-    return any(str(port.device or "port") in text for port in ports)
+def test_missing_port_is_one_clear_line(name: str, session: Session) -> None:
+    switch = available(name)
+    kind = rig_kind(switch)
+    before = traces(session.id)
+    nowhere = [str(session.run_dir / f"nobody{k}.sock") for k in (0, 1)]
+    ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}", socket=nowhere[k]) for k in (0, 1)]
+    try:
+        if kind is not PortKind.VHOST_USER:
+            with pytest.raises(UnavailableError, match="smnone0"):
+                switch.start(session, ports, natural_mode(switch), [0])
+        else:
+            switch.start(session, ports, natural_mode(switch), [0])
+            with pytest.raises(TrialFailed, match=r"no peer on .* after 0\.3 s"):
+                switch.wait_ports_up(0.3)
+    finally:
+        switch.stop()
+    assert traces(session.id) == before

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from switchmark.method import latency
-from switchmark.method.cpu import process_cpu_s
 from switchmark.method.measurer import SATURATING
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.ports import device_of
+from switchmark.testbed.cpu_time import process_cpu_s
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, meter, shape
 

@@ -22,7 +22,6 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed
-from switchmark.method.cpu import MachineTime, process_cpu_s
 from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.deployment import Deployment
 from switchmark.method.judge import DISTURBED_CORES
@@ -35,6 +34,7 @@ from switchmark.switch.ovs import OvsSwitch
 from switchmark.switch.ports import device_of
 from switchmark.switch.reference import Reference
 from switchmark.testbed import procfs
+from switchmark.testbed.cpu_time import MachineTime, process_cpu_s
 from switchmark.testbed.session import open_session
 
 ATTEMPTS = 4

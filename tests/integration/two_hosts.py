@@ -224,6 +224,29 @@ class TwoHosts:
             words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 16kb limit 64kb"
             sh("nsenter", "-t", str(self.cable.pid), "-n", "tc", *words.split())
 
+    @contextmanager
+    def delayed(self, there_s: float) -> Iterator[None]:
+        """Meanwhile the cable takes so long from left to right (and nothing set on the way back),
+        and has no limit."""
+        assert self.cable is not None
+        inside = ["nsenter", "-t", str(self.cable.pid), "-n"]
+        for end in ("c0", "c1"):
+            sh(*inside, "ip", "link", "set", end, "nomaster")
+        program = [sys.executable, str(ROOT / "tests/integration/delaying_cable.py")]
+        carrier = subprocess.Popen(
+            [*inside, *program, "c0", "c1", str(there_s)], stdout=subprocess.PIPE
+        )
+        try:
+            assert carrier.stdout is not None and carrier.stdout.readline() == b"up\n"
+            set_autogroup_nice(carrier.pid, AUTOGROUP_NICE)
+            yield
+        finally:
+            carrier.kill()
+            carrier.communicate()
+            for end in ("c0", "c1"):
+                sh(*inside, "ip", "link", "set", end, "master", "bridge0")
+                sh(*inside, "ip", "link", "set", end, "type", "bridge_slave", "learning", "off")
+
     def cable_frames(self) -> int:
         """Frames that have come into the cable from the left."""
         assert self.cable is not None

@@ -11,7 +11,9 @@ VETH, VHOST = PortKind.VETH, PortKind.VHOST_USER
 
 SWITCHES = {
     "direct": Capabilities((VHOST, VETH), (CROSS,), polling=False, description="the wire"),
-    "linux-bridge": Capabilities((VETH,), (LEARN, STATIC), polling=False, description="kernel"),
+    "linux-bridge": Capabilities(
+        (VETH,), (LEARN, STATIC, CROSS), polling=False, description="kernel"
+    ),
     "ovs-netdev": Capabilities((VETH,), (LEARN, CROSS, STATIC), polling=False),
     "ovs-dpdk": Capabilities(
         (VHOST, VETH),
@@ -22,6 +24,7 @@ SWITCHES = {
     ),
     "basicfwd": Capabilities((VHOST,), (CROSS,), polling=True, multi_core=True),
     "two-port": Capabilities((VETH,), (CROSS,), polling=False, max_ports=2),
+    "no-wires": Capabilities((VETH,), (LEARN, STATIC), polling=False),
 }
 ENVIRONMENTS = {"netns": (VETH, VHOST), "lxc": (VETH, VHOST), "veth-only": (VETH,)}
 INSTALLED = Installed(SWITCHES, ENVIRONMENTS, WRITTEN)

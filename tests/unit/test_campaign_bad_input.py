@@ -237,7 +237,7 @@ def test_all_errors_come_at_once_in_the_order_of_the_file() -> None:
     assert errors(text, "pairs=0") == [
         "c.yaml:1: rate: 0 is not a rate; use 1 or more",
         "c.yaml:2: switch: unknown switch 'a'; known: direct, linux-bridge, ovs-netdev, ovs-dpdk, "
-        "basicfwd, two-port",
+        "basicfwd, two-port, no-wires",
         "c.yaml:2: switch: unknown switch 'ovs'; did you mean ovs-netdev?",
         "c.yaml:3: burst: 0 is not a burst; use 1 or more",
         "c.yaml:3: burst: 'x' is not a number; write a whole number",

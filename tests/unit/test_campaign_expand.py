@@ -92,6 +92,8 @@ def test_a_mode_that_all_switches_have_is_chosen() -> None:
         "ovs-dpdk": {LEARN},
     }
     assert modes("switch: [basicfwd, ovs-dpdk]") == {"basicfwd": {CROSS}, "ovs-dpdk": {CROSS}}
+    three = ("linux-bridge", "basicfwd", "ovs-dpdk")
+    assert modes(f"switch: [{', '.join(three)}]") == {name: {CROSS} for name in three}
     # learning is natural to two of them
     assert modes("switch: [ovs-netdev, ovs-dpdk]") == {"ovs-netdev": {LEARN}, "ovs-dpdk": {LEARN}}
 
@@ -102,8 +104,8 @@ def test_the_mode_is_shared_over_all_sweeps() -> None:
 
 
 def test_no_common_mode_is_refused_by_name() -> None:
-    assert refused("switch: [linux-bridge, basicfwd, ovs-dpdk]") == [
-        "c: no connect mode is common to all switches (linux-bridge: learning, static-mac; "
+    assert refused("switch: [no-wires, basicfwd, ovs-dpdk]") == [
+        "c: no connect mode is common to all switches (no-wires: learning, static-mac; "
         "basicfwd: cross-connect; ovs-dpdk: learning, cross-connect, static-mac); choose switches "
         "that share one, or set mixed_connect_modes: true to run each in its own"
     ]
@@ -122,9 +124,9 @@ def test_a_mode_that_is_asked_for_is_taken_or_refused() -> None:
         "ovs-dpdk": {LEARN, CROSS}
     }
     for leave in ("", "\nmixed_connect_modes: true"):
-        assert refused(f"switch: [linux-bridge, ovs-dpdk]\nconnect_mode: cross-connect{leave}") == [
-            "c: linux-bridge cannot do connect_mode cross-connect (it can: learning, static-mac); "
-            "choose one of these, or leave linux-bridge out"
+        assert refused(f"switch: [no-wires, ovs-dpdk]\nconnect_mode: cross-connect{leave}") == [
+            "c: no-wires cannot do connect_mode cross-connect (it can: learning, static-mac); "
+            "choose one of these, or leave no-wires out"
         ]
 
 

@@ -150,7 +150,7 @@ def test_flags_alone_make_a_campaign() -> None:
     assert str(error.value).splitlines() == [
         "--packet-size: 40 is below the smallest Ethernet frame (64 with FCS); use 64 or more",
         "--switch: unknown switch 'x'; known: direct, linux-bridge, ovs-netdev, ovs-dpdk, "
-        "basicfwd, two-port",
+        "basicfwd, two-port, no-wires",
     ]
 
 

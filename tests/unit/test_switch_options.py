@@ -53,6 +53,22 @@ def test_what_a_switch_does_not_have_is_refused(written: str, says: str) -> None
     assert says in str(error.value)
 
 
+@pytest.mark.parametrize("rest", ["\nconnect_mode: cross-connect", ""])
+def test_what_a_mode_cannot_have_is_refused(rest: str) -> None:
+    """Also where the mode is the one that all switches share."""
+    text = "switch: linux-bridge\nswitch_options: {static_fdb: on}\n"
+    assert options_of(text) == ["static_fdb:on"]
+    assert options_of(text.replace("on}", "off}") + "connect_mode: cross-connect\n")
+    wanted = "static_fdb is on, which connect_mode cross-connect cannot have; use learning, static"
+    others = (
+        "sweeps:\n- {switch: basicfwd}\n- {switch: linux-bridge, switch_options: {static_fdb: on}}"
+    )
+    with pytest.raises(UsageError, match=wanted):
+        options_of(others + rest)
+    with pytest.raises(UsageError, match=wanted):
+        options_of(text + "connect_mode: cross-connect\n")
+
+
 def test_a_switch_without_options_refuses_all() -> None:
     with pytest.raises(
         UsageError, match=r"tc-redirect has no switch option 'emc' \(it has: none\)"

@@ -60,7 +60,8 @@ def test_virtual_functions_as_devices(
 
 def test_contract(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
     """The tests that every switch passes, those that need no second NIC."""
-    files = "tests/integration/test_switch_contract.py tests/integration/test_switch_shortages.py"
+    parts = ("forwarding", "contract", "shortages")
+    files = " ".join(f"tests/integration/test_switch_{part}.py" for part in parts)
     job = f"{PREPARE}python -m pytest -q -p no:cacheprovider {files} -k sriov\n"
     outcome = keep(igb.run(job))
     outcome.check()

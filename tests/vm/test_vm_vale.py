@@ -89,8 +89,8 @@ def test_vale_is_changed_while_it_forwards(
     "what",
     [
         "tests/integration/test_engine_netmap.py",
-        "tests/integration/test_switch_contract.py tests/integration/test_switch_shortages.py "
-        "-k vale",
+        "tests/integration/test_switch_forwarding.py tests/integration/test_switch_contract.py "
+        "tests/integration/test_switch_shortages.py -k vale",
     ],
     ids=["backend", "contract"],
 )

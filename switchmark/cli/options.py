@@ -1,0 +1,33 @@
+"""Options that several commands share, so that they are called and explained alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Win over the file; may be repeated."),
+]
+ResultsIn = Annotated[
+    Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
+]
+NoBaseline = Annotated[
+    bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
+]
+Recalibrate = Annotated[
+    bool,
+    typer.Option(
+        "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
+    ),
+]
+TestbedFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--testbed", metavar="FILE", help="The hosts of location: remote (docs/testbed.md)."
+    ),
+]
+RecordsAsJson = Annotated[bool, typer.Option("--json", help="Print the records as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]

@@ -1,0 +1,43 @@
+"""Something that the bench makes on a machine, and how it is undone.
+
+Undoing is idempotent and tolerant: a thing that was never made, or is gone already, does
+no harm. A thing that cannot be undone raises OSError with a line that says why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something made on the machine. Subclasses are plain values that go to JSON and back."""
+
+    kind: ClassVar[str]
+    survives_boot: ClassVar[bool] = True  # whether undoing makes sense after a reboot
+
+    def problem(self, session_id: str) -> str | None:  # noqa: ARG002
+        """Why this session must not make (and later undo) it; None when it may."""
+        return None
+
+    def undo(self) -> None:
+        """Remove it from the machine."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        values = (str(getattr(self, field.name)) for field in dataclasses.fields(self))
+        return f"{self.kind} {' '.join(values)}"
+
+
+def foreign_name(name: str, session_id: str) -> str | None:
+    """Names must carry the session id: then nothing of a user's can ever bear them."""
+    prefix = f"sm{session_id}"
+    return None if name.startswith(prefix) else f"{name}: a name we make begins with {prefix}"
+
+
+def exists_already(path: str) -> str | None:
+    """What is there before we make it is not ours, and must not be undone by us."""
+    return f"{path}: exists already, and is not ours" if os.path.lexists(path) else None

@@ -1,0 +1,103 @@
+"""The contract's first part: where each switch sends frames in each of its connect modes, and
+that its counters agree with what was sent and received. Real frames on real ports.
+
+Each test runs for every switch that this machine can run; the others are skipped by name with
+the probe's reason and remedy.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from switchmark.switch.base import ConnectMode
+from switchmark.switch.ports import WITNESS_MAC
+from switchmark.switch.registry import SWITCHES
+from switchmark.testbed.host import Session
+from tests.integration.machine import needs_root
+from tests.integration.switch_rig import (
+    REAL,
+    VethEnd,
+    VhostEnd,
+    available,
+    port_ends,
+    until,
+    vhost_ends,
+)
+from tests.integration.switch_traffic import (
+    bring_up,
+    veth_bridge,
+    veth_flooding,
+    veth_peers,
+    veth_wires,
+    vhost_flooding,
+    vhost_peers,
+    witness,
+)
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
+]
+
+LAST_CORE = max(os.sched_getaffinity(0))  # some programs only know the first one by accident
+
+MODES = [
+    pytest.param(name, mode, id=f"{name}-{mode}")
+    for name in REAL
+    for mode in SWITCHES[name]().capabilities.connect_modes
+]
+
+
+@pytest.mark.parametrize(("name", "mode"), MODES)
+def test_forwards_as_its_mode_says_and_counts_it(
+    name: str, mode: ConnectMode, session: Session
+) -> None:
+    """Two pairs, both ways; before that, what is addressed to nobody."""
+    switch = available(name)
+    with port_ends(session, switch, 4, core=0) as ends:
+        devices = [end for end in ends if isinstance(end, VethEnd)]
+        sockets = [end for end in ends if isinstance(end, VhostEnd)]
+        own = [address_of(end) for end in devices if end.port.device]
+        try:
+            bring_up(switch, session, ends, mode, LAST_CORE)
+            if sockets:
+                for end in sockets:
+                    end.tell()  # its ports are up
+                vhost_flooding(switch, sockets, mode)
+                vhost_peers(switch, sockets, mode)
+            else:
+                if mode is ConnectMode.CROSS_CONNECT:
+                    veth_wires(switch, devices, own)
+                elif mode is ConnectMode.VEB:
+                    veth_bridge(switch, devices)
+                else:
+                    veth_flooding(switch, devices, mode)
+                veth_peers(switch, devices)
+            details = switch.details()
+            assert details["version"]
+            assert details["connect_mode"] == mode.value
+        finally:
+            switch.stop()
+
+
+def address_of(end: VethEnd) -> str:
+    """Of the switch's own end, before the switch takes it away."""
+    return Path(f"/sys/class/net/{end.port.device}/address").read_text().strip()
+
+
+def test_fastclick_counts_what_its_table_sends_astray(session: Session) -> None:
+    """Its table drops what it does not know, so the witness is an entry: it can count."""
+    switch = available("fastclick")
+    with vhost_ends(session, 2) as ends:
+        try:
+            bring_up(switch, session, ends, ConnectMode.STATIC_MAC)
+            ends[0].send_for(0.02, to=WITNESS_MAC)
+            sent = ends[0].settled()[1]
+            assert sent > 0
+            until(lambda: witness(switch) == sent, 5, f"{sent} frames at the witness")
+        finally:
+            switch.stop()
