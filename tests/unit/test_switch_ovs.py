@@ -152,9 +152,9 @@ def test_what_sockets_had_no_room_for_is_read_by_device() -> None:
     """As iproute2 6.1 prints it; a device may have a socket for each queue."""
     text = """\
 Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess
-p_raw 8960   0                  *:v0               *     skmem:(r8960,rb8192,t0,tb2,f0,w0,o0,bl0,d93)
-p_raw 0      0                  *:v0               *     skmem:(r0,rb8192,t0,tb2,f0,w0,o0,bl0,d7)
-p_dgr 0      0               ipv4:v1               *     skmem:(r0,rb8192,t0,tb2,f0,w0,o0,bl0,d0)
+p_raw 8960   0                  *:v0               *     skmem:(r8960,rb8192,t0,f0,w0,o0,bl0,d93)
+p_raw 0      0                  *:v0               *     skmem:(r0,rb8192,t0,f0,w0,o0,bl0,d7)
+p_dgr 0      0               ipv4:v1               *     skmem:(r0,rb8192,t0,f0,w0,o0,bl0,d0)
 p_raw 0      0                  *:v2               *
 """
     assert parse_socket_drops(text) == {"v0": 100, "v1": 0}
