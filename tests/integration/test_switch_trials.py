@@ -68,7 +68,6 @@ def test_vpp_receive_modes(bench: Bench, rx_mode: str) -> None:
     placed = record.switch_details["rx_placement"]  # as VPP itself says it
     for port in (0, 1):
         assert f"VirtualEthernet0/0/{port} queue 0 ({rx_mode})" in placed
-    assert record.reconciliation is not None and record.reconciliation.agrees
 
 
 def test_ranking_measures_what_is_there_and_names_what_is_not(bench: Bench) -> None:
