@@ -19,6 +19,7 @@ import pytest
 from switchmark.environment.engine_binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
+from switchmark.switch.registry import make_switch
 from switchmark.testbed import capabilities
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
@@ -152,6 +153,9 @@ def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) ->
     assert len(answers) == len(cases), done
     for answer, (_, _, expected) in zip(answers, cases, strict=True):
         assert re.match(expected, answer), (answer, expected)
+    named = hosts.bench("list", "hosts", "--json", "--testbed", str(files[4]), engine=Path("none"))
+    left, right = json.loads(run(named)[1])["hosts"]
+    assert left["seen"] == "this machine" and right["seen"].startswith("no: "), right
     assert hosts.remains() == []
 
 
@@ -182,6 +186,17 @@ def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     for host in (hosts.left, hosts.right):  # what was lent is back, and up
         assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
     check_rate(hosts, engine, limited)
+
+
+def test_hosts_are_listed_with_their_clocks(hosts: TwoHosts, engine: Path) -> None:
+    code, out, err = run(hosts.bench("list", "hosts", "--json", engine=engine))
+    assert code == 0, err
+    left, right = json.loads(out)["hosts"]
+    assert (left["name"], left["seen"]) == ("left", "this machine")
+    assert right["hostname"] == "right" and right["reached"] and right["problem"] == ""
+    clock = right["clock"]
+    assert abs(clock["ahead_ns"] - AHEAD_S * 10**9) <= clock["uncertainty_ns"]
+    assert hosts.remains() == []
 
 
 def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> None:
@@ -279,6 +294,31 @@ def check_limited(record: Record) -> None:
     sender, receiver = record.engines
     spans = [(one.intervals[0].t_ns, one.intervals[-1].t_ns) for one in (sender, receiver)]
     assert spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1], "times of one clock"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("switch", "more"), [("ovs-dpdk", {"switch_options": "pmd_maxsleep_us:500"}), ("basicfwd", {})]
+)
+def test_vhost_user_switches_reach_the_cable(
+    hosts: TwoHosts, engine: Path, switch: str, more: dict[str, str]
+) -> None:
+    """Their nodes have sockets, and DPDK's AF_PACKET driver the interface."""
+    if not make_switch(switch).probe().available:
+        pytest.skip(f"{switch} does not run here")
+    args = trial_args(rate=200, burst=1, duration="2s", **more)
+    args[1] = switch
+    with hosts.favoured():
+        code, (record,), said = measured(hosts, engine, *args)
+    assert code == 0 and record.status == "finished", (said, record.message)
+    assert record.port_kind == "vhost-user" and record.throughput is not None
+    assert record.throughput.pairs[0].lost_frames == 0
+    assert record.reconciliation is not None and record.reconciliation.cable_lost == 0
+    assert record.far_host is not None and record.far_host.cpu is not None
+    assert (record.far_host.cpu.switch_cores_used or 0) > 0, "of the switch over there"
+    assert hosts.remains() == []
+    for host in (hosts.left, hosts.right):
+        assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -14,8 +15,9 @@ print_line("the end")
 
 
 def test_a_remark_follows_what_was_printed_before_it() -> None:
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     told = subprocess.run(
-        [sys.executable, "-c", SAID],
+        [sys.executable, "-c", SAID], env=buffered,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.split("\n") == ["the table", "the remark", "the end", ""]
