@@ -43,8 +43,9 @@ static inline void store64(uint8_t *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-/* The 16-bit one's complement sum of a 64-bit accumulator of 16- or 32-bit words. A word plus itself
- * with its halves exchanged has in its upper half the sum of both, the carry brought round. */
+/* The 16-bit one's complement sum of a 64-bit accumulator of 16- or 32-bit words. A word plus
+ * itself with its halves exchanged has in its upper half the sum of both, the carry brought round.
+ */
 static inline uint16_t sum_fold(uint64_t sum)
 {
     sum += sum >> 32 | sum << 32;
