@@ -44,6 +44,17 @@ sweeps:
   - {{packet_size: 64, rate: 200, duration: 1s, dimension: latency, environment: bare}}
 """
 
+ONE_WAY = """
+name: one-way
+switch: linux-bridge
+location: remote
+dimension: latency
+packet_size: 64
+rate: 300
+duration: 0.5s
+trim: {warm_up: 0.05s, cool_down: 0s}
+"""
+
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
@@ -96,12 +107,13 @@ def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> 
     """The cable takes a set time on the way there, and none on the way back, so neither half a
     round trip nor a clock that is hours ahead could pass for it. A frame is never early: bounds
     hold on any machine; only how far the truth is narrowed down depends on it."""
-    args = trial_args(dimension="latency", rate=300, duration="0.5s")
+    campaign = hosts.folder / "one-way.yaml"
+    campaign.write_text(ONE_WAY)
     story: list[str] = []
     with hosts.delayed(ONE_WAY_NS / 1e9):
         for _ in range(ATTEMPTS):
             with hosts.favoured():
-                _, (record,), said = measured(hosts, engine, *args)
+                _, (record,), said = measured(hosts, engine, "run", str(campaign))
             if record.status == "failed":  # an application had no core for seconds
                 story.append(record.message or said)
                 continue
