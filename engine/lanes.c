@@ -40,6 +40,7 @@ void lanes_begin(struct end *end)
     for (unsigned i = 1; i < end->lane_count; i++) {
         struct receiver *rx = &end->lanes[i - 1].rx;
         rx->latency_wanted = end->rx.latency_wanted;
+        rx->sender_clock = end->rx.sender_clock;
         receive_begin(rx, 0, 0);
     }
 }

@@ -103,6 +103,8 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_JITTER:
     case KIND_ECHO:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
+    case KIND_CLOCK:
+        return fail(error, size, "--%s: '%s' is not three numbers, TICKS:NS:HZ", row->name, text);
     case KIND_CORES:
         return fail(error, size, "--core: '%s' is not one core or up to %d, such as 1 or 0,1", text,
                     CORES_MAX);
@@ -219,6 +221,9 @@ static bool apply(struct options *o, const struct option_row *row, const char *t
     case KIND_VLAN:
         o->address.tags = (uint8_t)value_parse_vlan(text, o->address.vlan);
         good = o->address.tags > 0;
+        break;
+    case KIND_CLOCK:
+        good = value_parse_clock(text, field);
         break;
     case KIND_IP_VERSION:
         good = read_name(text, (const char *const[]){"", "", "", "", "4", "", "6", NULL}, field) &&

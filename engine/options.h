@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "io/io.h"
+#include "measure/sender_clock.h"
 #include "role/faults.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
@@ -33,7 +34,8 @@ struct traffic {
     struct sizes sizes;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
-    uint64_t latency;       /* receiver: 1 times every frame one way */
+    uint64_t latency; /* receiver, server: 1 times every frame one way */
+    struct sender_clock_told sender_clock;
     struct rate probe_rate; /* of timed frames beside the load; amount 0: none */
     struct schedule probe_schedule;
     uint64_t probes; /* receiver, server: 1 expects a probe stream */

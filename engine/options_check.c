@@ -142,10 +142,14 @@ bool options_check(struct options *o, char *error, size_t size)
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
     if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
         return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
-    if (o->traffic.latency && (!o->role->tracks || o->role->latency != LATENCY_NONE))
+    if (o->traffic.latency && o->role != &role_server &&
+        (!o->role->tracks || o->role->latency != LATENCY_NONE))
         return fail(error, size,
-                    "--latency: only receiver and duplex take it; clients and testers time "
-                    "every frame anyway");
+                    "--latency: only receiver, duplex and server take it; clients and testers "
+                    "time every frame anyway");
+    if (o->traffic.sender_clock.hz > 0 && !o->traffic.latency && !o->traffic.probes)
+        return fail(error, size,
+                    "--sender-clock: nothing is timed; give --latency 1 or --probes 1");
     if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
         return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
     if (!options_fit(&o->traffic, error, size))

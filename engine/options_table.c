@@ -68,7 +68,10 @@ const struct option_row option_table[] = {
      "forwarder: write --src-mac and --dst-mac into frames that leave by port A, swapped by port "
      "B, or its own"},
     {"latency", KIND_COUNT, "0|1", 0, 1, AT(traffic.latency), 0, true,
-     "receiver: time every frame from its sender, which must run on the same host"},
+     "receiver, server: time every frame from its sender (on another host: see --sender-clock)"},
+    {"sender-clock", KIND_CLOCK, "TICKS:NS:HZ", 0, 0, AT(traffic.sender_clock), 0, true,
+     "--latency with a sender on another host: its clock (see its 'counters' and 'ready') read "
+     "TICKS when CLOCK_MONOTONIC was NS here, and goes HZ a second"},
     {"probe-rate", KIND_RATE, "RATE", 0, 0, AT(traffic.probe_rate), 0, true,
      "sender, client, tester: time a stream of its own at this rate, and not the load"},
     {"probe-schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.probe_schedule), 0, true,

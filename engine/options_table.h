@@ -30,6 +30,7 @@ enum kind {
     KIND_IDLE,
     KIND_START,
     KIND_ECHO,
+    KIND_CLOCK,
     KIND_TEXT,
     KIND_EAL
 };

@@ -130,6 +130,13 @@ bool value_parse_ipv6(const char *text, uint8_t ip[16])
     return true;
 }
 
+bool value_parse_clock(const char *text, struct sender_clock_told *clock)
+{
+    return value_parse_decimal(text, 0, &clock->ticks, &text) && *text++ == ':' &&
+           value_parse_decimal(text, 0, &clock->at_ns, &text) && *text++ == ':' &&
+           value_parse_decimal(text, 0, &clock->hz, &text) && *text == '\0' && clock->hz > 0;
+}
+
 unsigned value_parse_vlan(const char *text, uint16_t ids[2])
 {
     for (unsigned count = 0; count < 2; count++) {

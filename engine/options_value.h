@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "measure/sender_clock.h"
+
 /* Decimal "INT[.FRACTION]" times 10^scale, exactly; what follows it through `rest`. */
 bool value_parse_decimal(const char *text, unsigned scale, uint64_t *value, const char **rest);
 /* "64", "1k", "1.5M", "2G" (powers of 1000); the value must come out whole. */
@@ -20,6 +22,9 @@ bool value_parse_ipv4(const char *text, uint32_t *ip);
 bool value_parse_ipv6(const char *text, uint8_t ip[16]);
 /* "100" or "200.100": VLAN IDs from 1 to 4094, the outer first; returns how many, 0 when bad. */
 unsigned value_parse_vlan(const char *text, uint16_t ids[2]);
+
+/* "TICKS:NS:HZ", of a sender's clock; HZ is not 0. */
+bool value_parse_clock(const char *text, struct sender_clock_told *clock);
 
 /* The one of `names` (ended by NULL) nearest to `text`, or NULL when none is near. */
 const char *value_nearest(const char *text, const char *const *names);

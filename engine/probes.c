@@ -61,7 +61,8 @@ static void begin_end(struct trial *trial, unsigned index)
     probe->tx.shares_port = true;
     if (trial_end_sends(trial, index))
         transmit_begin(&probe->tx);
-    probe->rx.latency_wanted = o->role != &role_server;
+    probe->rx.latency_wanted = o->role != &role_server || trial->traffic.latency;
+    probe->rx.sender_clock = trial_sender_clock(trial);
     const uint8_t *payload = probe->tx.template.bytes + probe->tx.template.payload;
     receive_begin(&probe->rx, o->role->latency != LATENCY_NONE ? load32(payload) : 0, 0);
     end->rx.companion = &probe->rx;

@@ -31,18 +31,25 @@ bool trial_has_probes(const struct trial *trial)
 bool trial_times_load(const struct trial *trial)
 {
     const bool always = trial->options->role->latency != LATENCY_NONE;
-    return trial->traffic.latency || (always && !trial_has_probes(trial));
+    const bool echoes_probes = trial->options->role == &role_server && trial->traffic.probes;
+    return (trial->traffic.latency && !echoes_probes) || (always && !trial_has_probes(trial));
 }
 
 /* A lone port tracks its own stream; of a tester's two, the one opposite a sending end. */
 bool trial_end_tracks(const struct trial *trial, unsigned end)
 {
-    const bool sinks = trial->options->role == &role_server && trial->traffic.probes;
+    const bool sinks =
+        trial->options->role == &role_server && (trial->traffic.probes || trial->traffic.latency);
 
     if (!trial->options->role->tracks && !sinks)
         return false;
     return trial->end_count == 1 || end == 1 || trial->options->bidirectional ||
            trial->options->queues > 1;
+}
+
+const struct sender_clock *trial_sender_clock(const struct trial *trial)
+{
+    return trial->traffic.sender_clock.hz > 0 ? &trial->sender_clock : NULL;
 }
 
 void trial_read_drops(struct trial *trial)
@@ -187,6 +194,7 @@ static void begin_end(struct trial *trial, unsigned index)
         transmit_begin(&end->tx);
     if (trial_end_tracks(trial, index)) {
         end->rx.latency_wanted = trial_times_load(trial);
+        end->rx.sender_clock = trial_sender_clock(trial);
         const uint32_t mark = load32(end->tx.template.bytes + end->tx.template.payload);
         receive_begin(&end->rx, knows_mark ? mark : 0, 0);
         lanes_begin(end);
@@ -287,6 +295,8 @@ static void begin(struct trial *trial)
     trial->plan.frames =
         trial->options->loops == 0 ? UINT64_MAX : trial->options->loops * trial->replay.count;
     replay_set_epoch(&trial->replay, trial->epoch);
+    if (trial->traffic.sender_clock.hz > 0)
+        trial->sender_clock = sender_clock_begin(&trial->traffic.sender_clock);
     empty_ports(trial);
     trial->number++;
     for (unsigned i = 0; i < trial->end_count; i++)

@@ -80,7 +80,8 @@ struct trial {
     unsigned epoch;
     unsigned number;  /* of the trial, from 1 */
     struct zipf zipf; /* of the flows, if they follow it */
-    uint64_t idle;    /* enum idle */
+    struct sender_clock sender_clock;
+    uint64_t idle; /* enum idle */
 
     uint64_t start_tick, end_tick;
     uint64_t next_event;    /* tick of the next interval or of the end */
@@ -225,6 +226,8 @@ void trial_totals(const struct trial *trial, struct counters *totals);
 /* Is there a probe stream, and is the load timed nevertheless? */
 bool trial_has_probes(const struct trial *trial);
 bool trial_times_load(const struct trial *trial);
+/* That of the sender, where it is on another host; else NULL. */
+const struct sender_clock *trial_sender_clock(const struct trial *trial);
 
 /* Tells apart the random schedules of all ends of all streams. */
 unsigned trial_seed_index(const struct trial *trial, unsigned end);

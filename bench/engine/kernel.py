@@ -4,12 +4,12 @@
 Each kind of port has its opponents:
 
   packet-mmap  dpdk-testpmd with DPDK's af_packet driver
-  af-xdp       dpdk-testpmd with DPDK's af_xdp driver
+  af-xdp       dpdk-testpmd with DPDK's af_xdp driver, and the floor
   raw-mmsg     a plain sendmmsg loop (plain.c): past the qdisc, through it, and as earlier tools
                have it, through it and to the device's own address, so that the receiving kernel's
                IP stack looks at every frame (ours are for addresses that no kernel has)
   udp-mmsg     a plain sendmmsg loop on UDP, and iperf3 -u
-  io-uring     the plain loop past the qdisc
+  io-uring     the plain loop past the qdisc, and the floor
 
 and up to three cases:
 
@@ -19,6 +19,10 @@ and up to three cases:
   pair      the same with a receiver of the same program and kind on another core, which
             verifies and counts (ours) or counts (testpmd rxonly): what arrives there
   receiver  one and the same sender for both programs' receivers: ours, of the same kind
+
+The floor (floor.c, senders only) goes the same way into the kernel and does nothing else: no frame
+is written, the same descriptors or requests are handed over again and again. No sender that goes
+that way can be faster.
 
 Frames are counted at the receiving end by the device (sender) or by the receiving program.
 Programs alternate in random order; medians, the ratio to ours, and the spread (half the distance
@@ -35,31 +39,25 @@ Needs root, two cores, and the programs; an opponent that is not installed is le
 from __future__ import annotations
 
 import argparse
-import ctypes
-import fcntl
 import os
 import random
 import shutil
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from programs import Process, ProgramError, Reading, Testpmd, Traffic, stolen_s
+from plain import Plain, compile_all
+from programs import ProgramError, Reading, Testpmd, Traffic, stolen_s
 from run import find_engine, preferred, spread
+from wire import DEVICE_A, DEVICE_B, IP_A, IP_B, MAC_A, MAC_B, Wire, inside
 
-MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
-IP_A, IP_B = "198.18.0.1", "198.18.0.2"
-DEVICE_A, DEVICE_B = "bench-a", "bench-b"
-CLONE_NEWNET = 0x40000000
-SIOCGIFHWADDR = 0x8927
 WARM_UP_S = 0.4
 ATTEMPTS = 3
 MOVING_TIMEOUT_S = 10.0
@@ -67,6 +65,7 @@ OURS = "switchmark-traffic"
 TESTPMD, IPERF = "testpmd", "iperf3"
 PLAIN, PLAIN_PAST = "plain loop", "plain loop, past qdisc"
 PLAIN_ADDRESSED = "plain loop, addressed"
+FLOOR = "floor"
 CASES = ("sender", "pair", "receiver")
 
 
@@ -81,10 +80,10 @@ class Kind:
 
 KINDS = {
     "packet-mmap": Kind("packet_mmap:dev={}", "net_af_packet0,iface={},qdisc_bypass=1", (TESTPMD,)),
-    "af-xdp": Kind("af_xdp:dev={}", "net_af_xdp0,iface={}", (TESTPMD,)),
+    "af-xdp": Kind("af_xdp:dev={}", "net_af_xdp0,iface={}", (TESTPMD, FLOOR)),
     "raw-mmsg": Kind("raw:dev={},mmsg", None, (PLAIN_PAST, PLAIN, PLAIN_ADDRESSED)),
     "udp-mmsg": Kind("udp:dev={},mmsg", None, (PLAIN, IPERF)),
-    "io-uring": Kind("io_uring:dev={}", None, (PLAIN_PAST,)),
+    "io-uring": Kind("io_uring:dev={}", None, (PLAIN_PAST, FLOOR)),
 }
 
 
@@ -97,91 +96,16 @@ class Run:
     cpu_rate_pps: float  # a second of the sender's CPU time
 
 
-@contextmanager
-def inside(namespace: str) -> Iterator[None]:
-    """This thread, and what it starts, in a network namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    other = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
-    try:
-        if libc.setns(other, CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), "setns")
-        yield
-    finally:
-        libc.setns(own, CLONE_NEWNET)
-        os.close(own)
-        os.close(other)
-
-
-class Wire:
-    """Two namespaces joined by a veth pair, made anew for every run: some programs leave an XDP
-    program on their device."""
-
-    def __init__(self) -> None:
-        self.a, self.b = (f"smbk{os.getpid()}{end}" for end in "ab")
-
-    def __enter__(self) -> Wire:
-        for name in (self.a, self.b):
-            _ip("netns", "add", name)
-        _ip("link", "add", DEVICE_A, "netns", self.a, "type", "veth",
-            "peer", "name", DEVICE_B, "netns", self.b)  # fmt: skip
-        for name, device, address in ((self.a, DEVICE_A, IP_A), (self.b, DEVICE_B, IP_B)):
-            _ip("netns", "exec", name, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1")
-            _ip("-n", name, "addr", "add", f"{address}/24", "dev", device)
-            _ip("-n", name, "link", "set", device, "up")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for name in (self.a, self.b):
-            subprocess.run(["ip", "netns", "del", name], check=False, timeout=10)
-
-    def arrived(self) -> Reading:
-        """Frames that the device at the receiving end has received."""
-        with inside(self.b):
-            lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
-        now = time.monotonic()
-        fields = next(line for line in lines if line.strip().startswith(DEVICE_B))
-        return Reading(now, int(fields.partition(":")[2].split()[1]))
-
-    def far_mac(self) -> str:
-        """The address of the device at the receiving end."""
-        with inside(self.b):
-            return _mac(DEVICE_B)
-
-
-def _mac(device: str) -> str:
-    """Of a device in the namespace of this thread."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        request = struct.pack("16s240x", device.encode())
-        answer = fcntl.ioctl(any_socket, SIOCGIFHWADDR, request)
-    return answer[18:24].hex(":")
-
-
-def _ip(*args: str) -> None:
-    subprocess.run(["ip", *args], check=True, timeout=10)
-
-
-class Plain:
-    """A program without commands: it sends from its start to its end."""
-
-    def __init__(self, args: Sequence[str], core: int) -> None:
-        self.process = Process(args, core)
-
-    def start(self) -> None:
-        """It runs already."""
-
-    def finish(self) -> None:
-        """It is ended by `kill`."""
-
-
 class Bench:
     """Builds and measures the programs of one run."""
 
-    def __init__(self, options: argparse.Namespace, cores: tuple[int, int], plain: Path) -> None:
+    def __init__(
+        self, options: argparse.Namespace, cores: tuple[int, int], built: dict[str, Path]
+    ) -> None:
         self.options = options
         self.engine = find_engine(options.engine)
         self.core, self.other_core = cores
-        self.plain = plain
+        self.built = built  # programs of plain.py by name
 
     def _traffic(self, role: str, kind: str, core: int) -> Traffic:
         sends = role == "sender"
@@ -210,13 +134,16 @@ class Bench:
             length = self.options.frame_size - 46  # Ethernet, IP, UDP, FCS
             words = ["iperf3", "-c", IP_B, "-u", "-b", "0", "-l", str(length), "-t", "60"]
             return Plain(words, self.core)
+        if program == FLOOR:
+            words = [kind.replace("-", "_"), DEVICE_A, str(self.options.frame_size - 4)]
+            return Plain([str(self.built["floor"]), *words, str(self.options.burst)], self.core)
         udp = kind == "udp-mmsg"
         way = "udp" if udp else "raw-bypass" if program == PLAIN_PAST else "raw"
         size = self.options.frame_size - (46 if udp else 4)
         words = [way, IP_B if udp else DEVICE_A, str(size), str(self.options.burst)]
         if program == PLAIN_ADDRESSED:
             words = ["datagram", *words[1:], wire.far_mac(), IP_B]
-        return Plain([str(self.plain), *words], self.core)
+        return Plain([str(self.built["plain"]), *words], self.core)
 
     def receiver(self, kind: str, program: str, core: int) -> Traffic | Testpmd:
         """The program that receives in the second namespace."""
@@ -314,7 +241,8 @@ def _wait_for_frames(wire: Wire) -> None:
 def compare(bench: Bench, kind: str, case: str) -> None:
     """Measure all programs of a kind and case alternately, and print their lines."""
     options = bench.options
-    programs = [OURS, *(each for each in KINDS[kind].opponents if _is_there(each))]
+    opponents = [each for each in KINDS[kind].opponents if case == "sender" or each != FLOOR]
+    programs = [OURS, *(each for each in opponents if _is_there(each))]
     runs: dict[str, list[Run]] = {program: [] for program in programs}
     for _ in range(options.runs):
         for program in random.sample(programs, len(programs)):
@@ -347,16 +275,6 @@ def _is_there(program: str) -> bool:
     return True
 
 
-def compile_plain(folder: Path) -> Path:
-    """The plain loop, built; an empty path without a compiler."""
-    if shutil.which("cc") is None:
-        return Path()
-    made = folder / "plain"
-    source = Path(__file__).with_name("plain.c")
-    subprocess.run(["cc", "-O2", "-D_GNU_SOURCE", "-o", made, source], check=True, timeout=60)
-    return made
-
-
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -387,7 +305,7 @@ def main() -> None:
     if len(cores) != 2:
         sys.exit("needs two cores: name them with --cores A,B")
     with preferred(options.priority), tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
-        bench = Bench(options, (cores[0], cores[1]), compile_plain(Path(folder)))
+        bench = Bench(options, (cores[0], cores[1]), compile_all(Path(folder)))
         print(f"veth, {options.frame_size} B, burst {options.burst}; rates in Mpps, ratios of ours")
         print(
             f"{'kind':<13}{'case':<10}{'program':<25}   Mpps  spread   ratio  disturbed"

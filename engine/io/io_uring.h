@@ -23,7 +23,7 @@ struct uring_arrival {
 struct uring_port {
     struct io_port base;
     const struct io_ops *kind;  /* io_raw or io_udp */
-    struct socket_port *socket; /* its buffers for sending are the registered ones */
+    struct socket_port *socket; /* frames are sent from its buffers */
     bool may_block;
     bool has_ring;
     struct io_uring ring;

@@ -88,11 +88,18 @@ static void take_completions(struct uring_port *port)
 }
 
 /* Completions, and before that what the kernel has for this thread to complete. */
-static void look(struct uring_port *port)
+static void take_all_completions(struct uring_port *port)
 {
     if (*port->ring.sq.kflags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
         io_uring_get_events(&port->ring);
     take_completions(port);
+}
+
+/* A port that only sends makes no receive request: while one waits at the socket, the kernel
+ * looks at it for every frame that has been sent. */
+static void look(struct uring_port *port)
+{
+    take_all_completions(port);
     if (__builtin_expect(!port->receiving[FILE_MAIN], 0) ||
         (port->socket->broadcast_fd >= 0 && !port->receiving[FILE_BROADCAST]))
         uring_receive(port);
@@ -110,7 +117,7 @@ void uring_thread_enter(struct io_port *base)
     port->generation++;
     port->receiving[FILE_MAIN] = port->receiving[FILE_BROADCAST] = false;
     io_uring_register_sync_cancel(&port->ring, &all);
-    look(port);
+    take_all_completions(port);
 }
 
 /* --- sending --- */
@@ -162,7 +169,7 @@ unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned c
         return socket_tx_send(&socket->base, frames, count);
     for (unsigned i = 0; i < count; i++) {
         struct io_uring_sqe *sqe = io_uring_get_sqe(&port->ring);
-        io_uring_prep_write_fixed(sqe, FILE_MAIN, frames[i].data, frames[i].length, 0, 0);
+        io_uring_prep_send(sqe, FILE_MAIN, frames[i].data, frames[i].length, MSG_DONTWAIT);
         sqe->flags |= IOSQE_FIXED_FILE;
         io_uring_sqe_set_data64(sqe, tag(REQUEST_SEND, i));
     }
@@ -176,7 +183,7 @@ unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned c
         take_completions(port);
     }
     const unsigned taken = count_taken(port, frames, count);
-    socket->tx_first = (socket->tx_first + taken) % IO_BURST_MAX;
+    socket_tx_sent(socket, taken);
     return taken;
 }
 
@@ -197,6 +204,8 @@ void uring_rx_wait(struct io_port *base, uint64_t timeout_ns)
                                         (long long)(timeout_ns % 1000000000U)};
     struct io_uring_cqe *cqe;
 
+    if (!port->receiving[FILE_MAIN])
+        uring_receive(port);
     if (port->arrived_count == 0)
         io_uring_wait_cqe_timeout(&port->ring, &cqe, &timeout);
 }

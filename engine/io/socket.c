@@ -184,6 +184,8 @@ unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsign
         frames[i] =
             (struct io_frame){.data = port->tx_buffers + buffer * port->stride, .length = length};
     }
+    if (port->tx_held < count)
+        port->tx_held = count;
     return count;
 }
 
@@ -252,7 +254,7 @@ unsigned socket_tx_send(struct io_port *base, struct io_frame *frames, unsigned 
     struct socket_port *port = (struct socket_port *)base;
     const unsigned sent = socket_send_frames(port, frames, count);
 
-    port->tx_first = (port->tx_first + sent) % IO_BURST_MAX;
+    socket_tx_sent(port, sent);
     return sent;
 }
 

@@ -17,6 +17,7 @@ struct socket_port {
     bool tags;     /* raw: frames get back the VLAN tag that the kernel has taken off */
     uint32_t stride;
     unsigned tx_first; /* the buffer that tx_acquire hands out next */
+    unsigned tx_held;  /* acquired and not sent, as far as known (a release does not tell) */
     uint64_t drops;
     struct sockaddr_in broadcast;
     uint8_t *tx_buffers, *rx_buffers; /* IO_BURST_MAX of `stride` bytes */
@@ -64,6 +65,15 @@ bool socket_error_passes(int error);
 bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                            uint32_t length);
+
+/* The kernel has copied the first `sent` buffers. When none is held the first ones are taken again,
+ * which still lie in the nearest cache: all of them together do not fit there. */
+static inline void socket_tx_sent(struct socket_port *port, unsigned sent)
+{
+    port->tx_held -= sent < port->tx_held ? sent : port->tx_held;
+    port->tx_first = port->tx_held == 0 ? 0 : (port->tx_first + sent) % IO_BURST_MAX;
+}
+
 unsigned socket_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
 void socket_rx_wait(struct io_port *base, uint64_t timeout_ns);

@@ -85,6 +85,19 @@ void clock_calibrate(void)
 #endif
 }
 
+void clock_both(uint64_t *ticks, uint64_t *monotonic_ns)
+{
+#if defined(__x86_64__)
+    if (engine_clock.is_tsc) {
+        const struct point both = take_point();
+        *ticks = both.ticks;
+        *monotonic_ns = both.ns;
+        return;
+    }
+#endif
+    *ticks = *monotonic_ns = clock_monotonic_ns();
+}
+
 uint64_t clock_ticks_at(uint64_t monotonic_ns)
 {
     const uint64_t now_ticks = clock_ticks();

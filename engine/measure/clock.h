@@ -14,6 +14,7 @@
 #define NS_PER_S 1000000000ULL
 
 __extension__ typedef unsigned __int128 uint128;
+__extension__ typedef __int128 int128;
 
 struct engine_clock {
     bool is_tsc;
@@ -65,6 +66,9 @@ static inline uint64_t clock_ns_to_ticks(uint64_t ns)
 {
     return (uint64_t)((double)ns * engine_clock.hz / (double)NS_PER_S);
 }
+
+/* Both clocks at one moment, as nearly as they can be read together. */
+void clock_both(uint64_t *ticks, uint64_t *monotonic_ns);
 
 /* The tick at which CLOCK_MONOTONIC reads `monotonic_ns` (near now: drift is the calibration's). */
 uint64_t clock_ticks_at(uint64_t monotonic_ns);

@@ -108,13 +108,16 @@ static void add_probes(struct counters *sum, const struct end *probe)
 void event_counters(const struct trial *trial)
 {
     struct counters sum = {0};
+    uint64_t ticks, now_ns;
 
     for (unsigned i = 0; i < trial->end_count; i++) {
         counters_sum(&sum, &trial->ends[i].counters);
         add_probes(&sum, trial->ends[i].probe_memory);
     }
     begin_event("counters");
-    json_unsigned(&line, "t_ns", clock_monotonic_ns());
+    clock_both(&ticks, &now_ns);
+    json_unsigned(&line, "t_ns", now_ns);
+    json_unsigned(&line, "ticks", ticks);
     json_unsigned(&line, "rx_stream", sum.rx_frames);
     json_unsigned(&line, "rx_probe", sum.rx_probe);
     json_unsigned(&line, "rx_foreign", sum.rx_foreign);

@@ -34,7 +34,7 @@ void report_probe(struct json *j, const struct trial *trial, const struct end *s
     json_end_object(j);
     if (trial->options->role->tracks || role == &role_server)
         report_loss(j, &receiving->tracker);
-    if (receiving->rx.latency_wanted && trial->options->role->tracks)
+    if (receiving->rx.latency_wanted && (role->tracks || role == &role_server))
         report_latency(j, role->latency == LATENCY_RTT ? LATENCY_RTT : LATENCY_ONE_WAY, receiving);
     if (role->sends)
         put_pacing(j, &sending->tx);

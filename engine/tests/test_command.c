@@ -42,6 +42,9 @@ static void good_ones(void **state)
     assert_true(parse("start rate=50% line-rate=10Gbps schedule=on-off:10ms:90ms probe-rate=1k"));
     assert_int_equal(c.traffic.schedule.off_ns, 90000000);
     assert_int_equal(c.traffic.probe_rate.amount, 1000);
+    assert_true(parse("start latency=1 sender-clock=281474976710655:5000000000000:2999999999"));
+    assert_int_equal(c.traffic.sender_clock.ticks, 281474976710655);
+    assert_int_equal(c.traffic.sender_clock.hz, 2999999999);
 }
 
 static void bad_ones_say_why(void **state)

@@ -118,6 +118,15 @@ static void probe_streams_are_asked_of_the_right_role(void **state)
     refused("client --port null: --probe-rate max", "--probe-rate: 'max'");
     refused("server --port null: --stream 5 --probe-stream 5", "--probe-stream: 5 is the load's");
     refused("client --port null: --probe-schedule on-off:1:1", "constant or poisson");
+    assert_int_equal(parse("server --port null: --latency 1 --sender-clock 12:34:3000000000"),
+                     PARSE_OK);
+    assert_int_equal(o.traffic.sender_clock.ticks, 12);
+    assert_int_equal(o.traffic.sender_clock.at_ns, 34);
+    assert_int_equal(o.traffic.sender_clock.hz, 3000000000);
+    refused("receiver --port null: --latency 1 --sender-clock 1:2", "three numbers, TICKS:NS:HZ");
+    refused("receiver --port null: --latency 1 --sender-clock 1:2:0", "three numbers");
+    refused("receiver --port null: --sender-clock 1:2:3", "nothing is timed");
+    refused("client --port null: --latency 1", "receiver, duplex and server");
     refused("server --port null: --echo none", "--echo: 'none' is not one of probes|all");
 }
 

@@ -188,6 +188,24 @@ static void latency_counts_from_both_times(void **state)
     assert_int_equal(variation.shrunk.max, clock_ticks_to_ns(0x200 - 50));
 }
 
+/* A sender that counts from elsewhere, at half our pace, and whose 48 bits run over in between. */
+static void a_sender_on_another_host_has_its_own_clock(void **state)
+{
+    (void)state;
+    const struct sender_clock clock = {
+        .ticks = 0xabcdfffffffffff0ULL, .here = 7000000000ULL, .ratio = 2ULL << 32};
+    rx.latency_wanted = true;
+    rx.sender_clock = &clock;
+    make(64, 7, FRAME_DATA, 1, 0, 0x1000); /* 0x1010 of its ticks later; sent 50 late */
+    arrive(t.bytes, t.length, clock.here + 2 * 0x1010 + 900);
+    assert_int_equal(from_intended.max, clock_ticks_to_ns(900));
+    assert_int_equal(from_actual.max, clock_ticks_to_ns(900 - 2 * 50));
+    make(64, 7, FRAME_DATA, 1, 1, 0xffffffffff00ULL); /* before that moment */
+    arrive(t.bytes, t.length, clock.here - 2 * 0xf0 + 5000);
+    assert_int_equal(from_intended.max, clock_ticks_to_ns(5000));
+    assert_int_equal(from_actual.clamped, 0);
+}
+
 /* However frames are bundled into bursts, times are what they are frame by frame. */
 static void times_do_not_depend_on_bursts(void **state)
 {
@@ -319,6 +337,7 @@ int main(void)
         cmocka_unit_test_setup(truncated_frames_are_corrupt, reset),
         cmocka_unit_test_setup(other_addresses_are_corrupt_only_where_given, reset),
         cmocka_unit_test_setup(latency_counts_from_both_times, reset),
+        cmocka_unit_test_setup(a_sender_on_another_host_has_its_own_clock, reset),
         cmocka_unit_test_setup(times_do_not_depend_on_bursts, reset),
         cmocka_unit_test_setup(stragglers_in_one_burst_leave_no_times, reset),
         cmocka_unit_test_setup(stragglers_are_not_this_trials, reset),

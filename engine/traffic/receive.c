@@ -139,13 +139,17 @@ static inline void time_frame(struct receiver *rx, const uint8_t *payload, uint3
         return;
     }
     end_run(rx);
-    const int64_t since = ticks_since(now, stamp_intended(payload));
+    int64_t since = ticks_since(now, stamp_intended(payload)), late = stamp_lateness(payload);
+    if (__builtin_expect(rx->sender_clock != NULL, 0)) {
+        since = sender_clock_since(rx->sender_clock, now, stamp_intended(payload));
+        late = sender_clock_ours(rx->sender_clock, late);
+    }
     *run = (struct timed_run){
         .frames = 1,
         .stamp = stamp,
         .stamp_low = stamp_low,
         .intended_ns = elapsed_ns(since),
-        .actual_ns = elapsed_ns(since - (int64_t)stamp_lateness(payload)),
+        .actual_ns = elapsed_ns(since - late),
     };
     variation_add(rx->variation, sequence, run->actual_ns);
 }

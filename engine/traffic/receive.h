@@ -8,6 +8,7 @@
 #include "measure/counters.h"
 #include "measure/flow_groups.h"
 #include "measure/histogram.h"
+#include "measure/sender_clock.h"
 #include "measure/sequence.h"
 #include "measure/variation.h"
 #include "traffic/flows.h"
@@ -67,7 +68,8 @@ struct receiver {
     bool locked;            /* `mark` is that of the running trial's frames */
     bool tracking;          /* a trial runs: sequence and, if wanted, latency */
     bool latency_wanted;
-    uint16_t stream;        /* wire order */
+    const struct sender_clock *sender_clock; /* NULL: the sender goes by our clock */
+    uint16_t stream;                         /* wire order */
     uint32_t mark;          /* first four payload bytes of this trial's frames, wire image */
     uint64_t lock_intended; /* when the frame was intended by which `mark` was learnt */
     uint64_t trial_frames, trial_bytes; /* counted under `mark` */
@@ -126,12 +128,6 @@ static inline const uint8_t *receive_payload(const struct receiver *rx, const st
 static inline uint32_t receive_frame_size(const struct receiver *rx, const struct io_frame *f)
 {
     return f->length + FCS_BYTES + (rx->payload_only ? HEADERS_BYTES + rx->extra_headers : 0);
-}
-
-/* Signed distance in ticks from a 48-bit stamp to now. */
-static inline int64_t ticks_since(uint64_t now, uint64_t stamp48)
-{
-    return (int64_t)((now - stamp48) << 16) >> 16;
 }
 
 static inline uint64_t stamp_intended(const uint8_t *payload)

@@ -14,8 +14,14 @@ from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
-# They restart or change the switch, or time one way by one clock.
-LOCAL_METHODS = (Method.RECOVERY, Method.RECONFIGURATION, Method.CALIBRATE)
+# What is to be done instead of them between hosts.
+LOCAL_METHODS = {
+    Method.RECOVERY: "it restarts one switch, and here there are two; leave location: remote out",
+    Method.RECONFIGURATION: "it changes one switch, and here there are two; leave location: remote "
+    "out",
+    Method.CALIBRATE: "it finds what the applications of one machine can do over a wire without a "
+    "switch; run it on each: switchmark trial direct --method calibrate",
+}
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
@@ -148,10 +154,10 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
         yield "direct is a wire on one host; between hosts (location: remote) use a switch"
-    elif PortKind.VETH not in can.port_kinds or not can.cabled:
+    elif not can.takes_cable:
         yield (
             f"{switch} takes no interface of the host's own, as which the cable between hosts is "
-            "there; leave location: remote out, or use linux-bridge or ovs-netdev"
+            "there; leave location: remote out, or use linux-bridge, ovs-netdev or ovs-dpdk"
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
@@ -168,7 +174,7 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
             )
     for method in sweep.method:
         if method in LOCAL_METHODS:
-            yield f"method {method} is of one host; leave location: remote out"
+            yield f"method {method} is of one host: {LOCAL_METHODS[method]}"
     if set(sweep.split) != {"none"}:
         yield "split is of one switch; leave location: remote out"
     if any(place != "host" for place in sweep.switch_environment):

@@ -7,8 +7,10 @@ it cannot is for `doctor` to say.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,10 +18,12 @@ import typer
 from switchmark.campaign import find, load
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Dimension, Io, Method
+from switchmark.cli.options import TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.base import Capabilities, Probe
 from switchmark.switch.taxonomy import TAXONOMY
+from switchmark.testbed.testbed_file import find_testbed, required
 
 EPILOG = """
 Examples:
@@ -28,6 +32,7 @@ Examples:
   switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns
   switchmark list --json          for programs
+  switchmark list hosts --testbed lab.yaml   what that file names, and whether it is reached
 
 What to do where a switch cannot run here is answered by: switchmark doctor
 """
@@ -70,6 +75,7 @@ class What(StrEnum):
     SCENARIOS = "scenarios"
     METHODS = "methods"
     IOS = "ios"
+    HOSTS = "hosts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +88,17 @@ class Listing:
 
 def command(
     what: Annotated[list[What] | None, typer.Argument(help="These kinds only.")] = None,
+    testbed: TestbedFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Name the switches, environments, campaigns, scenarios, methods and I/O kinds there are.
 
-    These are the names that campaign files, flags and notations use.
+    These are the names that campaign files, flags and notations use. The hosts of a testbed file
+    are reached for it, so they are listed only where they are asked for.
     """
     there = installed()
-    listings = {kind: _listing(kind, there) for kind in (what or list(What))}
+    kinds = what or [kind for kind in What if kind is not What.HOSTS]
+    listings = {kind: _listing(kind, there, testbed) for kind in kinds}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
         return
@@ -100,7 +109,7 @@ def command(
         print_table(listing.columns, rows, title=kind.value)
 
 
-def _listing(what: What, there: Installed) -> Listing:
+def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
     match what:
         case What.SWITCHES:
             columns = (
@@ -129,10 +138,35 @@ def _listing(what: What, there: Installed) -> Listing:
             return Listing(("name", "trials", "description"), rows)
         case What.SCENARIOS:
             return _described(dict(there.scenarios))
-        case What.METHODS:
-            return _described({str(name): text for name, text in (METHODS | SEARCHES).items()})
-        case What.IOS:
-            return _described({str(name): text for name, text in IOS.items()})
+        case What.METHODS | What.IOS:
+            of_methods = [*METHODS.items(), *SEARCHES.items()]
+            named = of_methods if what is What.METHODS else IOS.items()
+            return _described({str(name): text for name, text in named})
+        case What.HOSTS:
+            return _hosts(testbed)
+
+
+def _hosts(path: Path | None) -> Listing:
+    """The hosts of a testbed file, each reached."""
+    from switchmark.remote.survey import survey  # what speaks SSH takes its time to load
+
+    rows = [asdict(one) for one in survey(required(find_testbed(path)))]
+    for row in rows:
+        row["seen"] = _reached(row)
+    return Listing(("name", "address", "interface", "seen"), rows)
+
+
+def _reached(row: Mapping[str, Any]) -> str:
+    """A host in words."""
+    if row["problem"]:
+        return f"{'reached, but' if row['reached'] else 'no:'} {row['problem']}"
+    if row["clock"] is None:
+        return "this machine"
+    clock = row["clock"]
+    return (
+        f"reached: {row['hostname']}, Linux {row['kernel']}, {row['cores']} cores, clock ahead by "
+        f"{clock['ahead_ns'] / 1e9:+.6f} s ± {clock['uncertainty_ns'] / 1e3:.0f} µs"
+    )
 
 
 def _what_it_is(environment: str) -> str:

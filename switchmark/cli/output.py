@@ -92,6 +92,7 @@ def print_line(text: str = "") -> None:
 
 def note(text: str) -> None:
     """A remark for the person at the terminal, on standard error so that pipes stay clean."""
+    sys.stdout.flush()  # in a file that takes both, each line stands where it was printed
     print(text, file=sys.stderr)
 
 

@@ -21,6 +21,7 @@ from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import note, print_line, print_table
 from switchmark.errors import UsageError
 from switchmark.results import export, words
+from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.results.marks import MARKS
 from switchmark.results.quality_table import QUALITY_TITLE, quality_table
 from switchmark.results.query import Table, read_table
@@ -146,6 +147,8 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     print_methods(words.of_methods(rows))
     _print_cost([row for row in rows if row.finished and row.cpu is not None])
     _print_quality(rows)
+    between = between_hosts_table([row.between for row in rows])
+    _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
     _print_published(found, rows)
     _print_differences(rows)
     _print_marks(rows)
@@ -245,14 +248,21 @@ def _print_cost(rows: list[SummaryRow]) -> None:
 
 
 def _print_quality(rows: list[SummaryRow]) -> None:
-    headings, lines = quality_table([row.quality for row in rows])
+    _print_beside(rows, quality_table([row.quality for row in rows]), QUALITY_TITLE)
+
+
+def _print_beside(
+    rows: list[SummaryRow], table: tuple[list[str], dict[int, list[str]]], title: str
+) -> None:
+    """What only some rows have: headings, and cells by the row's index."""
+    headings, lines = table
     if not lines:
         return
     varying = words.varying_fields([rows[index] for index in lines])
     print_table(
         ["switch", "frame B", *varying, "mode", *headings],
         [[*_who(rows[index], varying), *cells] for index, cells in lines.items()],
-        title=QUALITY_TITLE,
+        title=title,
         right=["frame B", *headings],
     )
     print_line()

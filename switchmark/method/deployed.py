@@ -19,8 +19,9 @@ from switchmark.campaign.rates import CONSTANT
 from switchmark.errors import TrialFailed
 from switchmark.method.beside import probe_results, probes_lost
 from switchmark.method.engine import EngineProcess
-from switchmark.method.latency import merge_latency
+from switchmark.method.latency import merge_one_way
 from switchmark.method.measurer import LoadPoint
+from switchmark.method.one_way import Clocks, TimedRun
 from switchmark.method.throughput import (
     Tick,
     common_time,
@@ -58,17 +59,25 @@ class DeployedMeasurer:
     """A `Measurer` on applications that are ready and verified. `asides` and `latencies`
     hold one entry a trial, in order."""
 
-    def __init__(self, trial: Trial, ends: Sequence[PairEnds], tick: Tick) -> None:
+    def __init__(
+        self,
+        trial: Trial,
+        ends: Sequence[PairEnds],
+        tick: Tick,
+        clocks: Clocks | None = None,
+    ) -> None:
         self.points: list[LoadPoint] = []
         self.asides: list[Aside] = []
         self.source_counters: dict[str, int] = {}
         self.sink_counters: dict[str, int] = {}
         self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
         self.cpu_results: list[dict[str, Any]] = []  # what `cpu.cost` needs of every result
+        self.far_cpu_results: list[dict[str, Any]] = []  # of those on the other host
         self._sample_s: float | None = None  # of the trial that runs
         self._trial = trial
         self._ends = list(ends)
         self._tick = tick
+        self._clocks = clocks  # of the two hosts that the ends are on; None: they are on one
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
         """One trial at this total load; see `Measurer.measure`."""
@@ -80,18 +89,19 @@ class DeployedMeasurer:
         """One trial in which the way from sender to receiver is timed: of every frame, or, where
         the trial has a probe rate, of the probes beside the load.
 
-        Both are processes of one host, so they share one clock. Raises `TrialFailed` when no
-        frame arrived."""
+        Both are processes of one host, and share one clock, or their hosts' clocks are compared.
+        Raises `TrialFailed` when no frame arrived."""
+        timed = TimedRun.begin(self._clocks, self._ends, duration_s) if self._clocks else None
         if self._trial.probe_rate_pps is not None:
             beside = {"burst": burst, "probe-rate": self._trial.probe_rate_pps}
             point = self._run(duration_s, load_pps, beside, {"probes": 1})
             sent = probe_results([pair.a.result or {} for pair in self._ends])
             probes = probe_results([pair.b.result or {} for pair in self._ends])
             lost = probes_lost(sent, probes)
-            return point, merge_latency("one_way", probes, lost, "no probe arrived")
+            return point, merge_one_way(probes, lost, timed, "no probe arrived")
         point = self._run(duration_s, load_pps, {"burst": burst}, {"latency": 1})
         results = [pair.b.result or {} for pair in self._ends]
-        return point, merge_latency("one_way", results, point.lost_frames, "no frame arrived")
+        return point, merge_one_way(results, point.lost_frames, timed, "no frame arrived")
 
     def _run(
         self,
@@ -130,11 +140,10 @@ class DeployedMeasurer:
         self.asides.append(self._aside(receivers))
         if point.duration_s >= SHORTEST_JUDGED_S:
             self.stretch = max(self.stretch, stretch(senders, point.duration_s))
-        self.cpu_results += [
-            {"cpu": one.result["cpu"]}
-            for one in {id(one): one for one in (*senders, *receivers)}.values()
-            if one.result and not one.far
-        ]
+        for one in {id(one): one for one in (*senders, *receivers)}.values():
+            if one.result:
+                kept = self.far_cpu_results if one.far else self.cpu_results
+                kept.append({"cpu": one.result["cpu"]})
         for sums, engines in ((self.source_counters, senders), (self.sink_counters, receivers)):
             counted = totals(s for one in engines for s in one.intervals)
             if engines is senders and senders[0] in receivers:

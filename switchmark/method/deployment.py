@@ -143,14 +143,14 @@ class Deployment:
             self._inside, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
         )
 
-    def vnf_work(self) -> list[dict[str, Any]]:
-        """The CPU time of this host's VNFs since the counters were read, as engines' results
-        have it."""
+    def vnf_work(self, *, far: bool = False) -> list[dict[str, Any]]:
+        """The CPU time of this host's VNFs (or the other one's) since the counters were read, as
+        engines' results have it."""
         there = self.plan.topology.far_names
-        here = [vnf for vnf in self.vnfs if vnf.node not in there]
-        for vnf in here:
+        asked = [vnf for vnf in self.vnfs if (vnf.node in there) == far]
+        for vnf in asked:
             vnf.counters()
-        return [{"cpu": vnf.cpu} for vnf in here if vnf.cpu]
+        return [{"cpu": vnf.cpu} for vnf in asked if vnf.cpu]
 
     def cable(self) -> tuple[int, int] | None:
         """The numbers under which its two ends are counted: this host's, the other's."""

@@ -22,7 +22,15 @@ EXIT_GRACE_S = 1.0
 ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine seconds may pass
 _LAST_WORDS_S = 1.0
 _SURE_TO_RUN_NS = 2_000_000_000
-_NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "duration_ns"})
+_NOT_COUNTERS = frozenset({"v", "event", "index", "t_ns", "ticks", "duration_ns"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClockPoint:
+    """An application's tick counter and its host's CLOCK_MONOTONIC at one moment."""
+
+    ticks: int
+    t_ns: int
 
 
 @dataclass
@@ -41,6 +49,8 @@ class EngineProcess:
     result: dict[str, Any] | None = None
     started_ns: int | None = None
     faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
+    clock: ClockPoint | None = None  # when its counters were last read, by its own host's clock
+    sender_clock: str | None = None  # its sender's, as the engine is told it, while between hosts
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -69,7 +79,14 @@ class EngineProcess:
     def counted(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, int]:
         """The answer to a question for counters."""
         event = self._wait_event("counters", timeout_s * self.patience)
+        if isinstance(event.get("ticks"), int) and isinstance(event.get("t_ns"), int):
+            self.clock = ClockPoint(event["ticks"], event["t_ns"])
         return {k: v for k, v in event.items() if isinstance(v, int) and k not in _NOT_COUNTERS}
+
+    @property
+    def tick_hz(self) -> float:
+        """How fast its tick counter goes."""
+        return float(self.ready["tsc_hz"])
 
     def start(self, **overrides: str | float) -> None:
         """Begin a trial with these overrides of the command line; returns once it runs."""
@@ -82,6 +99,8 @@ class EngineProcess:
         self.result = None
         if isinstance(at := overrides.get("at"), int):
             overrides = {**overrides, "at": at + self.ahead_ns}
+        if self.sender_clock and (overrides.get("latency") or overrides.get("probes")):
+            overrides = {**overrides, "sender-clock": self.sender_clock}
         words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
         self.ask(" ".join(["start", *words]))
 

@@ -55,11 +55,22 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the trial found; one of the three."""
+    """What the trial found; one of the three, and what may stand beside it."""
 
     throughput: Throughput | None = None
     latency: Latency | None = None
     method: MethodResult | None = None
+    one_way: Latency | None = None
+
+    @property
+    def clocks_uncertain(self) -> bool:
+        """Whether a median one-way time between hosts is less than what is not known of it."""
+        at_loads = [one.latency for one in self.method.latency] if self.method else []
+        return any(
+            one.percentiles_ns["50"] <= one.clock_uncertainty_ns
+            for one in [*at_loads, *([self.one_way] if self.one_way else [])]
+            if one.clock_uncertainty_ns is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +306,7 @@ def verdict(
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
         "limit-not-in-force": not evidence.limit_in_force,
         "software-emulated": evidence.emulated,
+        "clocks-uncertain": figures.clocks_uncertain,
     }
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.get("tx_offered", 0))

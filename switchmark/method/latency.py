@@ -15,6 +15,7 @@ from switchmark.campaign.model import Trial, TrimPolicy
 from switchmark.errors import TrialFailed
 from switchmark.method.beside import load_beside, probe_results, probes_lost
 from switchmark.method.engine import EngineProcess
+from switchmark.method.one_way import Clocks, TimedRun, corrected
 from switchmark.method.quality import delay_variation
 from switchmark.method.seen import Seen
 from switchmark.method.throughput import Tick, run_traffic, stretch, unique_frames
@@ -31,16 +32,26 @@ def warm_up(pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> None:
         run_traffic([pair.a for pair in pairs], [pair.b for pair in pairs], policy.warm_up_s, tick)
 
 
-def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
-    """Run one latency trial on applications that are ready, verified and warmed up."""
+def measure(
+    trial: Trial,
+    pairs: Sequence[PairEnds],
+    policy: TrimPolicy,
+    tick: Tick,
+    clocks: Clocks | None = None,
+) -> Seen:
+    """Run one latency trial on applications that are ready, verified and warmed up. With the
+    clocks of two hosts the way there is timed, too."""
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
-    run_traffic(clients, servers, trial.duration_s, tick)
+    timed = TimedRun.begin(clocks, pairs, trial.duration_s) if clocks else None
+    asked = {"latency": 1} if timed else {}
+    run_traffic(clients, servers, trial.duration_s, tick, sink_options=asked)
     samples = [s for client in clients for s in client.intervals]
     ended_ns = max(s.t_ns for s in samples) if samples else 0
     started_ns = min(client.started_ns or 0 for client in clients)
     return Seen(
         latency=_merge(clients) if trial.probe_rate_pps is None else _merge_probes(trial, pairs),
+        one_way=_way_there(trial, pairs, timed) if timed else None,
         trim=Trim(
             policy=f"separate warm-up run of {policy.warm_up_s:g} s, its samples left out; "
             "every later sample kept",
@@ -104,6 +115,30 @@ def merge_latency(
         lost=lost,
         variation=delay_variation([result["latency"] for result in results]),
     )
+
+
+def merge_one_way(
+    results: Sequence[Mapping[str, Any]], lost: int, timed: TimedRun | None, nothing: str
+) -> Latency:
+    """The same of one-way times; of those between hosts, with the uncertainty of the clocks."""
+    if timed is None:
+        return merge_latency("one_way", results, lost, nothing)
+    corrections = timed.end()
+    if not any(result["latency"]["count"] for result in results):
+        raise TrialFailed(f"{nothing}: there is no latency to report")
+    true = [corrected(result, by) for result, by in zip(results, corrections, strict=True)]
+    merged = merge_latency("one_way", true, lost, nothing)
+    uncertain = max(one.uncertainty_ns for one in corrections)
+    return merged.model_copy(update={"clock_uncertainty_ns": float(uncertain)})
+
+
+def _way_there(trial: Trial, pairs: Sequence[PairEnds], timed: TimedRun) -> Latency:
+    """Of the requests (or probes), as the servers timed them."""
+    sent: Sequence[Mapping[str, Any]] = [pair.a.result or {} for pair in pairs]
+    arrived: Sequence[Mapping[str, Any]] = [pair.b.result or {} for pair in pairs]
+    if trial.probe_rate_pps is not None:
+        sent, arrived = probe_results(sent), probe_results(arrived)
+    return merge_one_way(arrived, probes_lost(sent, arrived), timed, "no request arrived")
 
 
 def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:

@@ -9,7 +9,7 @@ wire carried, else what this switch took when everything was offered.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from switchmark.campaign.model import Method, Trial
 from switchmark.errors import TrialFailed
@@ -82,7 +82,7 @@ def run_method(
 
 def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, tick: Tick) -> Seen:
     """Run the method on applications that are ready and verified."""
-    measurer = DisturbedMeasurer(trial, deployment.streams, tick)
+    measurer = DisturbedMeasurer(trial, deployment.streams, tick, deployment.plan.far)
     found = run_method(trial, measurer, deployment, baseline_pps)
     return Seen(
         method=found,
@@ -94,6 +94,7 @@ def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, ti
         stretch=measurer.stretch,
         passed_frames=sum(one.offered_frames - one.lost_frames for one in measurer.points),
         results=measurer.cpu_results,
+        far_results=measurer.far_cpu_results,
     )
 
 
@@ -162,19 +163,12 @@ def _bounds(found: GoalBounds) -> MethodBounds:
     )
 
 
-NO_ONE_WAY = "no latency: one-way times between two hosts are not measured"
-
-
 def _r_plus(task: Task) -> Answer:
     found = _measure_r_plus(task)
-    remote = task.trial.location == "remote"
     latency = [
-        _latency_at(task, fraction, load)
-        for fraction, load in r_plus.loads_at(found.pps).items()
-        if not remote
+        _latency_at(task, fraction, load) for fraction, load in r_plus.loads_at(found.pps).items()
     ]
-    notes = [NO_ONE_WAY] if remote else []
-    notes += unlike(found.outliers, found.bands, "pps")
+    notes = unlike(found.outliers, found.bands, "pps")
     notes += [
         f"latency at {one.fraction:g} R+: the load was not met, so it is of a lower one"
         for one in latency
@@ -182,13 +176,28 @@ def _r_plus(task: Task) -> Answer:
     ]
     return Answer(
         headline="R+",
-        figures=[figure("R+", found.estimate, "pps")],
+        figures=[figure("R+", found.estimate, "pps"), *_between_hosts(latency)],
         stopped=found.stopped,
         budget_s=task.budget_s,
         warm_up_trials=1,
         notes=notes,
         latency=latency,
     )
+
+
+def _between_hosts(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
+    """Median one-way times, each with what the hosts' clocks leave open."""
+    return [
+        MethodFigure(
+            name=f"one-way median at {one.fraction:g} R+",
+            value=(median := one.latency.percentiles_ns["50"]),
+            unit="ns",
+            low=max(0.0, median - one.latency.clock_uncertainty_ns),
+            high=median + one.latency.clock_uncertainty_ns,
+        )
+        for one in latency
+        if one.latency.clock_uncertainty_ns is not None
+    ]
 
 
 def _measure_r_plus(task: Task) -> r_plus.RPlus:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.method.cpu import CpuReading, cost
+from switchmark.method.cpu import cost
 from switchmark.method.hardware import (
     EnergyReading,
     HardwareCounters,
@@ -17,6 +17,7 @@ from switchmark.results.cost import CpuCost
 from switchmark.results.record import Placement
 from switchmark.switch.base import Switch
 from switchmark.switch.work import SwitchWork, TellsWork
+from switchmark.testbed.cpu_time import CpuReading
 
 
 @dataclass

@@ -97,7 +97,8 @@ def plan_trial(
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     remote = trial.location == "remote"
-    wanted = PortKind.VETH if remote else trial.port_kind  # as the cable itself is
+    as_cable = remote and PortKind.VETH in can.port_kinds  # as the cable itself is
+    wanted = PortKind.VETH if as_cable else trial.port_kind
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, wanted)
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)

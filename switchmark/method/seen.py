@@ -14,6 +14,7 @@ class Seen:
 
     throughput: Throughput | None = None
     latency: Latency | None = None
+    one_way: Latency | None = None  # beside round trips between two hosts: the way there
     method: MethodResult | None = None
     trim: Trim | None
     steady: SteadyRun | None = None
@@ -24,3 +25,4 @@ class Seen:
     stretch: float = 0.0  # by so much of its duration a source ran too long, at most
     passed_frames: int = 0  # through the switch, both ways
     results: list[dict[str, Any]] = field(default_factory=list)  # of every run of a method
+    far_results: list[dict[str, Any]] = field(default_factory=list)  # the same on the other host

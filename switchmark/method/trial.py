@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
@@ -23,6 +21,8 @@ from switchmark.method.arguments import needed_powers, resolve_io
 from switchmark.method.connect_mode import wrong_mode
 from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
+from switchmark.method.failure import one_line, why
+from switchmark.method.far_cost import far_cost, hosts_used
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
 from switchmark.method.meter import Meter
 from switchmark.method.neighbour import NoisyNeighbour
@@ -49,7 +49,17 @@ from switchmark.testbed.host import Session
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
-_FIGURES = ("throughput", "latency", "method", "steady", "limit", "verdict", "trim", "cpu")
+_FIGURES = (
+    "throughput",
+    "latency",
+    "one_way",
+    "method",
+    "steady",
+    "limit",
+    "verdict",
+    "trim",
+    "cpu",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,7 @@ def run_trial(
     except (SwitchmarkError, TimeoutError, OSError, ValueError, KeyError) as error:
         watch.lap("teardown")
         died = f"{plan.switch.name}: {words}" if (words := deployment.switch_words) else ""
-        facts |= {"status": "failed", "message": _why([died, *deployment.faults()], error)}
+        facts |= {"status": "failed", "message": why([died, *deployment.faults()], error)}
         facts["switch_log"] = deployment.switch_words
     if plan.far is not None:
         facts["far_host"] = plan.far.as_record()
@@ -178,7 +188,7 @@ def _record(facts: dict[str, Any]) -> Record:
     try:
         return Record(**facts)
     except ValueError as error:
-        message = f"the figures contradict each other: {_one_line(error)}"
+        message = f"the figures contradict each other: {one_line(error)}"
         kept = {key: value for key, value in facts.items() if key not in _FIGURES}
         return Record(**(kept | {"status": "failed", "message": message}))
 
@@ -216,6 +226,7 @@ def _measure(
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
     machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
+    far_before = plan.far.site.read_cpu() if plan.far else None
     with Meter.begin(switch, plan.placement, machines) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         here = [one for one in deployment.engines if one.result and not one.far]
@@ -224,6 +235,8 @@ def _measure(
             [*results, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame
         )
     used = without_neighbour(used, noise)
+    if plan.far is not None and far_before is not None:
+        plan.far.cpu = far_cost(deployment, plan.far, far_before, seen)
     limited = quota.until_now(trial, deployment.limit, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
@@ -240,8 +253,11 @@ def _measure(
         kept_samples=seen.kept_samples,
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
-        cpu_wait_share=used.run_delay_share or 0.0,
-        others_cores=(used.others_cores_used or 0.0) + (used.stolen_cores or 0.0),
+        cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts_used(plan.far, used)),
+        others_cores=max(
+            (one.others_cores_used or 0.0) + (one.stolen_cores or 0.0)
+            for one in hosts_used(plan.far, used)
+        ),
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,
@@ -251,11 +267,14 @@ def _measure(
         faults=tuple(deployment.faults()),
         emulated=any(machine.emulated for machine in deployment.machines),
     )
-    figures = Figures(throughput=seen.throughput, latency=seen.latency, method=seen.method)
+    figures = Figures(
+        throughput=seen.throughput, latency=seen.latency, method=seen.method, one_way=seen.one_way
+    )
     bound = limit(trial, figures, evidence)
     return {
         "throughput": seen.throughput,
         "latency": seen.latency,
+        "one_way": seen.one_way,
         "method": seen.method,
         "trim": seen.trim,
         "steady": seen.steady,
@@ -301,7 +320,7 @@ def _traffic(
         return many.measure(trial, deployment, baseline.forwarded_pps, watched)
     if trial.dimension is Dimension.THROUGHPUT:
         return throughput.measure(trial, streams, plan.policy, watched)
-    return latency.measure(trial, deployment.ends, plan.policy, watched)
+    return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
 
 
 def _run_beside(
@@ -368,23 +387,3 @@ def _plain(counters: SwitchCounters) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _why(causes: Sequence[str], error: BaseException) -> str:
-    """A dead switch, or an application's port that failed, is the reason for whatever went wrong
-    after it."""
-    seen = _one_line(error)
-    for cause in causes:
-        words = " ".join(cause.split())
-        if words and words not in seen:
-            return f"{words} (seen as: {seen})"
-    return seen
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, ValidationError):  # its own text speaks to programmers
-        what = "; ".join(problem["msg"] for problem in error.errors())
-    else:
-        what = f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
-    text = " ".join("; ".join([what, *getattr(error, "__notes__", [])]).split())
-    return text or type(error).__name__

@@ -16,9 +16,9 @@ from switchmark.campaign.model import Trial
 from switchmark.environment.base import Node, VirtualMachine, patience_with
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import forwarder_args
-from switchmark.method.cpu import process_cpu_s
 from switchmark.method.engine import EngineProcess
 from switchmark.results.record import VnfRun
+from switchmark.testbed.cpu_time import process_cpu_s
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.things import Link
 

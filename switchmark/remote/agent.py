@@ -29,8 +29,9 @@ from switchmark.remote.codec import from_plain, to_plain
 from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort
 from switchmark.switch.options import configured
 from switchmark.switch.registry import make_switch
-from switchmark.testbed import capabilities
+from switchmark.testbed import capabilities, procfs
 from switchmark.testbed.clean import clean_stale
+from switchmark.testbed.cpu_time import CpuReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import gather
 from switchmark.testbed.host import Session, Spawned
@@ -216,6 +217,10 @@ class Agent:
         self._nodes[node].close()
         del self._nodes[node]
 
+    def do_cpu(self) -> CpuReading:
+        """What has been used of this host's cores, by the switch and in all."""
+        return CpuReading.take(self._switch.process_ids() if self._switch else ())
+
     def do_start_switch(
         self, name: str, options: str, ports: list[Any], mode: str, cores: list[int]
     ) -> None:
@@ -275,6 +280,7 @@ def hello(session: Session) -> dict[str, Any]:
         "session": session.id,
         "run_dir": str(session.run_dir),
         "hostname": socket.gethostname(),
+        "boot_id": procfs.boot_id(),
         "facts": gather().to_json(),
     }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,7 +57,7 @@ def _read_many(kind: Any, args: tuple[Any, ...], value: Any) -> Any:
         return tuple(_read(arg, one) for arg, one in zip(args, value, strict=True))
     if origin is list:
         return [_read(args[0], one) for one in value]
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {_read(args[0], key): _read(args[1], one) for key, one in value.items()}
     return value
 

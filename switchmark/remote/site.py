@@ -18,10 +18,13 @@ from switchmark.remote import bundle
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.connection import ClockReading, Connection, HostLost
 from switchmark.remote.host import RemoteHost, RemoteNode, create_node
+from switchmark.results.cost import CpuCost
 from switchmark.results.record import Placement
 from switchmark.results.runs import ClockOffset, FarHost
 from switchmark.scenario.topology import Place
 from switchmark.switch.base import ConnectMode, Probe, SwitchCounters, SwitchPort
+from switchmark.testbed import procfs
+from switchmark.testbed.cpu_time import CpuReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu
 from switchmark.testbed.host import Session
@@ -63,6 +66,16 @@ class Site:
     def close(self) -> str:
         """Have everything there undone; returns the agent's last words, if it had any."""
         return self.connection.close()
+
+    def read_cpu(self) -> CpuReading:
+        """What has been used of that host's cores, by the switch and in all."""
+        return from_plain(CpuReading, self.connection.ask("cpu", 5.0))
+
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether that host has this one's kernel (as a container has): then each sees the
+        other's programs as strangers."""
+        return bool(self.connection.hello.get("boot_id") == procfs.boot_id())
 
     def probe(self, environment: str, switch: str) -> dict[str, Probe]:
         """Whether that host can run them, by what they are."""
@@ -150,19 +163,24 @@ class FarSide:
     placement: Placement | None = None
     clock: ClockReading | None = None
     clock_after: ClockReading | None = None
+    cpu: CpuCost | None = None  # over the measurement
 
     def begin(self) -> Placement:
         """Reach the host, choose cores there, compare the clocks."""
-        self.clock = self.clock_after = self.placement = None
+        self.clock = self.clock_after = self.placement = self.cpu = None
         self.site.open()
         self.placement = self.site.place(self.demand)
         self.switch.cores = self.placement.switch_cores
-        self.clock = self.site.connection.read_clock()
+        self.clock = self.compare()
         return self.placement
 
     def end(self) -> None:
         """Compare the clocks once more: they drift apart during a trial."""
-        self.clock_after = self.site.connection.read_clock()
+        self.clock_after = self.compare()
+
+    def compare(self) -> ClockReading:
+        """The two hosts' clocks now."""
+        return self.site.connection.read_clock()
 
     @property
     def ahead_ns(self) -> int:
@@ -210,6 +228,7 @@ class FarSide:
             placement=self.placement,
             clock_before=_offset(self.clock),
             clock_after=_offset(self.clock_after),
+            cpu=self.cpu,
             facts={name: facts[name] for name in KEPT_FACTS if name in facts},
         )
 

@@ -29,6 +29,7 @@ from switchmark.report.latency import curve_panels, spread_panels
 from switchmark.report.samples import samples_figure
 from switchmark.report.throughput import cpu_panels, loads_panels, throughput_panels
 from switchmark.results import words
+from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.results.export import of_baseline, published_beside
 from switchmark.results.histogram import PercentileCurve, merge_histograms, percentile_curve
 from switchmark.results.marks import MARKS
@@ -95,6 +96,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
     latency = words.of_dimension(rows, Dimension.LATENCY)
     methods = words.of_methods(rows)
     quality_headings, quality_lines = quality_table([row.quality for row in rows])
+    between_headings, between_lines = between_hosts_table([row.between for row in rows])
     figures = _Figures()
     context = {
         "run": run.info,
@@ -114,6 +116,10 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "quality_lines": quality_lines,
         "quality_title": QUALITY_TITLE,
         "quality_varying": words.varying_fields([rows[index] for index in quality_lines]),
+        "between_headings": between_headings,
+        "between_lines": between_lines,
+        "between_title": BETWEEN_HOSTS_TITLE,
+        "between_varying": words.varying_fields([rows[index] for index in between_lines]),
         "of_baseline": {id(row): of_baseline(row, rows) for row in rows},
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),

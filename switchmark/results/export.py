@@ -14,6 +14,7 @@ from rapidfuzz import process
 
 from switchmark.campaign.model import Published, Trial
 from switchmark.errors import UsageError
+from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.method_summary import MethodSummary
 from switchmark.results.quality_summary import QUALITY_PLACES
@@ -68,6 +69,7 @@ def columns() -> list[str]:
         "applications_cores_used", "softirq_cores_used", "run_delay_share", "total_cores_used",
         *CPU_MORE, "method_headline", "method_value", "method_low", "method_high", "method_unit",
         "method_decided_by", "method_trials", "method_spent_s", "overhead_s", *QUALITY_PLACES,
+        *BETWEEN_HOSTS_PLACES,
         "trial_ids", "failures",
     ]  # fmt: skip
 
@@ -157,7 +159,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
             "total_cores_used": row.cpu.total_cores,
             **row.cpu.more,
         }
-    values |= asdict(row.quality)
+    values |= asdict(row.quality) | asdict(row.between)
     values["of_baseline_ratio"] = of_baseline(row, rows)
     return values
 

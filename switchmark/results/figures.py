@@ -80,7 +80,7 @@ class LoadBeside(Value):
 
 
 class Latency(Value):
-    """Round-trip time over all pairs, every sample of the trial after warm-up."""
+    """Round-trip or one-way time over all pairs, every sample of the trial after warm-up."""
 
     kind: Literal["rtt", "one_way"]
     count: Count
@@ -99,6 +99,9 @@ class Latency(Value):
     histogram: str  # HdrHistogram V2 compressed base64, ns, merged over pairs
     intended_histogram: str
     lost: Count  # requests without an answer
+    # Of one-way times between two hosts: all of them may be wrong by so much, either way and alike,
+    # since the offset of the clocks is not known better. None: one clock timed them.
+    clock_uncertainty_ns: Amount | None = None
     variation: DelayVariation | None = None
     beside: LoadBeside | None = None  # where probes were timed beside an untimed load
 

@@ -196,6 +196,14 @@ _TABLE = (
         invalidates=True,
     ),
     Mark(
+        "clocks-uncertain",
+        "One-way times are shorter than the clocks are known",
+        "The offset of the two hosts' clocks is known less exactly than the median one-way time is "
+        "long, so that time is hardly more than an upper bound; round trips are of one clock.",
+        "Use the round trip, or delay variation, which needs no offset; for one-way times give the "
+        "hosts a quicker control connection, or a load at which frames wait longer.",
+    ),
+    Mark(
         "software-emulated",
         "A virtual machine ran without hardware support",
         "A virtual machine ran under software emulation (no KVM), which is many times slower "

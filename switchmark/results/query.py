@@ -8,6 +8,7 @@ that cannot be believed is named in `Table.problems` and left out, never skipped
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ import polars as pl
 
 from switchmark.campaign.model import LATER_FIELDS, Trial
 from switchmark.errors import SwitchmarkError
+from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.store import CorruptResultError, open_run, read_record
@@ -205,7 +207,7 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
     size = 0
     for path in paths:
         batch.append(path)
-        size += Path(path).stat().st_size
+        size += os.stat(path).st_size  # noqa: PTH116  (a Path for each of many costs more)
         if size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
             yield batch
             batch, size = [], 0
@@ -306,7 +308,8 @@ def _record_columns() -> list[_Column]:
     }  # fmt: skip
     for part, names in numbers.items():
         columns += [_Column(name, f"/{part}/{name}", "DOUBLE") for name in names]
-    columns += [_Column(name, place, "DOUBLE") for name, place in QUALITY_PLACES.items()]
+    places = QUALITY_PLACES | BETWEEN_HOSTS_PLACES
+    columns += [_Column(name, place, "DOUBLE") for name, place in places.items()]
     for name in ("min_ns", "mean_ns", "stdev_ns", "max_ns"):
         columns.append(_Column(f"rtt_{name}", f"/latency/{name}", "DOUBLE"))
     for name in ("mean_ns", "stdev_ns", "max_ns"):

@@ -112,6 +112,7 @@ class Record(Value):
     verification: Verification | None = None
     throughput: Throughput | None = None
     latency: Latency | None = None
+    one_way: Latency | None = None  # of a latency trial between hosts: the way to the server
     method: MethodResult | None = None
     limit: Limit | None = None
     verdict: Verdict | None = None
@@ -152,6 +153,16 @@ class Record(Value):
             missing = [name for name in needed if getattr(self, name) is None]
             if missing:
                 raise ValueError(f"a finished record lacks {', '.join(missing)}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_says_how_surely(self) -> Record:
+        """Between hosts there is no one-way time without the uncertainty of their clocks."""
+        at_loads = [one.latency for one in self.method.latency] if self.method else []
+        timed = [one for one in [self.one_way, *at_loads] if one is not None]
+        for one in timed if self.trial.location == "remote" else []:
+            if one.kind == "one_way" and one.clock_uncertainty_ns is None:
+                raise ValueError("a one-way time between hosts lacks clock_uncertainty_ns")
         return self
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.campaign.model import Trial
+from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
 from switchmark.results.groups import DONE, Group, Records
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.method_summary import MethodSummary, summarise_method
@@ -92,6 +93,7 @@ class SummaryRow:
     method: MethodSummary | None
     cpu: CpuSummary | None
     quality: QualitySummary
+    between: BetweenHostsSummary
     valid: bool  # every repetition is
     marks: tuple[str, ...]  # of all repetitions
     limited_by: tuple[str, ...]  # the most frequent first
@@ -139,6 +141,7 @@ def draw_together(group: Group) -> SummaryRow:
         latency=_latency(finished) if finished.has("rtt_mean_ns") else None,
         cpu=_cpu(finished) if finished.has("applications_cores_used") else None,
         quality=summarise_quality(finished),
+        between=summarise_between_hosts(finished),
         valid=len(finished) > 0 and all(finished.column("valid")),
         marks=tuple(marks),
         limited_by=tuple(what for what, _ in limits.most_common()),

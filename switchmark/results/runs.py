@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from switchmark.results.cost import CpuCost
 from switchmark.results.values import Amount, Count, FreeForm, Ratio, Value
 
 
@@ -44,6 +45,7 @@ class FarHost(Value):
     placement: Placement | None  # of its cores; None: it was not reached
     clock_before: ClockOffset | None
     clock_after: ClockOffset | None
+    cpu: CpuCost | None = None  # of this host over the measurement; the record's own is the other's
     facts: FreeForm
 
 

@@ -92,8 +92,14 @@ class Capabilities:
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     settled: str = ""  # why they cannot, where that is known
     cabled: bool = True  # a port can be the host's own interface, with another host behind it
+    cabled_by_dpdk: bool = False  # such an interface is reached by a DPDK driver, not as a veth is
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
+
+    @property
+    def takes_cable(self) -> bool:
+        """Whether a port can be the end of a cable to another host."""
+        return self.cabled and (PortKind.VETH in self.port_kinds or self.cabled_by_dpdk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,14 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.ports import check_request, how_it_ended, require, socket_of
+from switchmark.switch.ports import (
+    check_request,
+    device_of,
+    how_it_ended,
+    lent_of,
+    require,
+    socket_of,
+)
 from switchmark.switch.private import Footprint, check_socket_path
 from switchmark.switch.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
@@ -105,6 +112,7 @@ class BasicForwarder:
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
+        cabled_by_dpdk=True,
         settled="its ports are those it was started with, and it has no table",
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
@@ -177,16 +185,23 @@ class BasicForwarder:
                 "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
             )
 
-    def _move_in(self, footprint: Footprint, _ports: Sequence[SwitchPort]) -> Surroundings:
+    def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
         """Make what all processes need; returns how they are to be spawned."""
-        return {"env": {"RUNTIME_DIRECTORY": str(footprint.folder("basicfwd"))}}
+        where: Surroundings = {"env": {"RUNTIME_DIRECTORY": str(footprint.folder("basicfwd"))}}
+        if cables := lent_of(ports):
+            namespace = footprint.namespace("sw")
+            namespace.adopt(cables, cables)
+            where["netns"] = namespace.name
+        return where
 
     def _end_of(self, port: SwitchPort) -> str:
         """The port in words."""
-        return socket_of(port)
+        return device_of(port) if port.cable else socket_of(port)
 
     def _port_of(self, port: SwitchPort) -> str:
         """The port as the engine is told it."""
+        if port.cable:
+            return f"dpdk:af-packet={device_of(port)}"
         return f"dpdk:vhost={check_socket_path(socket_of(port))},client"
 
     def _more_arguments(self, tag: str) -> list[str]:

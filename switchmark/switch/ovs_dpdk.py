@@ -22,7 +22,7 @@ from switchmark.switch.options import WithOptions
 from switchmark.switch.ovs import OvsSwitch
 from switchmark.switch.ovs_instance import option
 from switchmark.switch.ovs_memory import plan_pools
-from switchmark.switch.ports import socket_of
+from switchmark.switch.ports import device_of, lent_of, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.tools import (
     hugepage_bytes_free,
@@ -34,6 +34,8 @@ from switchmark.switch.work import SwitchWork, parse_pmd_stats
 
 EAL_OPTIONS = "--no-pci --in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
+LONGEST_ON_CABLE_BYTES = 1500  # a frame lies in one slot of 2 KiB of its ring
+DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's own interface
 
 
 OPTIONS = (
@@ -48,6 +50,12 @@ OPTIONS = (
         "rest; `all`: every queue is pinned, in turn; `auto`: Open vSwitch deals them out",
         "auto",
         ("auto", "ingress", "all"),
+    ),
+    SwitchOption(
+        "cable_driver",
+        "by which of DPDK's drivers the interface to another host is reached (location: remote)",
+        "af-packet",
+        tuple(DRIVERS),
     ),
     SwitchOption(
         "profile",
@@ -81,6 +89,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         main_thread=True,
+        cabled_by_dpdk=True,
         needs_hugepages=True,
         reconfigures=True,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
@@ -117,6 +126,8 @@ class OvsDpdk(WithOptions, OvsSwitch):
                 "end other DPDK programs or raise nr_hugepages "
                 "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
             )
+        if cables := lent_of(self._ports):
+            self.instance.namespace.adopt(cables, cables)
 
     def settings(self) -> dict[str, str]:
         """The daemon's settings, defaults that matter for the numbers included."""
@@ -137,7 +148,10 @@ class OvsDpdk(WithOptions, OvsSwitch):
         }
 
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A vhost-user client; the application has the socket."""
+        """A vhost-user client; the application has the socket. Of a cable to another host, its
+        interface by a DPDK driver."""
+        if port.cable:
+            return f"p{port.index}", self._cable(port)
         path = check_socket_path(socket_of(port))
         columns = ["type=dpdkvhostuserclient", option("options:vhost-server-path", path)]
         if port.mtu_bytes != STANDARD_MTU_BYTES:
@@ -145,6 +159,21 @@ class OvsDpdk(WithOptions, OvsSwitch):
         if (core := self._pinned_to(port)) is not None:
             columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
         return f"p{port.index}", columns
+
+    def _cable(self, port: SwitchPort) -> list[str]:
+        if port.mtu_bytes > LONGEST_ON_CABLE_BYTES:
+            raise UsageError(
+                f"{self.name}: between hosts its frames have up to {LONGEST_ON_CABLE_BYTES} bytes "
+                f"behind the header, not {port.mtu_bytes}; use a packet_size up to 1518"
+            )
+        driver = DRIVERS[self.option("cable_driver")]
+        columns = [
+            "type=dpdk",
+            option("options:dpdk-devargs", f"{driver}0,iface={device_of(port)}"),
+        ]
+        if (core := self._pinned_to(port)) is not None:
+            columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
+        return columns
 
     def spare_interface(self, number: int) -> tuple[str, list[str]]:
         """A vhost-user client whose socket nobody makes."""

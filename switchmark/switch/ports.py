@@ -24,6 +24,8 @@ def check_request(
         can = ", ".join(capabilities.connect_modes)
         raise UsageError(f"{name}: connect mode {mode} is not something it can do; it can: {can}")
     for port in ports:
+        if port.cable and capabilities.takes_cable:
+            continue
         if port.kind not in capabilities.port_kinds:
             can = ", ".join(capabilities.port_kinds)
             raise UsageError(f"{name}: port {port.index} is {port.kind}; it takes: {can}")

@@ -70,6 +70,7 @@ class Testbed:
     near: str  # how this machine is called
     far: SshTarget
     cable: Cable
+    others: tuple[SshTarget, ...] = ()  # hosts that it names beside these two
 
 
 def find_testbed(path: Path | None) -> Testbed | None:
@@ -83,8 +84,8 @@ def required(testbed: Testbed | None) -> Testbed:
     """The testbed. Raises UsageError where there is none."""
     if testbed is None:
         raise UsageError(
-            "location: remote needs another host; describe it in a testbed file (docs/testbed.md) "
-            f"and give it as --testbed FILE or in {VARIABLE}"
+            "there is no testbed: location: remote needs another host; describe it in a testbed "
+            f"file (docs/testbed.md) and give it as --testbed FILE or in {VARIABLE}"
         )
     return testbed
 
@@ -123,7 +124,8 @@ class _Reader:
         cable = self._first_cable(cables, table.place, near, targets, set(hosts.entries))
         if cable is None:
             return None
-        return Testbed(self.path, near, targets[cable[0]], cable[1])
+        far = targets.pop(cable[0])
+        return Testbed(self.path, near, far, cable[1], tuple(targets.values()))
 
     def _hosts(self, hosts: Table) -> tuple[str | None, dict[str, SshTarget]]:
         local: list[str] = []

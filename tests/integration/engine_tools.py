@@ -176,6 +176,13 @@ class Engine:
     def all(self, name: str) -> list[Event]:
         return [e for e in self.events if e["event"] == name]
 
+    def wait_sent(self, frames: int, timeout_s: float = 20.0) -> None:
+        """Until a sender has sent so many, by its interval events."""
+        for count in range(1, 100_000):
+            self.wait("interval", count, timeout_s)
+            if sum(one["tx_offered"] for one in self.all("interval")) >= frames:
+                return
+
     def wait_passed(self, frames: int, timeout_s: float = 20.0) -> None:
         """Until a forwarder has sent so many, by its interval events: what its sender has sent
         may still lie before it, and its receiver calls 20 ms of silence the end."""

@@ -21,11 +21,11 @@ import pytest
 from switchmark.environment.engine_binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
-from switchmark.method.cpu import process_cpu_s
 from switchmark.results.record import Record
 from switchmark.results.store import find_latest, open_run
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import procfs
+from switchmark.testbed.cpu_time import process_cpu_s
 from tests.integration.machine import remains
 
 ROOT = Path(__file__).parents[2]

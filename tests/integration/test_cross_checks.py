@@ -16,10 +16,11 @@ import pytest
 
 from switchmark.environment.base import Node
 from switchmark.method import latency
-from switchmark.method.cpu import CpuReading, cost
+from switchmark.method.cpu import cost
 from switchmark.method.hardware import HardwareCounters
 from switchmark.method.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.testbed.cpu_time import CpuReading
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
 

@@ -197,7 +197,8 @@ def test_a_tester_owns_both_ends(io: str, cores: list[str]) -> None:
         assert totals["tx_intended"] == totals["tx_offered"] + totals["tx_dropped"] == 1500
         assert 0 < totals["tx_offered"] == totals["rx_frames"]
         assert one["loss"]["received_unique"] == one["latency"]["count"] == totals["rx_frames"]
-        assert 100 < one["latency"]["percentiles"]["50"] < 100_000_000
+        whole_ns = result["duration_ns"] + result["drain_ns"]  # as long, on a busy machine
+        assert 100 < one["latency"]["percentiles"]["50"] < whole_ns
 
 
 @pytest.mark.parametrize("io", WHOLE_FRAMES)
@@ -276,7 +277,10 @@ def test_a_device_that_goes_down_ends_the_trial_with_what_there_is(io: str, role
                     node=a) as running:  # fmt: skip
             running.tell("start")
             running.wait("started")
-            running.wait("interval", 2)
+            if role == "sender":
+                running.wait_sent(100)
+            else:
+                running.wait("interval", 2)
             ip("-n", a.namespace, "link", "set", a.device, "down")
             error = running.wait("error")
             result, code = running.finish("wait")
@@ -285,7 +289,7 @@ def test_a_device_that_goes_down_ends_the_trial_with_what_there_is(io: str, role
     assert "Network is down" in error["message"] and a.device in error["message"]
     assert result["reason"] == "failure"
     if role == "sender":
-        assert result["totals"]["tx_offered"] > 100
+        assert result["totals"]["tx_offered"] >= 100
 
 
 def refused(node: Node, spec: str, role: str = "receiver", *more: str) -> tuple[str, int]:

@@ -61,7 +61,9 @@ def test_counts_agree_with_an_independent_counter(
         sent, received = run_pair(wire, io, args)
         seen = counter.done()
     offered = sent["totals"]["tx_offered"]
-    assert offered == sent["totals"]["tx_intended"] == 5000
+    assert offered + sent["totals"]["tx_dropped"] == sent["totals"]["tx_intended"] == 5000
+    # What is given up, was given up because the sender had no core for a second.
+    assert offered == 5000 or sent["pacing"]["longest_stall_ns"] > 1_000_000_000
     assert seen.frames == offered
     assert seen.sizes == {size: offered}
     assert seen.sequences == dict.fromkeys(range(offered), 1)

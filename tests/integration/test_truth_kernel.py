@@ -1,4 +1,5 @@
-"""Truths that are not ours: the kernel's token bucket, its device counters, ping, /proc.
+"""Truths that are not ours: the kernel's token bucket, its device counters, ping, /proc; and a
+meter of Open vSwitch.
 
 The switch is the Linux bridge; what it lets pass is set by `tc tbf` on its port, and what
 passed is counted by the kernel's devices. Only our figures are under test.
@@ -14,13 +15,14 @@ from pathlib import Path
 import pytest
 
 from switchmark.method import latency
-from switchmark.method.cpu import process_cpu_s
 from switchmark.method.measurer import SATURATING
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.ports import device_of
+from switchmark.testbed.cpu_time import process_cpu_s
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find
+from tests.integration.truth_rig import Rig, deployed, find, meter, shape
 
 pytestmark = [
     pytest.mark.integration,
@@ -33,35 +35,33 @@ FRAME_BYTES = 1000  # with FCS; the kernel counts 4 less
 TOLERANCE = 0.01
 
 
-def shape(switch: LinuxBridge, pps: int) -> None:
-    """Let the bridge's port to the receiver pass so many frames a second, 5 ms at once."""
-    bits = pps * (FRAME_BYTES - 4) * 8
-    burst = pps * (FRAME_BYTES - 4) // 200
-    where = f"qdisc add dev {device_of(switch.ports[1])} root"
-    line = f"{where} tbf rate {bits} burst {burst} limit {burst}"
-    switch.namespace.batch("tc", [line])
-
-
 def test_r_plus_is_what_the_kernels_token_bucket_lets_pass() -> None:
     switch = LinuxBridge()
     with deployed(switch, packet_size=str(FRAME_BYTES)) as rig:
-        shape(switch, RATE_PPS)
-        find(
-            RATE_PPS,
-            TOLERANCE * RATE_PPS,
-            lambda: (
-                measure_r_plus(
-                    rig.measurer, trial_s=2.0, min_repetitions=2, max_repetitions=2, warm_up_s=0.5
-                ).pps
-            ),
-        )
+        shape(switch, RATE_PPS, FRAME_BYTES)
+        find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(rig))
+
+
+def test_r_plus_is_what_a_meter_of_open_vswitch_lets_pass() -> None:
+    switch = OvsNetdev()
+    if not (probe := switch.probe()).available:
+        pytest.skip(f"{switch.name}: {probe.reason}")
+    with deployed(switch) as rig:
+        meter(rig, RATE_PPS)
+        find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(rig))
+
+
+def r_plus_of(rig: Rig) -> float:
+    return measure_r_plus(
+        rig.measurer, trial_s=2.0, min_repetitions=2, max_repetitions=2, warm_up_s=0.5
+    ).pps
 
 
 def test_counts_are_those_of_the_kernels_devices() -> None:
     """Saturated, so that frames are lost: in and out of the bridge, to the frame."""
     switch = LinuxBridge()
     with deployed(switch, packet_size=str(FRAME_BYTES)) as rig:
-        shape(switch, RATE_PPS)
+        shape(switch, RATE_PPS, FRAME_BYTES)
         before = switch.counters()
         measurer = rig.measurer
         point = measurer.measure(1.0, SATURATING)

@@ -1,20 +1,29 @@
-"""Verdicts provoked on real switches: a mode that is not kept, a sender that is held up."""
+"""Verdicts provoked on real switches: each mark is that of a whole trial's record."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from switchmark.environment.engine_binary import find_engine
 from switchmark.method.connect_mode import wrong_mode
-from switchmark.method.judge import STRETCHED
+from switchmark.method.judge import Baseline
+from switchmark.method.trial import run_trial
+from switchmark.results.record import Record
 from switchmark.switch.base import ConnectMode, Switch
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
+from switchmark.switch.registry import make_switch
+from switchmark.testbed import procfs
+from switchmark.testbed.session import open_session
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed
+from tests.integration.truth_rig import ATTEMPTS, Rig, deployed, planned
 
 pytestmark = [
     pytest.mark.integration,
@@ -22,6 +31,8 @@ pytestmark = [
     needs_root,
 ]
 LEARNING, STATIC = ConnectMode.LEARNING, ConnectMode.STATIC_MAC
+SHORT = {"duration": "1.2s", "interval": "100ms", "trim.warm_up": "0.1s", "trim.cool_down": "0.1s"}
+SOME_SAMPLES_S = 0.4
 
 
 class CarelessBridge(LinuxBridge):
@@ -55,17 +66,136 @@ def test_a_switch_in_another_mode_is_found_out() -> None:
         assert "a table of addresses passed" in found(rig)
 
 
-def test_a_sender_that_is_held_up_stretches_its_trial() -> None:
-    with deployed(LinuxBridge()) as rig:
-        pid = rig.deployment.ends[0].a.spawned.pid
-        stop = threading.Timer(0.5, os.kill, (pid, signal.SIGSTOP))
-        go_on = threading.Timer(1.5, os.kill, (pid, signal.SIGCONT))
-        measurer = rig.measurer
-        stop.start()
-        go_on.start()
-        try:
-            measurer.measure(1.0, 1_000)
-        finally:
-            stop.cancel()
-            go_on.join()
-        assert measurer.stretch > STRETCHED
+Act = Callable[[int], None]
+
+
+def judged(
+    switch: Switch, on: str = "", act: Act | None = None, baseline: Baseline | None = None,
+    **settings: str,
+) -> Record:  # fmt: skip
+    """A whole trial and its record. When traffic has flowed for some samples, `act` is told the
+    process id of the application in the role `on`."""
+    plan = planned(switch, **{**SHORT, **settings})
+    with open_session(measuring=False) as session:
+
+        def observe(pps: float | None) -> None:
+            if not pps or act is None or acted:
+                return
+            seen_s.append(time.monotonic())
+            if seen_s[-1] - seen_s[0] >= SOME_SAMPLES_S:
+                acted.append(on)
+                act(pid_of(session.id, on))
+
+        acted: list[str] = []
+        seen_s: list[float] = []
+        found = run_trial(
+            session, plan, campaign="verdicts", run_id="verdicts", provenance={}, observe=observe,
+            baseline=baseline or Baseline(),
+        )  # fmt: skip
+    assert found.status == "finished", found.message
+    assert bool(acted) == bool(on), "traffic flowed"
+    return found
+
+
+def marks_of(record: Record) -> set[str]:
+    assert record.verdict is not None
+    return set(record.verdict.marks)
+
+
+def pid_of(session_id: str, role: str) -> int:
+    """Of the session's one engine in this role."""
+    for one in procfs.marked(session_id):
+        words = Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
+        if len(words) > 1 and words[1] == role.encode():
+            return one.pid
+    raise AssertionError(f"no {role} runs")
+
+
+def held_for(seconds: float) -> Act:
+    """Stop a process for so long at least."""
+
+    def act(pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(seconds, os.kill, (pid, signal.SIGCONT)).start()
+
+    return act
+
+
+def test_a_sender_that_is_held_up_stretches_its_trial_and_makes_it_unstable() -> None:
+    """Stopped in the trial, until after its end."""
+    found = judged(LinuxBridge(), "sender", held_for(2.5), rate="5k", duration="2.5s")
+    assert {"duration-stretched", "unstable", "schedule-missed"} <= marks_of(found)
+
+
+def test_a_receiver_that_is_held_up_is_the_limit() -> None:
+    """Its own socket overflows meanwhile: that is not the switch's loss."""
+    settings = {"packet_size": "1500", "duration": "2.5s"}
+    found = judged(LinuxBridge(), "receiver", held_for(0.8), **settings)
+    assert {"receiver-bound", "lossy-receiver-socket"} <= marks_of(found)
+    assert found.limit is not None and found.limit.what == "receiver"
+
+
+class AgeingBridge(LinuxBridge):
+    """Forgets addresses a second after it has heard them; a receiver of one-way traffic is not
+    heard again, and what is for it then goes to all ports."""
+
+    def settle(self) -> None:
+        super().settle()
+        bridge = next(
+            link["ifname"] for link in self.namespace.query("ip", "link", "show", "type", "bridge")
+        )
+        self.namespace.batch("ip", [f"link set dev {bridge} type bridge ageing_time 100"])
+
+
+def test_a_bridge_that_has_forgotten_floods() -> None:
+    """In mid-trial: all probes before it had arrived where they should. Applications on one core
+    that want one each are told of, too."""
+    found = judged(AgeingBridge(), rate="5k", duration="3s", application_cpus="0")
+    assert {"flooding", "oversubscribed"} <= marks_of(found)
+    assert found.verification is not None and found.verification.passed
+    assert found.verdict is not None and not found.verdict.valid
+
+
+def test_a_trial_in_a_mode_that_was_not_asked_for_is_not_valid() -> None:
+    found = judged(CarelessBridge(), rate="5k", connect_mode=STATIC.value)
+    assert "wrong-connect-mode" in marks_of(found)
+    assert found.verdict is not None and not found.verdict.valid
+
+
+@pytest.mark.slow
+def test_a_sender_that_can_no_more_is_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that sends 20 kpps when it is asked for all it can: over the wire, and through a
+    switch that could do more."""
+    slow = tmp_path / "switchmark-traffic"
+    slow.write_text(
+        f'#!/bin/sh\nfor word; do shift\n[ "$word" = max ] && word=20k\n'
+        f'set -- "$@" "$word"\ndone\nexec {find_engine()} "$@"\n'
+    )
+    slow.chmod(0o755)
+    monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(slow))
+    seen = []
+    for _ in range(ATTEMPTS):
+        wire = judged(make_switch("direct")).throughput
+        assert wire is not None
+        found = judged(LinuxBridge(), baseline=Baseline(forwarded_pps=wire.forwarded_pps))
+        if "generator-bound" in marks_of(found):
+            return
+        seen.append(found)
+    if all("disturbed" in marks_of(one) for one in seen):
+        pytest.skip("machine too busy for two trials at the same rate")
+    pytest.fail(f"never generator-bound: {[one.limit for one in seen]}")
+
+
+def test_an_undisturbed_trial_is_valid() -> None:
+    seen = []
+    for _ in range(ATTEMPTS):
+        found = judged(LinuxBridge(), rate="5k")
+        assert found.verdict is not None
+        if found.verdict.valid:
+            return
+        seen.append(found.verdict.marks)
+    if all("disturbed" in marks for marks in seen):
+        pytest.skip("machine too busy for a valid trial")
+    pytest.fail(f"never valid: {seen}")

@@ -22,7 +22,6 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed
-from switchmark.method.cpu import MachineTime, process_cpu_s
 from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.deployment import Deployment
 from switchmark.method.judge import DISTURBED_CORES
@@ -30,8 +29,12 @@ from switchmark.method.plan import plan_steps
 from switchmark.method.trial import TrialPlan
 from switchmark.method.verification import verify, wait_reachable
 from switchmark.switch.base import Switch
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.ovs import OvsSwitch
+from switchmark.switch.ports import device_of
 from switchmark.switch.reference import Reference
 from switchmark.testbed import procfs
+from switchmark.testbed.cpu_time import MachineTime, process_cpu_s
 from switchmark.testbed.session import open_session
 
 ATTEMPTS = 4
@@ -103,6 +106,28 @@ def reference(**faults: float | str) -> Reference:
     switch = Reference()
     switch.configure({name: str(value) for name, value in faults.items()})
     return switch
+
+
+def shape(switch: LinuxBridge, pps: int, frame_bytes: int, bucket_s: float = 0.005) -> None:
+    """Let the bridge's port to the receiver pass so many frames a second (`tc tbf`); the kernel
+    counts no FCS. So much time's frames may pass at once."""
+    bits = pps * (frame_bytes - 4) * 8
+    burst = round(pps * (frame_bytes - 4) * bucket_s)
+    where = f"qdisc add dev {device_of(switch.ports[1])} root"
+    switch.namespace.batch("tc", [f"{where} tbf rate {bits} burst {burst} limit {burst}"])
+
+
+def meter(rig: Rig, pps: int, bucket_s: float = 0.01) -> None:
+    """Let an Open vSwitch pass so many frames a second of those that come from the sender: a meter
+    of its own datapath, in packets, which drops the others."""
+    switch = rig.deployment.switch
+    assert isinstance(switch, OvsSwitch)
+    run, bridge = rig.deployment.session.host.run, f"unix:{switch.instance._openflow}"
+    command, burst = ["ovs-ofctl", "-O", "OpenFlow13"], round(pps * bucket_s)
+    band = f"type=drop,rate={pps},burst_size={burst}"
+    run([*command, "add-meter", bridge, f"meter=1,pktps,burst,bands={band}"])
+    run([*command, "add-flow", bridge, "priority=50000,in_port=1,actions=meter:1,NORMAL"])
+    switch.settle()
 
 
 def find(

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent.parent
 SSHD = "/usr/sbin/sshd"
 PRIVATE = {"/run": 755, "/tmp": 1777, "/root": 700, "/home": 755, "/dev/shm": 1777}
 QUIET = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"  # a cable says nothing of itself
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0  # only what hangs needs so long
 MISSING = "no sshd here (apt install openssh-server)"
 
 
@@ -224,6 +224,29 @@ class TwoHosts:
             words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 16kb limit 64kb"
             sh("nsenter", "-t", str(self.cable.pid), "-n", "tc", *words.split())
 
+    @contextmanager
+    def delayed(self, there_s: float) -> Iterator[None]:
+        """Meanwhile the cable takes so long from left to right (and nothing set on the way back),
+        and has no limit."""
+        assert self.cable is not None
+        inside = ["nsenter", "-t", str(self.cable.pid), "-n"]
+        for end in ("c0", "c1"):
+            sh(*inside, "ip", "link", "set", end, "nomaster")
+        program = [sys.executable, str(ROOT / "tests/integration/delaying_cable.py")]
+        carrier = subprocess.Popen(
+            [*inside, *program, "c0", "c1", str(there_s)], stdout=subprocess.PIPE
+        )
+        try:
+            assert carrier.stdout is not None and carrier.stdout.readline() == b"up\n"
+            set_autogroup_nice(carrier.pid, AUTOGROUP_NICE)
+            yield
+        finally:
+            carrier.kill()
+            carrier.communicate()
+            for end in ("c0", "c1"):
+                sh(*inside, "ip", "link", "set", end, "master", "bridge0")
+                sh(*inside, "ip", "link", "set", end, "type", "bridge_slave", "learning", "off")
+
     def cable_frames(self) -> int:
         """Frames that have come into the cable from the left."""
         assert self.cable is not None
@@ -318,7 +341,7 @@ class TwoHosts:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def run(bench: subprocess.Popen[str], timeout_s: float = 120.0) -> tuple[int, str, str]:
+def run(bench: subprocess.Popen[str], timeout_s: float = 300.0) -> tuple[int, str, str]:
     """The end of a bench: its exit code, and what it printed."""
     out, err = bench.communicate(timeout=timeout_s)
     return bench.returncode, out, err

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchmark.method.cpu import MachineTime
+from switchmark.testbed.cpu_time import MachineTime
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from switchmark.campaign.load import load_text
 from switchmark.campaign.model import Dimension, Io
 from switchmark.campaign.source import CampaignError
 from switchmark.errors import UsageError
-from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, INSTALLED, KNOWN, LEARN, SWITCHES
+from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, INSTALLED, KNOWN, SWITCHES
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "campaigns.md"
@@ -69,9 +69,7 @@ def test_quick_is_what_the_first_look_needs() -> None:
     )
     assert campaign.repetitions == 2
     assert {t.environment for t in trials} == {"lxc"}
-    assert {t.switch: t.connect_mode for t in trials} == {
-        "linux-bridge": LEARN, "basicfwd": CROSS, "ovs-dpdk": LEARN,
-    }  # fmt: skip
+    assert {t.connect_mode for t in trials} == {CROSS}, "the same work for all"
     baselines_s = 8 * 5.0  # the bare wire: two kinds, two sizes, two dimensions, once
     assert estimate(campaign, trials, SWITCHES).measuring_s + baselines_s <= 170.0
 

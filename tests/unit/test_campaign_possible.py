@@ -47,6 +47,7 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: direct\nlocation: remote", "a wire on one host"),
         ("switch: macvlan\nlocation: remote", "takes no interface of the host's own"),
         ("switch: xdp-redirect\nlocation: remote", "takes no interface of the host's own"),
+        ("switch: testpmd\nlocation: remote", "or use linux-bridge, ovs-netdev or ovs-dpdk"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
             "cross-connect can carry one pair only",
@@ -56,6 +57,10 @@ def trials_of(text: str) -> list[Trial]:
             "behind the cable between hosts there are many",
         ),
         ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "method recovery is of one"),
+        (
+            "switch: linux-bridge\nlocation: remote\nmethod: calibrate",
+            "run it on each: switchmark trial direct --method calibrate",
+        ),
         (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"
             "vnf: /usr/bin/my-vnf\nlocation: remote",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from switchmark.errors import UsageError
 from switchmark.switch.base import ConnectMode, PortCounters, PortKind, Split, SwitchPort
 from switchmark.switch.ovs import rules
 from switchmark.switch.ovs_dpdk import OvsDpdk
@@ -15,6 +17,7 @@ from switchmark.switch.ovs_instance import (
     other_config,
     parse_datapath_counters,
 )
+from switchmark.switch.ports import check_request
 from switchmark.switch.private import parse_socket_drops
 
 PORTS = [SwitchPort(k, PortKind.VETH, f"02:00:00:00:00:{k:02x}", device=f"v{k}") for k in range(4)]
@@ -158,3 +161,29 @@ p_dgr 0      0               ipv4:v1               *     skmem:(r0,rb8192,t0,f0,
 p_raw 0      0                  *:v2               *
 """
     assert parse_socket_drops(text) == {"v0": 100, "v1": 0}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "driver"), [({}, "net_af_packet"), ({"cable_driver": "af-xdp"}, "net_af_xdp")]
+)
+def test_a_cable_to_another_host_is_reached_by_a_driver(
+    chosen: dict[str, str], driver: str
+) -> None:
+    switch = OvsDpdk()
+    switch.configure(chosen)
+    port = SwitchPort(1, PortKind.VETH, "m", device="eth7", mtu_bytes=1500, cable=True)
+    check_request("ovs-dpdk", switch.capabilities, [port_of(0), port], ConnectMode.LEARNING)
+    name, columns = switch.interface(port)
+    assert (name, columns) == (
+        "p1",
+        ["type=dpdk", f'options:dpdk-devargs="{driver}0,iface=eth7"'],
+    )
+    with pytest.raises(UsageError, match="packet_size up to 1518"):
+        switch.interface(replace(port, mtu_bytes=9000))
+    with pytest.raises(UsageError, match="port 1 is veth"):
+        uncabled = [port_of(0), replace(port, cable=False)]
+        check_request("ovs-dpdk", switch.capabilities, uncabled, ConnectMode.LEARNING)
+
+
+def port_of(index: int) -> SwitchPort:
+    return SwitchPort(index, PortKind.VHOST_USER, "m", socket="/run/s")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from switchmark.method.cpu import CpuReading, MachineTime, cost, process_cpu_s
+from switchmark.method.cpu import cost
 from switchmark.switch.work import SwitchWork
+from switchmark.testbed.cpu_time import CpuReading, MachineTime, process_cpu_s
 
 
 def reading(

@@ -1,0 +1,31 @@
+"""What a trial between hosts costs on the other host, measured there by the agent."""
+
+from __future__ import annotations
+
+from switchmark.method.cpu import cost
+from switchmark.method.deployment import Deployment
+from switchmark.method.seen import Seen
+from switchmark.remote.site import FarSide
+from switchmark.results.cost import CpuCost
+from switchmark.testbed.cpu_time import CpuReading
+
+
+def far_cost(deployment: Deployment, far: FarSide, before: CpuReading, seen: Seen) -> CpuCost:
+    """Since that reading. Every frame that passed went through that host, too."""
+    after = far.site.read_cpu()
+    there = [one.result for one in deployment.engines if one.result and one.far]
+    results = seen.far_results or there
+    work = deployment.vnf_work(far=True)
+    return cost(before, after, [*results, *work], frames=seen.passed_frames)
+
+
+def hosts_used(far: FarSide | None, used: CpuCost) -> list[CpuCost]:
+    """The cost on each machine. Two hosts that are one machine take each other's programs for
+    strangers, which they are not."""
+    if far is None or far.cpu is None:
+        return [used]
+    if not far.site.is_this_machine:
+        return [used, far.cpu]
+    theirs = far.cpu.applications_cores_used + (far.cpu.switch_cores_used or 0.0)
+    strangers = max(0.0, (used.others_cores_used or 0.0) - theirs)
+    return [used.model_copy(update={"others_cores_used": strangers})]

@@ -1,0 +1,70 @@
+"""What a testbed file names, and whether it is there: hosts, their interfaces, their clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from switchmark.errors import SwitchmarkError
+from switchmark.remote.connection import ClockReading, Connection
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.testbed_file import SshTarget, Testbed
+
+
+@dataclass(frozen=True, slots=True)
+class HostSeen:
+    """A host of a testbed. With a problem it cannot take part in trials as it is."""
+
+    name: str
+    address: str  # empty: this machine
+    interface: str  # that faces the other host; empty: no cable of it is used
+    reached: bool
+    problem: str = ""  # with the remedy
+    hostname: str = ""
+    kernel: str = ""
+    cores: int | None = None
+    clock: ClockReading | None = None  # against this machine's; None: it is this machine
+
+
+def survey(testbed: Testbed) -> Iterator[HostSeen]:
+    """Look at this machine's end of the cable, and reach every other host, one after the other.
+    Whatever the agents make there is undone again."""
+    try:
+        check_facing(LocalHost(), testbed.cable.near, 0)
+        problem = ""
+    except SwitchmarkError as error:
+        problem = str(error)
+    yield HostSeen(testbed.near, "", testbed.cable.near, reached=True, problem=problem)
+    yield _reach(testbed.far, testbed.cable.far)
+    for target in testbed.others:
+        yield _reach(target, "")
+
+
+def _reach(target: SshTarget, interface: str) -> HostSeen:
+    connection = Connection(target)
+    try:
+        hello = connection.open()
+    except SwitchmarkError as error:
+        return HostSeen(target.name, target.address, interface, reached=False, problem=str(error))
+    problem = ""
+    try:
+        clock = connection.read_clock()
+        if interface:
+            connection.ask("facing", 5.0, device=interface, mtu_bytes=0)
+    except SwitchmarkError as error:
+        problem = str(error)
+    finally:
+        connection.close()
+    facts = hello["facts"]
+    return HostSeen(
+        target.name,
+        target.address,
+        interface,
+        reached=True,
+        problem=problem,
+        hostname=hello["hostname"],
+        kernel=str(facts.get("kernel", "")),
+        cores=len(facts["usable_cpus"]),
+        clock=clock,
+    )

@@ -1,0 +1,61 @@
+"""What rows of trials between hosts say beside their figures: one-way times, clocks, and CPU cost
+of the other host, over a row's repetitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from switchmark.results.groups import Records
+
+# column of the table of records -> its place in the document
+BETWEEN_HOSTS_PLACES = {
+    "one_way_min_ns": "/one_way/min_ns",
+    "one_way_p50_ns": "/one_way/percentiles_ns/50",
+    "one_way_p99_ns": "/one_way/percentiles_ns/99",
+    "one_way_uncertainty_ns": "/one_way/clock_uncertainty_ns",
+    "clock_ahead_ns": "/far_host/clock_before/ahead_ns",
+    "clock_uncertainty_ns": "/far_host/clock_before/uncertainty_ns",
+    "clock_ahead_after_ns": "/far_host/clock_after/ahead_ns",
+    "clock_uncertainty_after_ns": "/far_host/clock_after/uncertainty_ns",
+    "far_switch_cores_used": "/far_host/cpu/switch_cores_used",
+    "far_applications_cores_used": "/far_host/cpu/applications_cores_used",
+    "far_softirq_cores_used": "/far_host/cpu/softirq_cores_used",
+    "far_total_cores_used": "/far_host/cpu/total_cores_used",
+    "far_ns_per_frame": "/far_host/cpu/ns_per_frame",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenHostsSummary:
+    """Means over the repetitions (of percentiles, too), but the largest uncertainty. The clocks are
+    those of the last repetition: an offset is of one moment. None: not measured."""
+
+    one_way_min_ns: float | None
+    one_way_p50_ns: float | None
+    one_way_p99_ns: float | None
+    one_way_uncertainty_ns: float | None  # all one-way times may be wrong by so much, alike
+    clock_ahead_ns: float | None  # the other host's CLOCK_MONOTONIC, before the trial
+    clock_uncertainty_ns: float | None
+    clock_ahead_after_ns: float | None
+    clock_uncertainty_after_ns: float | None
+    far_switch_cores_used: float | None
+    far_applications_cores_used: float | None
+    far_softirq_cores_used: float | None
+    far_total_cores_used: float | None
+    far_ns_per_frame: float | None
+
+
+def summarise_between_hosts(records: Records) -> BetweenHostsSummary:
+    """Of the finished repetitions of one trial, as `query.read_table` gives them."""
+    values: dict[str, float | None] = {}
+    for field in fields(BetweenHostsSummary):
+        held = records.known(field.name)
+        if not held:
+            values[field.name] = None
+        elif field.name.startswith("clock_"):
+            values[field.name] = held[-1]
+        elif field.name == "one_way_uncertainty_ns":
+            values[field.name] = max(held)
+        else:
+            values[field.name] = sum(held) / len(held)
+    return BetweenHostsSummary(**values)

@@ -1,0 +1,197 @@
+"""One-way times between hosts: clocks that differ, drift and run at other rates are allowed for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from hdrh.histogram import HdrHistogram
+
+from switchmark.campaign.model import Dimension
+from switchmark.cli.show import show
+from switchmark.method.engine import ClockPoint, EngineProcess
+from switchmark.method.far_cost import hosts_used
+from switchmark.method.judge import Figures
+from switchmark.method.one_way import Correction, TimedRun, corrected
+from switchmark.method.verification import PairEnds
+from switchmark.remote.connection import ClockReading
+from switchmark.remote.site import FarSide
+from switchmark.report.html import write_report
+from switchmark.results.between_hosts import BetweenHostsSummary
+from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
+from switchmark.results.export import columns, flat_rows
+from switchmark.results.histogram import decode_histogram, percentiles_ns, shift_histogram
+from switchmark.results.record import ClockOffset, FarHost, Latency
+from switchmark.results.summary import summary
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+
+AHEAD_NS = 5_000_000_000_000
+
+
+@dataclass
+class World:
+    """True time, and what each clock makes of it."""
+
+    now_ns: float = 1e12
+    drift: float = 0.0  # of the far clock against ours
+    error_ns: int = 0  # of a comparison of the clocks
+    uncertainty_ns: int = 50_000
+
+    def mono(self, far: bool) -> float:
+        return self.now_ns + (AHEAD_NS + (self.now_ns - 1e12) * self.drift if far else 0)
+
+    def compare(self) -> ClockReading:
+        ahead = round(self.mono(True) - self.mono(False)) + self.error_ns
+        return ClockReading(ahead, self.uncertainty_ns)
+
+
+class FakeEngine(EngineProcess):
+    """It only tells its clocks: ticks at a rate of their own, from a start of their own."""
+
+    def __init__(self, world: World, *, far: bool, hz: float, from_ticks: int) -> None:
+        super().__init__(None, "n", "sender", 0, [], far=far, ready={"tsc_hz": hz})  # type: ignore[arg-type]
+        self.world = world
+        self.from_ticks = from_ticks
+
+    def ticks(self) -> float:
+        return self.from_ticks + self.world.mono(self.far) / 1e9 * self.tick_hz
+
+    def ask(self, line: str) -> None:
+        assert line == "counters"
+        self.clock = ClockPoint(round(self.ticks()), round(self.world.mono(self.far)))
+
+    def counted(self, timeout_s: float = 2.0) -> dict[str, int]:
+        del timeout_s
+        return {}
+
+    def measures(self, sent_ticks: float) -> float:
+        """What it makes of a stamp now, as the engine does by what it was told."""
+        assert self.sender_clock is not None
+        ticks, at_ns, hz = map(int, self.sender_clock.split(":"))
+        here = self.ticks() + (at_ns - self.world.mono(self.far)) * self.tick_hz / 1e9
+        since = self.ticks() - here - (sent_ticks - ticks) * self.tick_hz / hz
+        return since * 1e9 / self.tick_hz
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("drift", "error_ns"), [(0.0, 0), (0.0, 40_000), (20e-6, 0), (-20e-6, -50_000)]
+)
+def test_the_true_time_is_within_the_uncertainty(
+    reverse: bool, drift: float, error_ns: int
+) -> None:
+    world = World(drift=drift, error_ns=error_ns)
+    near = FakeEngine(world, far=False, hz=3e9, from_ticks=7)
+    far = FakeEngine(world, far=True, hz=2.4e9, from_ticks=123_456_789_012)
+    a, b = (far, near) if reverse else (near, far)
+    run = TimedRun.begin(world, [PairEnds(a, b)], duration_s=2.0)
+    seen = []
+    for _ in range(11):  # through the run
+        sent = a.ticks()
+        world.now_ns += 30_000  # on the way
+        seen.append(b.measures(sent))
+        world.now_ns += 200_000_000
+    (correction,) = run.end()
+    drifted_ns = abs(drift) * 2.3e9
+    assert correction.uncertainty_ns <= 50_000 + drifted_ns + 1_000
+    for one in seen:
+        assert one > 0, "the margin keeps it there"
+        assert abs(one - correction.less_ns - 30_000) <= correction.uncertainty_ns
+    assert b.sender_clock is None
+
+
+def test_a_histogram_is_shifted_sample_by_sample() -> None:
+    before = HdrHistogram(1, 100_000_000_000, 3)
+    for value, times in ((150_000, 3), (1_150_000, 5), (99_000, 1)):
+        before.record_value(value, times)
+    after = decode_histogram(shift_histogram(before.encode().decode(), 100_000))
+    assert after.get_total_count() == 9
+    assert percentiles_ns(after, ["40", "90"])["40"] == pytest.approx(50_000, abs=150)
+    assert percentiles_ns(after, ["90"])["90"] == pytest.approx(1_050_000, abs=1_200)
+    assert after.get_min_value() == 1, "no time is below 0"
+
+
+def one_way(uncertainty_ns: float) -> Latency:
+    seen = synthetic_record(synthetic_trial(dimension=Dimension.LATENCY)).latency
+    assert seen is not None
+    return seen.model_copy(update={"kind": "one_way", "clock_uncertainty_ns": uncertainty_ns})
+
+
+def test_a_result_is_corrected_as_a_whole() -> None:
+    seen = one_way(0)
+    result = {
+        "latency": {
+            "count": seen.count, "min_ns": seen.min_ns, "max_ns": seen.max_ns,
+            "mean_ns": seen.mean_ns, "from_actual": seen.histogram,
+            "from_intended": seen.intended_histogram, "ipdv": {"count": 7},
+        }
+    }  # fmt: skip
+    found = corrected(result, Correction(1_000, 50))["latency"]
+    assert found["mean_ns"] == pytest.approx(seen.mean_ns - 1_000)
+    assert found["min_ns"] == max(0, seen.min_ns - 1_000)
+    assert found["ipdv"] == {"count": 7} and found["count"] == seen.count
+    assert result["latency"]["min_ns"] == seen.min_ns, "the engine's own words stay"
+
+
+@pytest.mark.parametrize(("share", "marked"), [(0.99, False), (1.01, True)])
+def test_clocks_that_are_known_less_than_the_time_is_long_are_marked(
+    share: float, marked: bool
+) -> None:
+    median = one_way(0).percentiles_ns["50"]
+    assert Figures(one_way=one_way(share * median)).clocks_uncertain is marked
+
+
+def test_between_hosts_no_one_way_time_is_without_uncertainty() -> None:
+    trial = synthetic_trial(dimension=Dimension.LATENCY, location="remote")
+    bare = one_way(1).model_copy(update={"clock_uncertainty_ns": None})
+    with pytest.raises(ValueError, match="clock_uncertainty_ns"):
+        synthetic_record(trial, one_way=bare)
+    assert synthetic_record(trial, one_way=one_way(1)).one_way is not None
+
+
+def test_rows_tell_of_the_other_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trial = synthetic_trial(dimension=Dimension.LATENCY, location="remote")
+    cost = synthetic_record(trial).cpu
+    far = FarHost(
+        name="right", address="192.0.2.7", hostname="right", near_interface="a",
+        far_interface="b", agent_version="1", engine_version="1", placement=None,
+        clock_before=ClockOffset(ahead_ns=AHEAD_NS + 1_234_000, uncertainty_ns=51_000),
+        clock_after=ClockOffset(ahead_ns=AHEAD_NS, uncertainty_ns=52_000), facts={}, cpu=cost,
+    )  # fmt: skip
+    run = write_run(tmp_path, [synthetic_record(trial, one_way=one_way(51_500), far_host=far)])
+    (row,) = summary(run)
+    assert row.between.one_way_uncertainty_ns == 51_500
+    assert cost is not None and row.between.far_total_cores_used == cost.total_cores_used
+    (flat,) = flat_rows([row])
+    assert flat["one_way_p50_ns"] == one_way(0).percentiles_ns["50"]
+    assert set(flat) == set(columns())
+    clock = "+5000.001234 s ± 51.0 µs"
+    assert show(str(run)) == 0
+    assert clock in capsys.readouterr().out
+    write_report(run, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert clock in page and BETWEEN_HOSTS_TITLE in page
+
+
+def test_a_row_of_one_host_says_nothing_of_another() -> None:
+    nothing = BetweenHostsSummary(*[None] * 13)
+    assert between_hosts_table([nothing]) == ([], {})
+
+
+@pytest.mark.parametrize(("one_machine", "others"), [(False, [0.9, 0.2]), (True, [0.4])])
+def test_hosts_of_one_machine_are_no_strangers(one_machine: bool, others: list[float]) -> None:
+    cost = synthetic_record().cpu
+    assert cost is not None
+    here = cost.model_copy(update={"others_cores_used": 0.9})
+    there = cost.model_copy(
+        update={
+            "others_cores_used": 0.2, "applications_cores_used": 0.3, "switch_cores_used": 0.2
+        }
+    )  # fmt: skip
+    far = SimpleNamespace(cpu=there, site=SimpleNamespace(is_this_machine=one_machine))
+    found = hosts_used(cast(FarSide, far), here)
+    assert [one.others_cores_used for one in found] == pytest.approx(others)
+    assert hosts_used(None, here) == [here]
