@@ -1,5 +1,5 @@
 /* The command line and the `start` command's overrides, both read by one declarative table in
- * options.c: name, kind, bounds and help of every option stand in one row. */
+ * options_table.c: name, kind, bounds and help of every option stand in one row. */
 #ifndef SM_OPTIONS_H
 #define SM_OPTIONS_H
 

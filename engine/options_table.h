@@ -48,4 +48,10 @@ struct option_row {
 
 extern const struct option_row option_table[];
 extern const unsigned option_rows;
+
+struct options;
+
+/* Read an option's text into its field (options_apply.c). False: one line in `error`. */
+bool option_apply(struct options *o, const struct option_row *row, const char *text, char *error,
+                  size_t error_size);
 #endif

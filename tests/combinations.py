@@ -28,6 +28,17 @@ IN_MACHINES = [
     *_each("linux-bridge", "p2v v2v loopback-1 loopback-2", "qemu", PortKind.TAP),
     *_each("ovs-dpdk", "p2v v2v loopback-1 loopback-2", "qemu", VHOST),
 ]
+# The bench itself in a guest, whose kernel or NIC has what the host may lack.
+INSIDE = {
+    "../vm/test_vm_ovs_kernel.py::test_ovs_kernel_datapath": _each("ovs", "v2v", "netns", VETH),
+    "../vm/test_vm_sriov.py::test_virtual_functions_as_devices": _each(
+        "sriov", "v2v", "netns", PortKind.VF
+    ),
+    "../vm/test_vm_vale.py::test_vale_in_records": [
+        *_each("vale", "v2v", "netns", PortKind.VALE),
+        *_each("vale", "v2v", "netns", VETH),
+    ],
+}
 OTHERS_IN_MACHINES = [
     *_each("tc-redirect", "v2v", "qemu", PortKind.TAP),
     *_each("ovs-netdev", "v2v", "qemu", PortKind.TAP),
@@ -58,6 +69,7 @@ RUN: dict[str, list[Combination]] = {
     ],
     "../vm/test_vm_environment.py::test_pairs_and_chains_one_way_and_both": IN_MACHINES,
     "../vm/test_vm_environment.py::test_one_pair_through_other_switches": OTHERS_IN_MACHINES,
+    **INSIDE,
 }
 
 

@@ -140,9 +140,10 @@ def best_windows(programs: list[Program], counter: str) -> tuple[float, float]:
     return statistics.quantiles(rates, n=20)[-1], useful_ns
 
 
-def compare(bench: Bench, role: str, port: str, runs: int) -> None:
-    """Measure all kinds of a role in turns, and print the table."""
-    kinds = SENDERS if role == "sender" else RECEIVERS
+def compare(bench: Bench, role: str, port: str, runs: int, only: str) -> None:
+    """Measure the kinds of a role whose name has `only` in it in turns, and print the table."""
+    every = SENDERS if role == "sender" else RECEIVERS
+    kinds = [kind for kind in every if kind is None or only in kind[0]]
     rates: dict[str, list[float]] = {kind[0]: [] for kind in kinds if kind}
     useful: dict[str, list[float]] = {kind: [] for kind in rates}
     for _ in range(runs):
@@ -173,6 +174,7 @@ def main() -> None:
     parser.add_argument("--engine", type=Path, help="the engine to measure")
     parser.add_argument("--port", action="append", choices=("null", "virtio-user", "vhost"))
     parser.add_argument("--role", action="append", choices=("sender", "receiver"))
+    parser.add_argument("--only", default="", metavar="TEXT", help="kinds with this in their name")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--windows", type=float, default=0.0, metavar="MS", help="see above")
@@ -186,7 +188,7 @@ def main() -> None:
         bench = Bench(engine, Path(folder), options.seconds, cores, options.windows)
         for port in options.port or ("null", "virtio-user", "vhost"):
             for role in options.role or ("sender", "receiver"):
-                compare(bench, role, port, options.runs)
+                compare(bench, role, port, options.runs, options.only)
 
 
 if __name__ == "__main__":

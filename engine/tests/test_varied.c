@@ -37,6 +37,12 @@ static const struct kind kinds[] = {
     {"92*3+1522", "100000:src-ip/random+dst-ip+src-port=999:zipf=1.0", true, true, 2,
      PAYLOAD_RANDOM},
     {"random:88-1000", "3:vlan/random", true, false, 1, PAYLOAD_COUNTER},
+    {"64", "1000:src-ip", false, false, 0, PAYLOAD_FIXED},
+    {"100", "1000:src-ip+dst-port", false, false, 0, PAYLOAD_COUNTER},
+    {"64", "1M:dst-ip:zipf=1.0", false, false, 0, PAYLOAD_FIXED},
+    {"68", "777:dst-ip/random+src-port/random:zipf=1.0", false, false, 1, PAYLOAD_FIXED},
+    {"64", "500:src-port", false, true, 0, PAYLOAD_FIXED},
+    {"64", "900:src-ip=900+dst-ip=7", false, false, 0, PAYLOAD_FIXED},
     {"68", "1000:dst-port:zipf=0.9:seed=4", false, false, 1, PAYLOAD_FIXED},
 };
 

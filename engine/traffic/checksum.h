@@ -43,14 +43,14 @@ static inline void store64(uint8_t *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
-/* The 16-bit one's complement sum of a 64-bit accumulator of 16- or 32-bit words. */
+/* The 16-bit one's complement sum of a 64-bit accumulator of 16- or 32-bit words. A word plus
+ * itself with its halves exchanged has in its upper half the sum of both, the carry brought round.
+ */
 static inline uint16_t sum_fold(uint64_t sum)
 {
-    sum = (sum & 0xffffffffU) + (sum >> 32);
-    sum = (sum & 0xffffffffU) + (sum >> 32);
-    sum = (sum & 0xffffU) + (sum >> 16);
-    sum = (sum & 0xffffU) + (sum >> 16);
-    return (uint16_t)((sum & 0xffffU) + (sum >> 16));
+    sum += sum >> 32 | sum << 32;
+    const uint32_t half = (uint32_t)(sum >> 32);
+    return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
 }
 
 /* Unfolded sum of `length` bytes (below 2^32 of them). The loop is written so that compilers

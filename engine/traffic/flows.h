@@ -67,6 +67,12 @@ static inline uint32_t flow_offset(const struct flow_range *range, uint64_t flow
     return (uint32_t)((range->first + flow * range->step) % range->count);
 }
 
+/* Do the flows 0..flows-1 have values in a row? Then no division is needed. */
+static inline bool flow_counts_up(const struct flow_range *range, uint32_t flows)
+{
+    return range->first == 0 && range->step == 1 && range->count >= flows;
+}
+
 /* The value of a field in flow `flow`. */
 static inline uint32_t flow_value(const struct flow_range *range, uint64_t flow)
 {

@@ -131,6 +131,24 @@ void frame_swap_addresses(uint8_t *frame, const struct frame_layout *layout);
 uint64_t frame_touch(const struct payload_pattern *pattern, uint8_t *payload,
                      uint32_t payload_length, uint32_t sequence);
 
+/* Touched frames are written as a whole, and where another core has read the last one from the same
+ * buffer, every cache line has to be fetched from there first, one after the other as they are
+ * written. So those of a frame some places further are asked for while this one is written; on a
+ * vhost-user wire that is more than twice as fast. */
+#define FRAMES_FETCHED_AHEAD 4
+
+static inline void frame_fetch(const uint8_t *frame, uint32_t length)
+{
+    for (uint32_t at = 0; at < length; at += 64) {
+#ifdef __x86_64__ /* GCC's builtin asks for reading only, unless the build's CPU is known to have  \
+                     it */
+        __asm__ volatile("prefetchw %0" : : "m"(frame[at]));
+#else
+        __builtin_prefetch(frame + at, 1);
+#endif
+    }
+}
+
 /* Are the bytes behind the stamp those that frame_touch would write? `sum` is what they add. */
 bool frame_touched_alike(const struct payload_pattern *pattern, const uint8_t *payload,
                          uint32_t payload_length, uint64_t *sum);

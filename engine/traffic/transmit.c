@@ -90,6 +90,18 @@ void transmit_end(struct transmitter *tx, uint64_t now)
         tx->port->ops->tx_release(tx->port, frames, held);
 }
 
+void transmit_touch(const struct frame_template *t, struct io_frame *frames, unsigned count,
+                    uint32_t sequence, const struct frame_times *times)
+{
+    for (unsigned i = 0; i < count && i < FRAMES_FETCHED_AHEAD; i++)
+        frame_fetch(frames[i].data, t->length);
+    for (unsigned i = 0; i < count; i++) {
+        if (i + FRAMES_FETCHED_AHEAD < count)
+            frame_fetch(frames[i + FRAMES_FETCHED_AHEAD].data, t->length);
+        frame_stamp(t, frames[i].data, sequence + i, times);
+    }
+}
+
 unsigned transmit_now(struct io_port *port, const struct frame_template *t, uint32_t flags,
                       uint32_t first_sequence, unsigned count)
 {

@@ -53,6 +53,10 @@ void transmit_give_up(struct transmitter *tx, uint64_t now);
 unsigned transmit_now(struct io_port *port, const struct frame_template *t, uint32_t flags,
                       uint32_t first_sequence, unsigned count);
 
+/* Stamp frames whose every byte is written. */
+void transmit_touch(const struct frame_template *t, struct io_frame *frames, unsigned count,
+                    uint32_t sequence, const struct frame_times *times);
+
 static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames, unsigned count,
                                  uint64_t now)
 {
@@ -71,6 +75,10 @@ static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames
     if (!tx->prepared) {
         for (unsigned i = 0; i < count; i++)
             memcpy(frames[i].data, t->bytes, t->length);
+    }
+    if (__builtin_expect(t->touch, 0)) {
+        transmit_touch(t, frames, count, sequence, &times);
+        return;
     }
     for (unsigned i = 0; i < count; i++)
         frame_stamp(t, frames[i].data, sequence + i, &times);

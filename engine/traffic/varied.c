@@ -67,6 +67,21 @@ static void take_lengths_out(struct varied *v, const struct frame_template *t)
     v->ip_sum_varies |= !v->ip6;
 }
 
+/* IPv4 frames of one size whose flows differ in an address, a port or both. */
+static void find_usual(struct varied *v, const struct frame_template *t)
+{
+    v->usual = v->field_count > 0 && v->sizes == NULL && !v->ip6 && !t->touch;
+    v->address = v->port = -1;
+    for (unsigned i = 0; i < v->field_count; i++) {
+        const enum flow_field field = v->fields[i].field;
+        const bool address = field == FLOW_SRC_IP || field == FLOW_DST_IP;
+        const bool port = field == FLOW_SRC_PORT || field == FLOW_DST_PORT;
+        int *place = address ? &v->address : &v->port;
+        v->usual &= (address || port) && *place < 0;
+        *place = (int)i;
+    }
+}
+
 void varied_begin(struct varied *v, const struct frame_template *t,
                   const struct frame_address *address, const struct sizes *sizes,
                   const struct flow_set *flows, const struct zipf *zipf)
@@ -95,6 +110,7 @@ void varied_begin(struct varied *v, const struct frame_template *t,
         }
     }
     v->used = v->sizes != NULL || v->field_count > 0;
+    find_usual(v, t);
     v->sequence = UINT64_MAX; /* to be sought */
 }
 
@@ -119,7 +135,7 @@ static void seek(struct varied *v, uint64_t sequence)
 /* One burst's arrays. */
 struct burst {
     uint64_t sum[IO_BURST_MAX], ip_sum[IO_BURST_MAX];
-    uint32_t value[IO_BURST_MAX];
+    uint32_t value[IO_BURST_MAX], port[IO_BURST_MAX];
     uint32_t flow[IO_BURST_MAX];
     uint32_t payload_length[IO_BURST_MAX];
 };
@@ -162,13 +178,18 @@ static void write_sizes(const struct varied *v, const struct frame_template *t,
 /* The values of a field, in host byte order. Round-robin goes on from flow to flow, and from
  * the last one to the first, whose values are not always the next in their ranges. */
 static void choose_values(struct varied *v, struct varied_field *field, struct burst *b,
-                          unsigned count, uint32_t flow)
+                          uint32_t *values, unsigned count, uint32_t flow)
 {
     const struct flow_range r = field->range;
 
+    if (v->zipf != NULL && flow_counts_up(&r, v->flows)) {
+        for (unsigned i = 0; i < count; i++)
+            values[i] = r.base + b->flow[i];
+        return;
+    }
     if (v->zipf != NULL) {
         for (unsigned i = 0; i < count; i++)
-            b->value[i] = flow_value(&r, b->flow[i]);
+            values[i] = flow_value(&r, b->flow[i]);
         return;
     }
     uint32_t at = field->at;
@@ -177,7 +198,7 @@ static void choose_values(struct varied *v, struct varied_field *field, struct b
         const unsigned end = left < count - i ? i + left : count;
         flow += end - i;
         for (; i < end; i++) {
-            b->value[i] = r.base + at;
+            values[i] = r.base + at;
             at += r.step;
             at -= at >= r.count ? r.count : 0;
         }
@@ -222,21 +243,74 @@ static void write_field(const struct varied_field *field, struct io_frame *frame
     }
 }
 
+/* Which flows come next: drawn for each frame, or (round-robin) the first of them. */
+static uint32_t choose_flows(const struct varied *v, struct burst *b, unsigned count,
+                             uint64_t sequence)
+{
+    if (v->zipf == NULL)
+        return (uint32_t)(sequence % v->flows);
+    for (unsigned i = 0; i < count; i++)
+        b->flow[i] = zipf_rank(v->zipf, v->seed + (sequence + i) * 0x9e3779b97f4a7c15ULL);
+    return 0;
+}
+
 static void write_flows(struct varied *v, struct io_frame *frames, unsigned count, struct burst *b,
                         uint64_t sequence)
 {
-    uint32_t flow = 0;
+    const uint32_t flow = choose_flows(v, b, count, sequence);
 
-    if (v->zipf != NULL) {
-        for (unsigned i = 0; i < count; i++)
-            b->flow[i] = varied_flow(v, sequence + i);
-    } else {
-        flow = (uint32_t)(sequence % v->flows);
-    }
     for (unsigned i = 0; i < v->field_count; i++) {
-        choose_values(v, &v->fields[i], b, count, flow);
+        choose_values(v, &v->fields[i], b, b->value, count, flow);
         write_field(&v->fields[i], frames, count, b);
     }
+}
+
+/* Which of the two vary is a constant wherever this is inlined. */
+static inline __attribute__((always_inline)) void
+write_usual(const struct varied *v, const struct frame_template *t, struct io_frame *frames,
+            unsigned count, const struct burst *b, uint32_t sequence,
+            const struct frame_times *times, bool address, bool port)
+{
+    const struct frame_times own = *times; /* frames are bytes, which may be anything */
+    const uint32_t headers = v->headers, payload_length = t->payload_length;
+    const uint32_t address_offset = address ? v->fields[v->address].offset : 0;
+    const uint32_t port_offset = port ? v->fields[v->port].offset : 0;
+    const uint64_t sum = v->sum, ip_sum = sum_fold(v->ip_sum);
+
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t *data = frames[i].data;
+        uint64_t all = sum;
+        if (address) {
+            const uint32_t wire = __builtin_bswap32(b->value[i]);
+            store32(data + address_offset, wire);
+            store16(data + headers - 18, (uint16_t)~sum_fold(ip_sum + wire));
+            all += wire;
+        }
+        if (port) {
+            const uint16_t wire = __builtin_bswap16((uint16_t)b->port[i]);
+            store16(data + port_offset, wire);
+            all += wire;
+        }
+        frame_stamp_sum(t, data, payload_length, sequence + i, &own, all);
+    }
+}
+
+static void fill_usual(struct varied *v, const struct frame_template *t, struct io_frame *frames,
+                       unsigned count, uint64_t sequence, const struct frame_times *times,
+                       struct burst *b)
+{
+    const uint32_t flow = choose_flows(v, b, count, sequence), first = (uint32_t)sequence;
+
+    if (v->address >= 0)
+        choose_values(v, &v->fields[v->address], b, b->value, count, flow);
+    if (v->port >= 0)
+        choose_values(v, &v->fields[v->port], b, b->port, count, flow);
+    if (v->port < 0)
+        write_usual(v, t, frames, count, b, first, times, true, false);
+    else if (v->address < 0)
+        write_usual(v, t, frames, count, b, first, times, false, true);
+    else
+        write_usual(v, t, frames, count, b, first, times, true, true);
 }
 
 void varied_fill(struct varied *v, const struct frame_template *t, struct io_frame *frames,
@@ -247,6 +321,12 @@ void varied_fill(struct varied *v, const struct frame_template *t, struct io_fra
     if (v->sequence != sequence)
         seek(v, sequence);
     v->sequence = sequence + count;
+    if (v->usual) {
+        for (unsigned i = 0; !prepared && i < count; i++)
+            memcpy(frames[i].data, t->bytes, t->length);
+        fill_usual(v, t, frames, count, sequence, times, &b);
+        return;
+    }
     for (unsigned i = 0; i < count; i++) {
         b.sum[i] = v->sum;
         b.ip_sum[i] = v->ip_sum;
@@ -266,6 +346,8 @@ void varied_fill(struct varied *v, const struct frame_template *t, struct io_fra
         for (unsigned i = 0; i < count; i++)
             store16(frames[i].data + v->headers - 18, (uint16_t)~sum_fold(b.ip_sum[i]));
     }
+    for (unsigned i = 0; t->touch && i < count; i++)
+        frame_fetch(frames[i].data, v->headers + b.payload_length[i]);
     for (unsigned i = 0; i < count; i++)
         frame_stamp_sum(t, frames[i].data, b.payload_length[i], (uint32_t)sequence + i, times,
                         b.sum[i]);

@@ -3,7 +3,8 @@
  * The template is the longest frame; every frame gets its lengths and the fields of its flow,
  * and both checksums are made from the template's sum without what varies, plus what was
  * written: no byte is summed twice. A burst is filled field by field, so that each loop is
- * short and without branches. */
+ * short and without branches; what flows nearly always are, an address, a port or both, is written
+ * and stamped in one pass. */
 #ifndef SM_VARIED_H
 #define SM_VARIED_H
 
@@ -30,8 +31,10 @@ struct varied {
     unsigned cycle_at;
     unsigned field_count;
     struct varied_field fields[FLOW_FIELDS];
-    uint32_t headers; /* bytes; 0: the kernel writes them */
-    uint32_t beside;  /* from frame size with FCS to payload length */
+    bool usual;        /* the fields are the next two or one of them, and nothing else varies */
+    int address, port; /* indices of those of IPv4 and UDP; -1: does not vary */
+    uint32_t headers;  /* bytes; 0: the kernel writes them */
+    uint32_t beside;   /* from frame size with FCS to payload length */
     bool ip6;
     bool ip_sum_varies; /* the IPv4 header's checksum */
     uint64_t sum;       /* of what the UDP checksum covers and never varies */

@@ -42,18 +42,21 @@ static inline uint64_t zipf_mix(uint64_t x) /* splitmix64 */
     return x ^ (x >> 31);
 }
 
+/* No branch that the draw decides but the rare last one: half of them would be foretold wrongly. A
+ * group of one rank is sure whatever comes of the second draw. */
 static inline uint32_t zipf_rank(const struct zipf *z, uint64_t key)
 {
     for (;;) {
         const uint64_t one = zipf_mix(key);
-        const struct zipf_group *g = &z->group[(one >> 32) * z->groups >> 32];
-        if ((uint32_t)one >= g->keep)
-            g = &z->group[g->alias];
-        if (g->ranks == 1)
-            return g->first;
         const uint64_t two = zipf_mix(one + 0xd6e8feb86659fd93ULL);
+        uint64_t index = (one >> 32) * z->groups >> 32;
+        const struct zipf_group *g = &z->group[index];
+        const uint64_t leave = (uint64_t)((uint32_t)one < g->keep) - 1; /* 0, or all ones */
+        index = (index & ~leave) | (g->alias & leave);
+        g = &z->group[index];
         const uint32_t rank = g->first + (uint32_t)((two >> 32) * g->ranks >> 32);
-        if ((uint32_t)two >> 24 < g->sure || zipf_keep(z, g->first, rank, (uint32_t)two))
+        if (__builtin_expect((uint32_t)two >> 24 < g->sure, 1) || g->ranks == 1 ||
+            zipf_keep(z, g->first, rank, (uint32_t)two))
             return rank;
         key = two;
     }

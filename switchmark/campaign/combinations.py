@@ -25,8 +25,8 @@ INTRODUCTION = """\
 # What can be combined
 
 Made by `python -m tests.combinations` from the switches' and environments' own capabilities and
-from the list of combinations that the tests run (`qemu`: those of `tools/vm-tests`); a test
-compares.
+from the list of combinations that the tests run (`qemu`, and the switches `ovs`, `vale` and
+`sriov`, by `tools/vm-tests`); a test compares.
 
 Each cell names environments. **Bold**: run in the tests. Plain: possible, not run there.
 *(NIC)*: possible, needs hardware. `no` and a number: impossible, for the reason below the table.

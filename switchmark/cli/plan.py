@@ -210,23 +210,24 @@ def _print_trials(made: Plan, limit: int | None) -> None:
 def _print_placements(made: Plan) -> None:
     from switchmark.testbed.placement import core_map
 
-    rows: dict[tuple[Any, ...], None] = {}
+    rows: dict[tuple[Any, ...], int] = {}  # each with its number, by which the map names it
     maps: dict[tuple[Any, ...], None] = {}
     for placed in made.placed.values():
         trial, placement = placed.trial, placed.placement
-        rows[trial.switch, trial.pairs, placed.port_kind, placement.idle, placement.reason] = None
+        row = (trial.switch, trial.pairs, placed.port_kind, placement.idle, placement.reason)
+        number = rows.setdefault(row, len(rows) + 1)
         for core, who in core_map(placement).items():
-            maps[trial.switch, trial.scenario, trial.pairs, core, _few(who)] = None
+            maps[number, trial.switch, trial.scenario, trial.pairs, core, _few(who)] = None
     print_line()
     print_table(
-        ["switch", "pairs", "ports", "idle", "cores"],
-        list(rows),
+        ["#", "switch", "pairs", "ports", "idle", "cores"],
+        [(number, *row) for row, number in rows.items()],
         title="placement on this machine",
-        right=["pairs"],
+        right=["#", "pairs"],
     )
     print_line()
-    columns = ["switch", "scenario", "pairs", "core", "who runs there"]
-    print_table(columns, list(maps), title="map of the cores", right=["pairs", "core"])
+    columns = ["#", "switch", "scenario", "pairs", "core", "who runs there"]
+    print_table(columns, list(maps), title="map of the cores", right=["#", "pairs", "core"])
 
 
 def _few(names: list[str]) -> str:

@@ -88,6 +88,11 @@ def port_spec(port: NodePort, io: Io) -> str:
         return f"dpdk:{_dpdk_port(port)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
         return f"netmap:{port.made.netmap}"
+    if port.device_inside is None and port.made is not None and port.made.pci is not None:
+        raise TrialFailed(
+            f"io {io.value} needs a network device, and this {port.kind.value} port is a PCI "
+            "function of the application's own; use io: dpdk, or switch_options: vf_driver:kernel"
+        )
     if port.device_inside is None or io is Io.AUTO:
         raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
     if io is Io.NETMAP:

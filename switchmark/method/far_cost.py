@@ -20,7 +20,12 @@ def far_cost(deployment: Deployment, far: FarSide, before: CpuReading, seen: See
 
 
 def hosts_used(far: FarSide | None, used: CpuCost) -> list[CpuCost]:
-    """The cost on each machine: two hosts on one would take each other's programs for strangers."""
-    if far is None or far.cpu is None or far.site.is_this_machine:
+    """The cost on each machine. Two hosts that are one machine take each other's programs for
+    strangers, which they are not."""
+    if far is None or far.cpu is None:
         return [used]
-    return [used, far.cpu]
+    if not far.site.is_this_machine:
+        return [used, far.cpu]
+    theirs = far.cpu.applications_cores_used + (far.cpu.switch_cores_used or 0.0)
+    strangers = max(0.0, (used.others_cores_used or 0.0) - theirs)
+    return [used.model_copy(update={"others_cores_used": strangers})]

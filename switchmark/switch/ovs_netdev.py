@@ -6,7 +6,9 @@ so it does not poll, and one core is all it can use.
 
 from __future__ import annotations
 
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from dataclasses import replace
+
+from switchmark.switch.base import Capabilities, ConnectMode, PortCounters, PortKind
 from switchmark.switch.ovs import PLAIN_PROGRAMS, OvsSwitch
 
 
@@ -26,3 +28,12 @@ class OvsNetdev(OvsSwitch):
         reconfigures=True,
         description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",
     )
+
+    def _device_counters(self) -> dict[str, PortCounters]:
+        """Also what the daemon's sockets had no room for: the devices count it as received, and
+        the daemon never sees it."""
+        lost = self.instance.namespace.packet_socket_drops()
+        return {
+            name: replace(port, rx_dropped=port.rx_dropped + lost.get(name, 0))
+            for name, port in super()._device_counters().items()
+        }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -21,6 +22,10 @@ from switchmark.testbed import procfs
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.things import Directory, LentDevice, NetworkNamespace, Thing
 
+# A line of `ss -0 -m`: `p_raw 0 0 *:DEVICE * skmem:(...,dDROPS)`.
+PACKET_SOCKET = re.compile(
+    r"^p_\w+\s+\d+\s+\d+\s+\S+:(?P<device>\S+)\s.*skmem:\(.*,d(?P<drops>\d+)\)", re.MULTILINE
+)
 SOCKET_PATH_MAX = 107  # sun_path holds 108 bytes with the closing NUL
 
 QUIET_NAMESPACE = (  # no neighbour discovery noise, no firewall on the measured path
@@ -52,6 +57,14 @@ class LinkCounters:
     tx_frames: int
     rx_dropped: int
     tx_dropped: int
+
+
+def parse_socket_drops(text: str) -> dict[str, int]:
+    """By device, of all its sockets together."""
+    drops: dict[str, int] = {}
+    for found in PACKET_SOCKET.finditer(text):
+        drops[found["device"]] = drops.get(found["device"], 0) + int(found["drops"])
+    return drops
 
 
 class Namespace:
@@ -129,6 +142,12 @@ class Namespace:
         """Frames that a device's queueing discipline has dropped; no other counter has them."""
         roots = self.query("tc", "-s", "qdisc", "show", "dev", device)
         return sum(int(one.get("drops", 0)) for one in roots if one.get("root"))
+
+    def packet_socket_drops(self) -> dict[str, int]:
+        """Frames that found no room in the AF_PACKET sockets on each device, which no counter of
+        the device has; empty where the kernel does not tell (CONFIG_PACKET_DIAG)."""
+        sockets = ["ss", "-N", self.name, "-0", "-n", "-m"]
+        return parse_socket_drops(self.session.host.run(sockets, check=False).stdout)
 
     def sysctl(self, key: str) -> str:
         """One kernel setting as it stands inside; `absent` where the kernel has none."""

@@ -30,6 +30,7 @@ from switchmark.testbed.things import Setting
 
 SETTING = "SWITCHMARK_SRIOV_PF"
 NET = Path("/sys/class/net")
+WITHOUT_IOMMU = Path("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode")
 PCI = Path("/sys/bus/pci")
 IPV6 = Path("/proc/sys/net/ipv6/conf")
 DEADLINE_S = 30.0  # for drivers to look at new functions
@@ -94,10 +95,8 @@ class Sriov(WithOptions, PortMakingSwitch):
                 f"{self.name}: {len(wanted)} ports and the witness need {self._count} VFs, "
                 f"{self._device} has {total} at most"
             )
-        if self.option("vf_driver") == "vfio" and not kernel_has("vfio_pci"):
-            raise UnavailableError(
-                f"{self.name}: Linux {kernel_release()} has no vfio-pci; use vf_driver: kernel"
-            )
+        if self.option("vf_driver") == "vfio":
+            self._check_vfio()
         self.namespace = self.make_namespace()
         self._create_functions()
         self._address([port.mac for port in wanted])
@@ -114,6 +113,20 @@ class Sriov(WithOptions, PortMakingSwitch):
             else MadePort(pci=self._pci_address(number))
             for number in range(len(wanted))
         ]
+
+    def _check_vfio(self) -> None:
+        """Without an IOMMU vfio-pci takes no function, unless it was told that this is known."""
+        if not kernel_has("vfio_pci"):
+            raise UnavailableError(
+                f"{self.name}: Linux {kernel_release()} has no vfio-pci; use vf_driver: kernel"
+            )
+        if (self._function / "iommu_group").exists() or _read(WITHOUT_IOMMU) == "Y":
+            return
+        raise UnavailableError(
+            f"{self.name}: {self._device} is behind no IOMMU, without which vfio-pci takes no VF; "
+            f"boot with intel_iommu=on (amd_iommu=on), or echo Y > {WITHOUT_IOMMU}, or use "
+            "vf_driver: kernel"
+        )
 
     def _create_functions(self) -> None:
         """The NIC up, and its VFs there, with no driver yet."""

@@ -376,5 +376,6 @@ class Vpp(WithOptions, ProgramSwitch):
             ),
             **self.option_details(),
             "burst": "up to 256 (vector)",
+            "rx_placement": " ".join(self._cli("show", "interface", "rx-placement").split()),
             "commands": "; ".join(self._commands() + late_commands(self.ports, self._options())),
         }

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.testbed.host import Session
+from switchmark.testbed.mounts import filesystem_of
 from switchmark.testbed.state import cache_dir
 from switchmark.testbed.things import CgroupsNamed, Directory, DockerThing, MountsBelow
 
@@ -24,6 +25,7 @@ START_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 5.0
 REMOVE_TIMEOUT_S = 30.0
 WORK_TIMEOUT_S = 120.0  # of an import on a busy machine
+NOT_UNDER_OVERLAY = ("overlay", "nfs", "nfs4", "9p", "ecryptfs")
 PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
 
 
@@ -112,7 +114,7 @@ def _start(session: Session) -> str:
             "dockerd",
             *("--host", host, "--config-file", str(config)),
             *("--data-root", str(data), "--exec-root", str(state / "x")),
-            *("--pidfile", str(state / "pid"), "--storage-driver", _storage_driver()),
+            *("--pidfile", str(state / "pid"), "--storage-driver", _storage_driver(data)),
             *("--bridge=none", "--iptables=false", "--ip6tables=false"),
             *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
             *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}"),
@@ -128,9 +130,11 @@ def _start(session: Session) -> str:
     return host
 
 
-def _storage_driver() -> str:
-    """Layers share files where the kernel can overlay directories; else they are copies."""
-    return "overlay2" if "\toverlay\n" in Path("/proc/filesystems").read_text() else "vfs"
+def _storage_driver(data: Path) -> str:
+    """Layers share files where the kernel can overlay directories that lie there (not such as lie
+    on an overlay themselves, or on another machine); else they are copies."""
+    can = "\toverlay\n" in Path("/proc/filesystems").read_text()
+    return "overlay2" if can and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
 
 
 def _import(daemon: Daemon, root: Path) -> None:

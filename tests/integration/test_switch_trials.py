@@ -65,6 +65,9 @@ def test_vpp_with_memif(bench: Bench, mode: str, choice: str) -> None:
 def test_vpp_receive_modes(bench: Bench, rx_mode: str) -> None:
     record = measured(bench, "vpp", "netns", f"switch_options=rx_mode:{rx_mode}")
     assert f"rx-mode VirtualEthernet0/0/0 {rx_mode}" in record.switch_details["commands"]
+    placed = record.switch_details["rx_placement"]  # as VPP itself says it
+    for port in (0, 1):
+        assert f"VirtualEthernet0/0/{port} queue 0 ({rx_mode})" in placed
 
 
 def test_ranking_measures_what_is_there_and_names_what_is_not(bench: Bench) -> None:

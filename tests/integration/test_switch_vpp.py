@@ -12,20 +12,16 @@ from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.tools import online_cores
 from switchmark.switch.vpp import Vpp
 from switchmark.testbed.host import Session
-from tests.integration.switch_rig import (
-    VethEnd,
-    available,
-    mac_of,
-    traces,
-    until,
-    veth_ends,
+from tests.integration.switch_rig import available, mac_of, traces, veth_ends
+from tests.integration.switch_traffic import (
+    address_of,
+    bring_up,
+    veth_flooding,
+    veth_peers,
+    veth_wires,
 )
 
 pytestmark = [pytest.mark.integration]
-
-FRAMES = 200
-GAP_S = 0.0002
-UNKNOWN_MAC = "02:53:4d:ff:ff:ff"
 
 
 @pytest.fixture
@@ -34,39 +30,20 @@ def session(session: Session) -> Session:
     return session
 
 
-def arrived(ends: list[VethEnd]) -> list[int]:
-    return [len(end.received(0.3)) for end in ends]
-
-
-def witness(switch: Vpp) -> int:
-    return switch.counters().witness_rx_frames or 0
-
-
 @pytest.mark.parametrize("mode", Vpp.capabilities.connect_modes)
 def test_kernel_devices(mode: ConnectMode, session: Session) -> None:
+    """The contract's frames, through AF_PACKET ports instead of vhost-user."""
     switch = Vpp()
     before = traces(session.id)
     with veth_ends(session, 4) as ends:
+        own = [address_of(end) for end in ends]
         try:
-            switch.start(session, [end.port for end in ends], mode, [0])
-            switch.wait_ports_up(30)
-            if mode is ConnectMode.LEARNING:
-                ends[0].send(UNKNOWN_MAC, FRAMES, GAP_S)
-                assert arrived(ends) == [0, FRAMES, FRAMES, FRAMES]
-                until(lambda: witness(switch) == FRAMES, 2, "every flooded frame at the witness")
-                ends[1].send(mac_of(0), 1)
-                assert arrived(ends) == [1, 0, 0, 0]
-            seen, start = witness(switch), switch.counters().ports
-            ends[0].send(mac_of(1), FRAMES, GAP_S)
-            assert arrived(ends) == [0, FRAMES, 0, 0]
-            after = switch.counters().ports
-            assert after[0].rx_frames - start[0].rx_frames == FRAMES
-            assert after[1].tx_frames - start[1].tx_frames == FRAMES
-            ends[0].send(UNKNOWN_MAC, FRAMES, GAP_S)
-            flooded = FRAMES if mode is ConnectMode.LEARNING else 0
-            direct = FRAMES if mode is ConnectMode.CROSS_CONNECT else flooded
-            assert arrived(ends) == [0, direct, flooded, flooded]
-            assert witness(switch) - seen == flooded
+            bring_up(switch, session, ends, mode)
+            if mode is ConnectMode.CROSS_CONNECT:
+                veth_wires(switch, ends, own)
+            else:
+                veth_flooding(switch, ends, mode)
+            veth_peers(switch, ends)
             assert switch.details()["datapath"] == "AF_PACKET"
         finally:
             switch.stop()

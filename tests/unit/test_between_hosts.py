@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hdrh.histogram import HdrHistogram
@@ -11,10 +13,12 @@ from hdrh.histogram import HdrHistogram
 from switchmark.campaign.model import Dimension
 from switchmark.cli.show import show
 from switchmark.method.engine import ClockPoint, EngineProcess
+from switchmark.method.far_cost import hosts_used
 from switchmark.method.judge import Figures
 from switchmark.method.one_way import Correction, TimedRun, corrected
 from switchmark.method.verification import PairEnds
 from switchmark.remote.connection import ClockReading
+from switchmark.remote.site import FarSide
 from switchmark.report.html import write_report
 from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
@@ -175,3 +179,19 @@ def test_rows_tell_of_the_other_host(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_row_of_one_host_says_nothing_of_another() -> None:
     nothing = BetweenHostsSummary(*[None] * 13)
     assert between_hosts_table([nothing]) == ([], {})
+
+
+@pytest.mark.parametrize(("one_machine", "others"), [(False, [0.9, 0.2]), (True, [0.4])])
+def test_hosts_of_one_machine_are_no_strangers(one_machine: bool, others: list[float]) -> None:
+    cost = synthetic_record().cpu
+    assert cost is not None
+    here = cost.model_copy(update={"others_cores_used": 0.9})
+    there = cost.model_copy(
+        update={
+            "others_cores_used": 0.2, "applications_cores_used": 0.3, "switch_cores_used": 0.2
+        }
+    )  # fmt: skip
+    far = SimpleNamespace(cpu=there, site=SimpleNamespace(is_this_machine=one_machine))
+    found = hosts_used(cast(FarSide, far), here)
+    assert [one.others_cores_used for one in found] == pytest.approx(others)
+    assert hosts_used(None, here) == [here]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from switchmark.method.plan import plan_steps
 from switchmark.switch.base import Probe
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.taxonomy import TAXONOMY
+from switchmark.testbed import facts
+from switchmark.testbed.facts import Cpu
 from tests.unit.campaign_fakes import INSTALLED
 
 
@@ -109,12 +112,37 @@ def test_plan_shows_trials_count_and_time(capsys: pytest.CaptureFixture[str]) ->
     assert sum("(D=" in line for line in shown) == 24
     at = shown.index("placement on this machine")
     end = shown.index("", at)
-    assert [line.split()[0] for line in shown[at + 2 : end]] == [
+    assert [line.split()[1] for line in shown[at + 2 : end]] == [
         "basicfwd", "linux-bridge", "ovs-dpdk",
     ]  # fmt: skip
     assert all("bench on core" in line for line in shown[at + 2 : end])
     cores = shown[shown.index("map of the cores") + 2 :]
-    assert any(line.split()[0] == "basicfwd" and "switch" in line for line in cores)
+    assert any(line.split()[1] == "basicfwd" and "switch" in line for line in cores)
+
+
+def test_plan_tells_maps_of_the_same_switch_apart(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two sockets of two cores of two threads: what is asked of SMT and NUMA, a map each."""
+    cpus = tuple(Cpu(n, core=(n // 4, n // 2 % 2), node=n // 4) for n in range(8))
+    monkeypatch.setattr(facts, "read_cpus", lambda: cpus)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
+    file = tmp_path / "asked.yaml"
+    file.write_text("switch: basicfwd\nsweeps: [{smt: siblings}, {numa: [same, other]}]\n")
+    assert run(["plan", str(file)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    at = shown.index("map of the cores")
+    maps: dict[str, dict[int, str]] = {}
+    for line in shown[at + 2 :]:
+        number, _, _, _, core, *who = line.split()
+        assert int(core) not in maps.setdefault(number, {}), "one map, two answers"
+        maps[number][int(core)] = " ".join(who)
+    assert list(maps) == ["1", "2", "3"]
+    assert sorted(maps.values(), key=str) == [
+        {0: "bench", 2: "switch", 3: "tx0 rx0"},  # smt: siblings
+        {0: "bench", 2: "switch", 4: "tx0", 6: "rx0"},  # numa: other
+        {0: "rx0 bench", 1: "tx0", 2: "switch"},  # numa: same
+    ]
 
 
 def test_plan_says_that_modes_are_mixed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from switchmark.switch.ovs_instance import (
     parse_datapath_counters,
 )
 from switchmark.switch.ports import check_request
+from switchmark.switch.private import parse_socket_drops
 
 PORTS = [SwitchPort(k, PortKind.VETH, f"02:00:00:00:00:{k:02x}", device=f"v{k}") for k in range(4)]
 
@@ -148,6 +149,18 @@ def test_frames_of_one_port_are_dealt_out_to_chains() -> None:
     by_flow = rules([], ConnectMode.CROSS_CONNECT, Split("flow", 2, 2, ()))
     assert by_flow[-2:] == ["table=1,reg0=0,actions=output:2", "table=1,reg0=1,actions=output:6"]
     assert "multipath(symmetric_l4,0,modulo_n,2,0,NXM_NX_REG0[]),resubmit(,1)" in by_flow[-3]
+
+
+def test_what_sockets_had_no_room_for_is_read_by_device() -> None:
+    """As iproute2 6.1 prints it; a device may have a socket for each queue."""
+    text = """\
+Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess
+p_raw 8960   0                  *:v0               *     skmem:(r8960,rb8192,t0,f0,w0,o0,bl0,d93)
+p_raw 0      0                  *:v0               *     skmem:(r0,rb8192,t0,f0,w0,o0,bl0,d7)
+p_dgr 0      0               ipv4:v1               *     skmem:(r0,rb8192,t0,f0,w0,o0,bl0,d0)
+p_raw 0      0                  *:v2               *
+"""
+    assert parse_socket_drops(text) == {"v0": 100, "v1": 0}
 
 
 @pytest.mark.parametrize(

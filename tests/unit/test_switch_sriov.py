@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.switch import sriov
 from switchmark.switch.base import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.testbed.host import Session
@@ -110,6 +110,34 @@ def test_too_few_functions_are_told_before_anything_is_set(nic: Path, session: S
         sriov.Sriov().make_ports(session, wanted)
     assert (nic / "device/sriov_numvfs").read_text() == "0\n"
     assert session.ledger.outstanding() == []
+
+
+def test_vfio_without_an_iommu_is_told_before_anything_is_set(
+    nic: Path, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vfio-pci would take no VF, and say so in the kernel's log alone."""
+    switch, told = sriov.Sriov(), tmp_path / "noiommu"
+    switch.configure({"vf_driver": "vfio"})
+    monkeypatch.setattr(sriov, "kernel_has", lambda _module: False)
+    with pytest.raises(UnavailableError, match="has no vfio-pci; use vf_driver: kernel"):
+        switch.make_ports(session, WANTED)
+    monkeypatch.setattr(sriov, "kernel_has", lambda _module: True)
+    monkeypatch.setattr(sriov, "WITHOUT_IOMMU", told)
+    monkeypatch.setattr(sriov, "DEADLINE_S", 0.0)  # no driver here takes anything
+    for text in ("", "N\n"):
+        told.write_text(text)
+        with pytest.raises(UnavailableError, match=r"behind no IOMMU.*intel_iommu=on.*echo Y"):
+            switch.make_ports(session, WANTED)
+    assert (nic / "device/sriov_numvfs").read_text() == "0\n"
+    assert session.ledger.outstanding() == []
+    told.write_text("Y\n")
+    with pytest.raises(TrialFailed, match="vfio-pci at VF 0"):
+        switch.make_ports(session, WANTED)
+    (nic / "device/iommu_group").mkdir()
+    told.unlink()
+    with pytest.raises(TrialFailed, match="vfio-pci at VF 0"):
+        switch.make_ports(session, WANTED)
+    assert (nic / "device/sriov_numvfs").read_text().strip() == "0"
 
 
 def test_why_it_is_not_available(nic: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method.arguments import engine_args, needed_powers, port_spec, resolve_io
 from switchmark.method.deployment import Deployment
 from switchmark.method.trial import TrialPlan
-from switchmark.switch.base import ConnectMode, PortKind
+from switchmark.switch.base import ConnectMode, MadePort, PortKind
 from tests.unit.trial_fakes import (
     SESSION,
     FakeEngine,
@@ -236,6 +236,14 @@ def test_a_port_without_a_device_is_refused_by_name(io: Io) -> None:
     port = NodePort(PortKind.VHOST_USER, "02:53:4d:00:00:01", "10.64.0.1/24", 1500)
     with pytest.raises(TrialFailed, match=f"no way to use {io.value} on a vhost-user port"):
         port_spec(port, io)
+
+
+def test_a_function_of_its_own_is_for_dpdk_alone() -> None:
+    made = MadePort(pci="0000:01:10.0")
+    port = NodePort(PortKind.VF, "02:53:4d:00:00:01", "10.64.0.1/24", 1500, made=made)
+    assert port_spec(port, Io.DPDK) == "dpdk:pci=0000:01:10.0"
+    with pytest.raises(TrialFailed, match=r"PCI function .*; use io: dpdk, or .*vf_driver:kernel"):
+        port_spec(port, Io.RAW_MMSG)
 
 
 def test_only_af_xdp_needs_more_powers_in_a_container() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +29,28 @@ TRIAL = (
 def trial(what: str) -> str:
     """A line of a job: one trial, its record left in /exchange even where it fails."""
     return TRIAL.format(what=what)
+
+
+CONTRACT = " ".join(
+    f"tests/integration/test_switch_{part}.py" for part in ("forwarding", "contract", "shortages")
+)
+
+
+def inside(files: str, which: str) -> str:
+    """A line of a job: those of the host's own tests, run in the guest."""
+    return f"python -m pytest -v -p no:cacheprovider {files} -k {shlex.quote(which)}\n"
+
+
+def contract(which: str) -> str:
+    """A line of a job: the tests that every switch passes, for one of them."""
+    return inside(CONTRACT, which)
+
+
+def check_contract(outcome: Outcome, count: int) -> None:
+    """So many tests ran inside, and passed: none is skipped for want of the switch."""
+    outcome.check()
+    passed = re.search(r"(\d+) passed", outcome.output)
+    assert passed is not None and int(passed[1]) == count, outcome.output[-3000:]
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.vm.conftest import check_forwarded, records, trial
+import pytest
+
+from tests.vm.conftest import check_contract, check_forwarded, contract, records, trial
 from tests.vm.guest import Machine, Outcome
 
 JOB = f"""\
@@ -12,6 +14,8 @@ modprobe openvswitch
 {trial("ovs --rate 2k")} || true
 cp -r /tmp/results /exchange/
 """
+# The other switches of Open vSwitch bear its name, too.
+ONLY = "ovs and not netdev and not dpdk and not afxdp"
 
 
 def test_ovs_kernel_datapath(
@@ -26,3 +30,17 @@ def test_ovs_kernel_datapath(
     assert record.reconciliation is not None
     assert record.reconciliation.agrees
     assert "Linux 6" in record.switch_details["version"]
+
+
+@pytest.mark.parametrize(
+    ("which", "count"), [("forwards", 3), ("not forwards", 7)], ids=["frames", "life"]
+)
+def test_contract(
+    which: str,
+    count: int,
+    new_machine: Callable[..., Machine],
+    keep: Callable[[Outcome], Outcome],
+) -> None:
+    """The tests that every switch passes, in all of its connect modes."""
+    job = f"modprobe openvswitch\n{contract(f'{ONLY} and {which}')}"
+    check_contract(keep(new_machine().run(job)), count)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.vm.conftest import check_forwarded, records, trial
+from tests.vm.conftest import check_contract, check_forwarded, contract, records, trial
 from tests.vm.guest import Machine, Outcome
 
 IGB = (
@@ -60,9 +60,4 @@ def test_virtual_functions_as_devices(
 
 def test_contract(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
     """The tests that every switch passes, those that need no second NIC."""
-    parts = ("forwarding", "contract", "shortages")
-    files = " ".join(f"tests/integration/test_switch_{part}.py" for part in parts)
-    job = f"{PREPARE}python -m pytest -q -p no:cacheprovider {files} -k sriov\n"
-    outcome = keep(igb.run(job))
-    outcome.check()
-    assert " passed" in outcome.output
+    check_contract(keep(igb.run(f"{PREPARE}{contract('sriov')}")), 7)

@@ -1,0 +1,158 @@
+"""Trials between two hosts that end too early, or cannot begin: whatever it was is said with its
+remedy, and nothing is left behind on either side."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.hosts_bench import measured, trial_args
+from tests.integration.two_hosts import TwoHosts, missing, run, sh
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
+
+
+def begin_traffic(hosts: TwoHosts, engine: Path) -> subprocess.Popen[str]:
+    """A bench in the middle of a trial: more frames have come over the cable than are sent to
+    teach and to verify."""
+    before = hosts.cable_frames()
+    results = ["--results", str(hosts.folder / "results")]
+    args = [*trial_args(), "--no-baseline", "--quiet", "--json", *results]
+    bench = hosts.bench(*args, engine=engine)
+    deadline = time.monotonic() + 120  # only a bench that hangs needs so long
+    while hosts.cable_frames() < before + 300:
+        assert bench.poll() is None and time.monotonic() < deadline, "no traffic"
+        time.sleep(0.05)
+    assert any("receiver" in one for one in hosts.right.processes())
+    return bench
+
+
+REACH = """
+import sys
+from pathlib import Path
+from switchmark.errors import SwitchmarkError
+from switchmark.method.plan import check_available, plan_steps
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_settings
+from switchmark.remote.site import Site
+from switchmark.testbed.testbed_file import read_testbed
+there = installed()
+given = {"switch": "linux-bridge", "location": "remote"}
+campaign = load_settings(given, there.known, name="reach")
+for name in sys.argv[1:]:
+    site = Site(read_testbed(Path(name)))
+    try:
+        check_available(plan_steps(campaign, there, baselines=False, site=site))
+        print("reached")
+    except SwitchmarkError as error:
+        print(error.exit_code, " ".join(str(error).split()))
+    finally:
+        site.close()
+"""
+
+
+@pytest.mark.slow
+def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) -> None:
+    good = hosts.testbed.read_text()
+    cases = [
+        ("", "", r"reached"),
+        ("known_hosts: known_hosts", "known_hosts: key.pub", r"3 .*ssh-keyscan -p 22 192\.0\.2\.2"),
+        ("key: key", "key: left_host_key", r"3 .*root is not let in with key .*authorized_keys"),
+        (
+            "192.0.2.2",
+            "192.0.2.2, port: 23",
+            r"3 .*cannot be reached on port 23: .*is sshd running",
+        ),
+        ("user: root", "python: /bin/nothing", r"3 .*ended with code 127: .*/bin/nothing"),
+        (
+            "right: cable0",
+            "right: ctl0",
+            r"3 .*ctl0: has the address 192\.0\.2\.2/24, and the host",
+        ),
+        ("left: cable0", "left: nowhere", r"3 interface nowhere: is not there"),
+    ]
+    files = []
+    for number, (before, after, _) in enumerate(cases):
+        assert before in good
+        files.append(hosts.folder / f"case{number}.yaml")
+        files[-1].write_text(good.replace(before, after))
+    done = run(hosts.start([sys.executable, "-c", REACH, *map(str, files)]))
+    answers = done[1].splitlines()
+    assert len(answers) == len(cases), done
+    for answer, (_, _, expected) in zip(answers, cases, strict=True):
+        assert re.match(expected, answer), (answer, expected)
+    named = hosts.bench("list", "hosts", "--json", "--testbed", str(files[4]), engine=Path("none"))
+    left, right = json.loads(run(named)[1])["hosts"]
+    assert left["seen"] == "this machine" and right["seen"].startswith("no: "), right
+    assert hosts.remains() == []
+
+
+def test_a_lost_connection_fails_the_trial_and_leaves_nothing(
+    hosts: TwoHosts, engine: Path
+) -> None:
+    bench = begin_traffic(hosts, engine)
+    for pid in hosts.right.sshd_sessions():
+        os.kill(pid, 9)
+    code, out, err = run(bench)
+    (record,) = json.loads(out)
+    assert code == 1 and record["status"] == "failed", err
+    assert record["message"].startswith("host right (192.0.2.2): connection lost: "), record
+    assert hosts.remains() == []
+
+
+def test_a_killed_bench_leaves_nothing_on_the_other_host(hosts: TwoHosts, engine: Path) -> None:
+    bench = begin_traffic(hosts, engine)
+    bench.kill()
+    bench.communicate()
+    cleaned = run(hosts.bench("clean", engine=engine))
+    assert cleaned[0] == 0, cleaned
+    assert hosts.remains() == []
+    for host in (hosts.left, hosts.right):
+        sh("ip", "link", "show", "cable0", inside=host.pid)
+
+
+@pytest.mark.slow
+def test_a_cut_control_path_ends_both_sides(hosts: TwoHosts, engine: Path) -> None:
+    """Nobody says goodbye: each side notices by itself that it no longer hears the other."""
+    bench = begin_traffic(hosts, engine)
+    sh("ip", "link", "set", "ctl0", "down", inside=hosts.left.pid)
+    try:
+        code, out, err = run(bench)
+        (record,) = json.loads(out)
+        assert code == 1 and record["status"] == "failed", err
+        assert record["message"].startswith("host right (192.0.2.2): connection lost: "), record
+        assert hosts.remains(patience_s=90.0) == []
+    finally:
+        sh("ip", "link", "set", "ctl0", "up", inside=hosts.left.pid)
+
+
+@pytest.mark.slow
+def test_what_a_killed_agent_left_the_next_one_removes(hosts: TwoHosts, engine: Path) -> None:
+    bench = begin_traffic(hosts, engine)
+    (agent,) = (pid for pid in hosts.right.pids() if "memfd_create" in words_of(pid))
+    os.kill(agent, 9)
+    code, out, err = run(bench)
+    (record,) = json.loads(out)
+    assert code == 1 and "connection lost" in record["message"], (record["message"], err)
+    assert hosts.right.remains(), "it was in the middle of a trial"
+    code, (record,), said = measured(hosts, engine, *trial_args(duration="2s"))
+    assert code == 0 and record.status == "finished", (said, record.message)
+    assert hosts.remains() == []
+
+
+def words_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""

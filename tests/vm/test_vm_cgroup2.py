@@ -1,0 +1,82 @@
+"""CPU quotas where control groups of version 2 have the `cpu` controller: the kernel's own, in a
+guest that mounts nothing else, for switches on the host and in containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from switchmark.results.record import Record
+from tests.vm.conftest import check_forwarded, records, trial
+from tests.vm.guest import Machine, Outcome
+
+PREPARE = """\
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo 256 >/proc/sys/vm/nr_hugepages
+mkdir -p /dev/hugepages
+mount -t hugetlbfs hugetlbfs /dev/hugepages
+controllers() { cat /sys/fs/cgroup/cgroup.subtree_control; }
+controllers >/exchange/before
+"""
+FINISH = """
+controllers >/exchange/after
+find /sys/fs/cgroup -type d -name '*sm*' >/exchange/groups
+cp -r /tmp/results /exchange/
+"""
+
+
+def measured(
+    limits: list[str],
+    more: str,
+    machine: Machine,
+    keep: Callable[[Outcome], Outcome],
+) -> list[Record]:
+    """A trial of each limit; no group of ours is left."""
+    what = f"basicfwd --rate 500 --set connect_mode=cross-connect{more} --set cpu_limit="
+    job = "".join(f"{trial(what + limit)} || true\n" for limit in limits)
+    outcome = keep(machine.run(f"{PREPARE}{job}{FINISH}"))
+    outcome.check()
+    assert (outcome.folder / "groups").read_text() == ""
+    if not more:  # (LXC and Docker switch all controllers on, and leave them so.)
+        before, after = ((outcome.folder / name).read_text() for name in ("before", "after"))
+        assert after == before
+    return records(outcome, len(limits))
+
+
+def check_quota(record: Record, share: float) -> None:
+    """A program that never stops polling used what it was allowed to, and was stopped in most
+    periods, as the kernel counts them."""
+    check_forwarded(record, "basicfwd", "cross-connect")
+    quota = record.cpu_quota
+    assert quota is not None and quota.used_cores is not None
+    assert (quota.cgroup_version, quota.share) == (2, share)
+    assert quota.in_force, quota
+    assert 0 < quota.used_cores <= share * 1.1 + 0.05, quota
+    assert quota.periods > 0
+    assert quota.throttled_periods > quota.periods / 2, quota
+    assert quota.throttled_s > 0
+    assert record.verdict is not None and "limit-not-in-force" not in record.verdict.marks
+
+
+def test_a_program_on_the_host(
+    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+) -> None:
+    half, eighth = measured(["50%", "12.5%"], "", new_machine(), keep)
+    check_quota(half, 0.5)
+    check_quota(eighth, 0.125)
+    for record in (half, eighth):
+        assert record.cpu_quota is not None and record.cpu_quota.group.endswith("-limit")
+
+
+@pytest.mark.parametrize("place", ["lxc"])
+def test_a_program_in_a_container(
+    place: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+) -> None:
+    """In the group that its container has."""
+    more = f" --set switch_environment={place}"
+    (record,) = measured(["25%"], more, new_machine(), keep)
+    check_quota(record, 0.25)
+    assert record.cpu_quota is not None
+    assert not record.cpu_quota.group.endswith("-limit"), "a group of ours, not the container's"
+    assert f"in {place}]" in record.topology[0]
