@@ -1,0 +1,147 @@
+"""Two machines as hosts (`location: remote`): each has a kernel, a clock, an sshd and a switch of
+its own. Two wires join them, one for control and the cable, each a socket between two QEMUs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.vm.conftest import check_forwarded, records, trial
+from tests.vm.guest import LIMIT_S, Machine, Outcome, Running
+
+SSHD = "/usr/sbin/sshd"
+WIRES = ("control", "cable")  # in the guest eth0 and eth1
+STREAM_SINCE = (7, 2)  # the first QEMU whose network goes over a Unix socket
+SOCKET_S = 30.0
+GRACE_S = 30.0  # to switch itself off
+ADDRESS = {"left": "192.0.2.1", "right": "192.0.2.2"}
+KNOWS_S = 600  # how long one host waits for the other, if nobody ends it sooner
+
+PREPARE = """\
+modprobe virtio_net
+/bin/busybox hostname {name}
+ip addr add {address}/24 dev eth0
+ip link set eth0 up
+ip link set eth1 up
+"""
+REMAINS = """\
+ls -d /run/netns/* /run/switchmark/*.ledger /run/switchmark/sm* /sys/class/net/sm* /dev/shm/* \
+  >/exchange/left 2>/dev/null || true"""
+RIGHT = """\
+mkdir -p /run/sshd
+{sshd} -D -e -f {folder}/sshd_config 2>/exchange/sshd &
+for _ in $(seq {knows}); do [ -e /tmp/over ] && break; sleep 1; done
+uname -n
+{remains}
+grep -las -e switchmark -e memfd /proc/[0-9]*/cmdline >>/exchange/left || true
+"""
+LEFT = """\
+export SWITCHMARK_TESTBED={folder}/testbed.yaml
+ssh="ssh -i {folder}/key -o UserKnownHostsFile={folder}/known_hosts root@{right}"
+for _ in $(seq {knows}); do $ssh true 2>/tmp/refused && break; sleep 1; done
+{trial}
+$ssh touch /tmp/over
+{remains}
+cp -r /tmp/results /exchange/
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Keys, the sshd's settings and the testbed file; guests see the host's files."""
+    if not Path(SSHD).exists() or shutil.which("ssh-keygen") is None:
+        pytest.skip("no sshd here (apt install openssh-server)")
+    for name in ("key", "host_key"):
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]
+        subprocess.run(words, check=True)
+    right = ADDRESS["right"]
+    (tmp_path / "known_hosts").write_text(f"{right} {(tmp_path / 'host_key.pub').read_text()}")
+    (tmp_path / "sshd_config").write_text(
+        f"ListenAddress {right}\nPort 22\nHostKey {tmp_path}/host_key\nUsePAM no\n"
+        "StrictModes no\nPermitRootLogin prohibit-password\nPidFile none\nUseDNS no\n"
+        f"AuthorizedKeysFile {tmp_path}/key.pub\n"
+    )
+    (tmp_path / "testbed.yaml").write_text(
+        "hosts:\n  left: {local: true}\n"
+        f"  right: {{address: {right}, user: root, key: key, known_hosts: known_hosts}}\n"
+        "cables:\n  - {left: eth1, right: eth1}\n"
+    )
+    return tmp_path
+
+
+def wires(folder: Path, number: int) -> tuple[str, ...]:
+    """The two NICs of a machine; the first machine's QEMU listens."""
+    return tuple(
+        word
+        for k, wire in enumerate(WIRES)
+        for word in (
+            "-netdev",
+            f"stream,id={wire},server={'off' if number else 'on'},"
+            f"addr.type=unix,addr.path={folder / wire}",
+            "-device",
+            f"virtio-net-pci,netdev={wire},mac=52:54:00:00:0{k}:0{number},romfile=",
+        )
+    )
+
+
+def joined(
+    folder: Path, jobs: dict[str, str], new_machine: Callable[..., Machine]
+) -> list[Outcome]:
+    """Both machines, joined, to the end of their jobs."""
+    running: list[Running] = []
+    ends: list[Outcome] = []
+    try:
+        for number, (name, job) in enumerate(jobs.items()):
+            guest = new_machine(devices=wires(folder, number))
+            if guest.qemu.version < STREAM_SINCE:
+                pytest.skip(f"QEMU {guest.qemu.version} has no `stream` network; 7.2 has")
+            prepare = PREPARE.format(name=name, address=ADDRESS[name])
+            running.append(guest.start(prepare + job))
+            listens(folder, running[0])
+    finally:  # with the first the others are over, however it ended
+        for number, one in enumerate(running):
+            ends.append(one.end(one.passed_s() + GRACE_S if number else LIMIT_S))
+    return ends
+
+
+def listens(folder: Path, one: Running) -> None:
+    deadline = time.monotonic() + SOCKET_S
+    while not all((folder / wire).exists() for wire in WIRES):
+        assert one.process.poll() is None, (one.exchange / "qemu").read_text()
+        assert time.monotonic() < deadline, "QEMU does not listen"
+        time.sleep(0.05)
+
+
+def test_a_trial_between_two_machines(
+    folder: Path,
+    new_machine: Callable[..., Machine],
+    keep: Callable[[Outcome], Outcome],
+) -> None:
+    what = "linux-bridge --rate 200 --set location=remote"
+    words = {
+        "remains": REMAINS,
+        "folder": folder,
+        "sshd": SSHD,
+        "right": ADDRESS["right"],
+        "knows": KNOWS_S,
+        "trial": f"{trial(what)} || true",
+    }
+    jobs = {"left": LEFT.format(**words), "right": RIGHT.format(**words)}
+    left, right = (keep(one) for one in joined(folder, jobs, new_machine))
+    left.check()
+    right.check()
+    assert right.output.split() == ["right"]
+    (record,) = records(left)
+    check_forwarded(record, "linux-bridge", "learning")
+    assert record.reconciliation is not None
+    assert record.reconciliation.agrees, record.reconciliation.findings
+    assert record.far_host is not None
+    assert (record.far_host.name, record.far_host.hostname) == ("right", "right")
+    assert record.far_host.near_interface == record.far_host.far_interface == "eth1"
+    for one in (left, right):
+        assert (one.folder / "left").read_text() == "", "a session has left something"
