@@ -114,8 +114,9 @@ def _start_together(
 
 
 def _exact(duration_s: float) -> str | float:
-    """Short bursts last microseconds: no exponent, which the engine does not read."""
-    return duration_s if duration_s >= 1e-3 else f"{duration_s:.9f}"
+    """Short bursts last microseconds, and a geometric mean has many digits: the engine reads no
+    exponent, and no more than some digits. To the nanosecond."""
+    return duration_s if duration_s == round(duration_s, 6) >= 1e-3 else f"{duration_s:.9f}"
 
 
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:

@@ -25,7 +25,7 @@ from switchmark.testbed.procfs import SESSION_VARIABLE
 from switchmark.testbed.pump import LineQueue, Pump, Tail
 from switchmark.testbed.things import Process
 
-KILLED_S = 30.0  # to go, after SIGKILL: much locked memory on a machine without a free core
+KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
 
 
 class LocalHost:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
 
 from switchmark.campaign.model import TrimPolicy
 from switchmark.method import latency
+from switchmark.method.back_to_back import back_to_back
 from switchmark.method.goal import Goal
 from switchmark.method.measurer import SATURATING, LoadPoint
 from switchmark.method.ndr_pdr import search
+from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
+from switchmark.method.soak import soak
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
 
@@ -132,6 +136,45 @@ class TestSetRate:
             return max(shares, key=lambda share: abs(share - 1))
 
         find(1, TOLERANCE, worst, attempts=2)
+
+    def test_a_sweep_finds_the_plateau_and_what_is_lost_above_it(self, limited: Rig) -> None:
+        seconds, loads = 0.6, [10e3, 20e3, 30e3, 50e3, 60e3, 80e3]
+
+        def height() -> float:
+            found = sweep(limited.measurer, loads, trial_s=seconds)
+            if found.plateau.pps is None or found.plateau.knee_between_pps != (30e3, 50e3):
+                return 0.0
+            for point in found.points[3:]:
+                passes = LIMIT_PPS * seconds + LIMIT_BURST
+                if abs(point.loss_ratio - (1 - passes / point.offered_frames)) > TOLERANCE:
+                    return 0.0
+            return found.plateau.pps.mean
+
+        find(LIMIT_PPS, TOLERANCE * LIMIT_PPS, height)
+
+    def test_bursts_find_what_may_pass_at_once(self, limited: Rig) -> None:
+        """RFC 9004's buffer is the bucket; a burst is found to 2 %, of frames sent by eights."""
+
+        def frames() -> float:
+            found = back_to_back(
+                limited.measurer, rate_pps=4 * LIMIT_PPS, throughput_pps=LIMIT_PPS,
+                shortest_s=1e-3, longest_s=0.05, repetitions=1,
+            )  # fmt: skip
+            return found.buffer_frames or 0.0
+
+        find(LIMIT_BURST, 0.06 * LIMIT_BURST, frames)
+
+
+def test_loss_at_random_is_within_its_interval() -> None:
+    """Four standard deviations of a binomial; a soak sees every window lossy."""
+    share = 0.003
+    with deployed(reference(drop_share=str(share))) as rig:
+        found = soak(rig.measurer, 20_000, duration_s=1.5, window_s=0.5)
+    due = share * found.offered_frames
+    assert found.offered_frames > 1_000
+    assert abs(found.lost_frames - due) <= 4 * math.sqrt(due * (1 - share))
+    assert found.lossy_windows == len(found.windows) == 3
+    assert found.loss_ratio_limit is None
 
 
 @pytest.fixture(scope="module")

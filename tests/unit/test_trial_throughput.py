@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -347,3 +348,14 @@ def test_ends_that_never_begin_together_are_no_measurement() -> None:
     a, b = process(Late(0)), process(Late(99))
     with pytest.raises(TrialFailed, match="were not all listening when the first began to send"):
         run_traffic([a, b], [b, a], 0.1, lambda: None)
+
+
+@pytest.mark.parametrize("duration_s", [10.0, 0.25, 1e-4, 1e-3 / 3, 5e-5**0.5, 2 / 3])
+def test_a_duration_is_written_as_the_engine_reads_it(duration_s: float) -> None:
+    """Without an exponent, and with nine digits at most behind the point; of a geometric mean,
+    as searches for the longest burst ask for, Python would print eighteen."""
+    fake = FakeEngine({"start": lambda _: [event("started", t_ns=T0), result(duration_s)]})
+    run_traffic([process(fake, "sender", 0)], [], duration_s, lambda: None)
+    (text,) = re.findall(r"duration=(\S+)", fake.commands[0])
+    assert len(text.partition(".")[2]) <= 9
+    assert float(text) == pytest.approx(duration_s, abs=1e-9)
