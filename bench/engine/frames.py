@@ -25,8 +25,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from comparison import spread
 from programs import Program, Testpmd, Traffic
-from run import find_engine, preferred, spread
+from run import find_engine, preferred
 
 WARM_UP_S = 0.3
 MACS = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]

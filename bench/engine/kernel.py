@@ -53,9 +53,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from comparison import spread
 from plain import Plain, compile_all
 from programs import ProgramError, Reading, Testpmd, Traffic, stolen_s
-from run import find_engine, preferred, spread
+from run import find_engine, preferred
 from wire import DEVICE_A, DEVICE_B, IP_A, IP_B, MAC_A, MAC_B, Wire, inside
 
 WARM_UP_S = 0.4

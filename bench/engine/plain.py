@@ -30,7 +30,7 @@ def compile_all(folder: Path) -> dict[str, Path]:
     folder; nothing without a compiler."""
     if shutil.which("cc") is None:
         return {}
-    build = ["cc", "-O2", "-D_GNU_SOURCE", "-o"]
+    build: list[str | Path] = ["cc", "-O2", "-D_GNU_SOURCE", "-o"]
     made = {name: folder / name for name in ("plain", "floor")}
     source = {name: Path(__file__).with_name(f"{name}.c") for name in made}
     subprocess.run([*build, made["plain"], source["plain"]], check=True, timeout=60)

@@ -5,6 +5,8 @@ Three comparisons, each with the same counterpart for both programs:
 
   sender     `switchmark-traffic sender` (every frame has its own sequence number, two time
              stamps and right checksums) against `testpmd txonly`; a `testpmd rxonly` receives.
+             Where SWITCHMARK_PKTGEN names a Pktgen-DPDK, against that, too, counted by the
+             receiver.
   receiver   `switchmark-traffic receiver` (sequence and latency of every frame) against
              `testpmd rxonly`; our sender sends.
   forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
@@ -26,15 +28,16 @@ import json
 import os
 import random
 import shutil
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from comparison import OURS, Line, Run, show, summary
+from pktgen import VARIABLE, Pktgen, find_pktgen
 from programs import Program, ProgramError, Reading, Testpmd, Traffic, stolen_s
 
 WARM_UP_S = 0.4
@@ -42,7 +45,8 @@ CAROUSEL_BURSTS = 4  # each way; few enough to lie in one ring without drops
 ATTEMPTS = 3
 CASES = ("sender", "receiver", "forwarder")
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
-OURS, THEIRS = "switchmark-traffic", "dpdk-testpmd"
+THEIRS, PKTGEN = "dpdk-testpmd", "pktgen"
+MOVING_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +61,7 @@ class Settings:
     burst: int
     queue_size: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One measured run: rate in frames/s, and the share of its time that others took."""
-
-    rate_pps: float
-    disturbed: float
+    pktgen: Path | None
 
 
 class Bench:
@@ -109,11 +106,24 @@ class Bench:
         options.append(f"--txpkts={self.settings.frame_size - 4}")
         return Testpmd(mode, vdevs, options, core)
 
+    def pktgen(self, kind: str, core: int) -> Pktgen:
+        """Pktgen with the same port, rings, size and burst."""
+        assert self.settings.pktgen is not None
+        vdev, s = self._specs(kind, 0)[1], self.settings
+        return Pktgen(self.settings.pktgen, vdev, s.frame_size, s.burst, s.queue_size, core)
+
     def run(self, case: str, program: str) -> Run:
         """Measure once."""
         ours = program == OURS
         mine, peer = PORT_KINDS[self.settings.port]
         core, other = self.settings.measured_core, self.settings.other_core
+        if program == PKTGEN:
+            return self._measure(
+                lambda: self.pktgen(mine, core),
+                lambda: self.testpmd("rxonly", peer, other),
+                1,
+                "RX-packets",
+            )
         if case == "sender":
             make = (
                 (lambda: self.traffic("sender", mine, core))
@@ -146,14 +156,14 @@ class Bench:
 
     def _measure(
         self,
-        measured: Callable[[], Program],
+        measured: Callable[[], Program | Pktgen],
         other: Callable[[], Program],
         counts: int,
         counter: str,
     ) -> Run:
         """Start both (the listening side first), warm up, and read one's counter twice."""
         mine = PORT_KINDS[self.settings.port][0]
-        programs: list[Program] = []
+        programs: list[Program | Pktgen] = []
         try:
             order = (measured, other) if mine in LISTENING else (other, measured)
             programs = [make() for make in order]
@@ -161,6 +171,8 @@ class Bench:
                 programs.reverse()
             for program in programs:
                 program.start()
+            if counts == 1:  # a program that cannot tell when it begins
+                _wait_moving(programs[counts], counter)
             time.sleep(WARM_UP_S)
             waited, stolen = _waited_ns(programs), stolen_s()
             first = programs[counts].frames(counter)
@@ -186,7 +198,15 @@ PORT_KINDS = {
 LISTENING = ("vhost", "memif-server")
 
 
-def _waited_ns(programs: list[Program]) -> int:
+def _wait_moving(program: Program | Pktgen, counter: str) -> None:
+    end_s = time.monotonic() + MOVING_TIMEOUT_S
+    while program.frames(counter).frames == 0:
+        if time.monotonic() > end_s:
+            raise ProgramError("no frames pass")
+        time.sleep(0.05)
+
+
+def _waited_ns(programs: list[Program | Pktgen]) -> int:
     return sum(program.process.waited_ns() for program in programs)
 
 
@@ -205,61 +225,6 @@ def measure(bench: Bench, case: str, program: str, limit: float) -> Run:
             break
     assert best is not None
     return best
-
-
-def spread(rates: list[float]) -> float:
-    """Half the distance between the quartiles, as a share of the median."""
-    if len(rates) < 2:
-        return 0.0
-    low, _, high = statistics.quantiles(rates, n=4, method="inclusive")
-    return (high - low) / 2 / statistics.median(rates)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of the table; spreads are shares of the median."""
-
-    case: str
-    ours_pps: float
-    testpmd_pps: float
-    ratio: float
-    ours_spread: float
-    testpmd_spread: float
-    tie: bool
-    disturbed_runs: int
-    runs: int
-    rates_pps: dict[str, list[float]]
-
-
-def summary(case: str, runs: dict[str, list[Run]], limit: float) -> Line:
-    """Medians, ratio and spread of a case."""
-    rates = {program: [run.rate_pps for run in runs[program]] for program in runs}
-    medians = {program: statistics.median(rates[program]) for program in rates}
-    spreads = {program: spread(rates[program]) for program in rates}
-    ratio = medians[OURS] / medians[THEIRS]
-    every = [run for program in runs for run in runs[program]]
-    return Line(
-        case=case,
-        ours_pps=medians[OURS],
-        testpmd_pps=medians[THEIRS],
-        ratio=ratio,
-        ours_spread=spreads[OURS],
-        testpmd_spread=spreads[THEIRS],
-        tie=abs(ratio - 1) <= max(spreads.values()),
-        disturbed_runs=sum(run.disturbed > limit for run in every),
-        runs=len(every),
-        rates_pps=rates,
-    )
-
-
-def show(line: Line) -> str:
-    """A line as text."""
-    return (
-        f"{line.case:<10}{line.ours_pps / 1e6:>9.2f}{100 * line.ours_spread:>8.1f} %"
-        f"{line.testpmd_pps / 1e6:>10.2f}{100 * line.testpmd_spread:>8.1f} %"
-        f"{line.ratio:>8.2f}   {'tie' if line.tie else '   '}"
-        f"{line.disturbed_runs:>6} of {line.runs}"
-    )
 
 
 def arguments() -> argparse.Namespace:
@@ -326,6 +291,16 @@ def main() -> None:
         compare(options)
 
 
+def _pktgen_runs(bench: Bench) -> bool:
+    """Whether Pktgen takes this kind of port; else it is left out, and said so."""
+    try:
+        bench.run("sender", PKTGEN)
+    except ProgramError as failure:
+        print(f"pktgen: left out on {bench.settings.port}: {failure}", file=sys.stderr)
+        return False
+    return True
+
+
 def compare(options: argparse.Namespace) -> None:
     """Run the comparisons and print them."""
     if shutil.which("dpdk-testpmd") is None:
@@ -343,25 +318,35 @@ def compare(options: argparse.Namespace) -> None:
         burst=options.burst,
         queue_size=options.queue_size,
         seconds=options.seconds,
+        pktgen=find_pktgen(),
     )
+    if settings.pktgen is None and "sender" in (options.case or CASES):
+        print(f"pktgen: left out, {VARIABLE} names none", file=sys.stderr)
     lines: list[Line] = []
     if not options.json:
         print(f"{settings.port}, {settings.frame_size} B, burst {settings.burst}; rates in Mpps")
-        print("case           ours  spread   testpmd  spread   ratio         disturbed")
+        print("case           ours    spread  opponent        Mpps    spread   ratio  disturbed")
     with tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
         bench = Bench(settings, Path(folder))
         for case in options.case or CASES:
-            runs: dict[str, list[Run]] = {OURS: [], THEIRS: []}
+            opponents = [THEIRS]
+            if settings.pktgen is not None and case == "sender" and _pktgen_runs(bench):
+                opponents.append(PKTGEN)
+            runs: dict[str, list[Run]] = {program: [] for program in (OURS, *opponents)}
             for _ in range(options.runs):
-                for program in random.sample((OURS, THEIRS), 2):
+                for program in random.sample(list(runs), len(runs)):
                     runs[program].append(measure(bench, case, program, options.disturbed))
-            lines.append(summary(case, runs, options.disturbed))
-            if not options.json:
-                print(show(lines[-1]), flush=True)
+            for opponent in opponents:
+                lines.append(summary(case, opponent, runs, options.disturbed))
+                if not options.json:
+                    print(show(lines[-1]), flush=True)
     if options.json:
         print(
             json.dumps(
-                {"settings": vars(options) | {"engine": str(settings.engine)}, "cases": lines}
+                {
+                    "settings": vars(options) | {"engine": str(settings.engine)},
+                    "cases": [asdict(line) for line in lines],
+                }
             )
         )
 

@@ -297,7 +297,7 @@ def print_methods(rows: list[SummaryRow]) -> None:
         "s",
     ]
     print_table([*columns, *_TRUST], lines, title="Methods of many trials (loads are totals; "
-                "brackets: bounds of a search, or of one-way times by two clocks, else 95 % interval)",
+                "brackets: bounds of a search, or of a time by two clocks, else 95 % interval)",
                 right=["frame B", "trials", "s"])  # fmt: skip
     for row in rows:
         assert row.method is not None

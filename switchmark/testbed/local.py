@@ -25,6 +25,8 @@ from switchmark.testbed.procfs import SESSION_VARIABLE
 from switchmark.testbed.pump import LineQueue, Pump, Tail
 from switchmark.testbed.things import Process
 
+KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
+
 
 class LocalHost:
     """The machine the bench runs on. Without a ledger only `run` may be used."""
@@ -201,7 +203,7 @@ class LocalProcess:
             code = self.wait(grace_s)
         except TimeoutError:
             self.send_signal(signal.SIGKILL)
-            code = self.wait(5.0)
+            code = self.wait(KILLED_S)
         self.close_input()
         return code
 

@@ -27,6 +27,7 @@ from switchmark.testbed.things import Link
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
     EXCLUSIVE,
+    LATE_S,
     REAL,
     VethEnd,
     VhostEnd,
@@ -99,7 +100,7 @@ def test_starts_stops_starts_again_and_dies(name: str, session: Session) -> None
         try:
             bring_up(switch, session, ends, natural_mode(switch))
             expected = break_it(switch, session, ends[0].port)
-            until(lambda: switch.alive() is not None, 0.5, "the switch's death is noticed")
+            until(lambda: switch.alive() is not None, LATE_S, "the switch's death is noticed")
             words = str(switch.alive())
             assert "\n" not in words
             assert expected in words

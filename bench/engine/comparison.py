@@ -1,0 +1,74 @@
+"""Runs of two programs as one line: medians, their ratio, the spread, and whether that is a tie."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+OURS = "switchmark-traffic"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measured run: rate in frames/s, and the share of its time that others took."""
+
+    rate_pps: float
+    disturbed: float
+
+
+def spread(rates: list[float]) -> float:
+    """Half the distance between the quartiles, as a share of the median."""
+    if len(rates) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(rates, n=4, method="inclusive")
+    return (high - low) / 2 / statistics.median(rates)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table; spreads are shares of the median."""
+
+    case: str
+    opponent: str
+    ours_pps: float
+    theirs_pps: float
+    ratio: float
+    ours_spread: float
+    theirs_spread: float
+    tie: bool
+    disturbed_runs: int
+    runs: int
+    rates_pps: dict[str, list[float]]
+
+
+def summary(case: str, theirs: str, runs: dict[str, list[Run]], limit: float) -> Line:
+    """Medians, ratio and spread of a case against one opponent."""
+    runs = {program: runs[program] for program in (OURS, theirs)}
+    rates = {program: [run.rate_pps for run in runs[program]] for program in runs}
+    medians = {program: statistics.median(rates[program]) for program in rates}
+    spreads = {program: spread(rates[program]) for program in rates}
+    ratio = medians[OURS] / medians[theirs]
+    every = [run for program in runs for run in runs[program]]
+    return Line(
+        case=case,
+        opponent=theirs,
+        ours_pps=medians[OURS],
+        theirs_pps=medians[theirs],
+        ratio=ratio,
+        ours_spread=spreads[OURS],
+        theirs_spread=spreads[theirs],
+        tie=abs(ratio - 1) <= max(spreads.values()),
+        disturbed_runs=sum(run.disturbed > limit for run in every),
+        runs=len(every),
+        rates_pps=rates,
+    )
+
+
+def show(line: Line) -> str:
+    """A line as text."""
+    return (
+        f"{line.case:<10}{line.ours_pps / 1e6:>9.2f}{100 * line.ours_spread:>8.1f} %"
+        f"  {line.opponent:<13}{line.theirs_pps / 1e6:>7.2f}{100 * line.theirs_spread:>8.1f} %"
+        f"{line.ratio:>8.2f}   {'tie' if line.tie else '   '}"
+        f"{line.disturbed_runs:>6} of {line.runs}"
+    )
