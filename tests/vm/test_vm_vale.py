@@ -82,7 +82,11 @@ def test_vale_is_changed_while_it_forwards(
     assert record.method is not None
     names = {one.name for one in record.method.figures}
     assert {"4 ports added: outage", "4 ports removed: silence"} <= names
-    assert not any("did not flow again" in note for note in record.method.notes)
+    told = [f"{one.name}: {one.value:.3g}" for one in record.method.figures]
+    assert not any("did not flow again" in note for note in record.method.notes), (
+        record.method.notes,
+        told,
+    )
 
 
 @pytest.mark.parametrize(
