@@ -6,7 +6,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE_S = 1.0  # a group stays busy for a moment after its last process has ended
+PATIENCE_S = (
+    10.0  # a group stays busy until its last process has ended, on a full machine for seconds
+)
 
 
 def roots() -> list[Path]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.testbed import cgroups
 from switchmark.testbed.cpu_limit import find_hierarchy
 from switchmark.testbed.things import chosen_of
 from tests.integration.machine import needs_root
@@ -221,6 +222,7 @@ def _user_lxc(stack: ExitStack, folder: Path) -> None:
 
 def _user_docker(stack: ExitStack, folder: Path) -> str:
     host = f"unix://{folder}/docker.sock"
+    stack.callback(cgroups.remove_named, folder.name)  # of its parent group; the daemon does not
     _background(
         stack, "dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",
         f"{folder}/exec", "--pidfile", f"{folder}/pid", "--bridge=none", "--iptables=false",

@@ -58,6 +58,24 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def kept_folders() -> list[Path]:
+    """What both hosts need and would lose with their own /root or /tmp: the checkout, Python and
+    the engine, where these lie there."""
+    engine = Path(os.environ.get("SWITCHMARK_TRAFFIC", ROOT / "engine"))
+    needed = [ROOT, Path(sys.prefix), Path(sys.base_prefix), engine.parent]
+    hidden = {one for one in needed if any(one.is_relative_to(folder) for folder in PRIVATE)}
+    return sorted(one for one in hidden if not hidden & set(one.parents))
+
+
+def _private_folders(aside: Path) -> str:
+    """The commands that give a host folders of its own, with what is kept where it was."""
+    kept = {aside / str(number): folder for number, folder in enumerate(kept_folders())}
+    steps = [f"mkdir -p {place}; mount --rbind {folder} {place}" for place, folder in kept.items()]
+    steps += [f"mount -t tmpfs -o mode={mode} own {folder}" for folder, mode in PRIVATE.items()]
+    steps += [f"mkdir -p {folder}; mount --move {place} {folder}" for place, folder in kept.items()]
+    return "; ".join(steps)
+
+
 @dataclass
 class HostSpace:
     """One of the two hosts."""
@@ -71,9 +89,7 @@ class HostSpace:
     sshd: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
-        mounts = "; ".join(
-            f"mount -t tmpfs -o mode={mode} own {folder}" for folder, mode in PRIVATE.items()
-        )
+        mounts = _private_folders(self.folder / f"{self.name}_kept")
         # What /sys tells of network devices is of the namespace in which it was mounted.
         mounts += "; mount -t sysfs own /sys"
         script = f"{mounts}; hostname {self.name}; echo up; exec sleep infinity"
@@ -145,7 +161,8 @@ class HostSpace:
         listed = sh("sh", "-c", "ls -d /run/netns/* /run/switchmark/*.ledger /run/switchmark/sm* "
                     "/tmp/* /var/tmp/switchmark-* /dev/shm/* 2>/dev/null || true",
                     inside=self.pid)  # fmt: skip
-        found += listed.split()
+        kept = kept_folders()  # with the folders in which they lie
+        found += [one for one in listed.split() if not any(k.is_relative_to(one) for k in kept)]
         links = sh("ip", "-o", "link", "show", inside=self.pid).splitlines()
         found += [line for line in links if not line.split()[1].startswith(("lo:", "ctl", "cable"))]
         return found
