@@ -47,7 +47,7 @@ class Testpmd(ProgramSwitch):
     name = "testpmd"
     setting = "SWITCHMARK_TESTPMD"
     programs = ("dpdk-testpmd",)
-    obtain = "apt install dpdk"
+    obtain = "apt install dpdk-dev"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         connect_modes=(ConnectMode.CROSS_CONNECT,),

@@ -264,7 +264,7 @@ def rig_kind(switch: Switch) -> PortKind:
 def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[VhostEnd]]:
     """`count` vhost-user ports. Each waits for the switch to connect to its socket."""
     program = shutil.which("dpdk-testpmd")
-    assert program, "dpdk-testpmd is needed (apt install dpdk)"
+    assert program, "dpdk-testpmd is needed (apt install dpdk-dev)"
     folder = session.run_dir / "rig"
     entry = session.ledger.record(Directory(str(folder)))
     folder.mkdir()

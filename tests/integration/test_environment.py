@@ -369,7 +369,7 @@ def test_root_holds_the_drivers_of_a_dynamic_dpdk_program(state: Path) -> None:
     """EAL takes every driver in its folder, and must find each once, with all it needs."""
     program = shutil.which("dpdk-testpmd")
     if program is None:
-        pytest.skip("no dpdk-testpmd on this machine: apt install dpdk")
+        pytest.skip("no dpdk-testpmd on this machine: apt install dpdk-dev")
     root = build_root(Path(program).resolve())
     drivers = [path for path in root.rglob("librte_net_*.so.*") if not path.is_symlink()]
     assert len([path for path in drivers if "pmds" in str(path)]) >= 4
