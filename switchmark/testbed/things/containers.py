@@ -9,20 +9,15 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from switchmark.testbed.things.thing import Thing, exists_already, foreign_name
+from switchmark.testbed.things.thing import NamedThing, NewPath, Thing, foreign_name
 
 
 @dataclass(frozen=True, slots=True)
-class Container(Thing):
+class Container(NamedThing):
     """An LXC container of ours: its processes, control groups, lock file and directory."""
 
     kind: ClassVar[str] = "lxc"
-    name: str
     lxcpath: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return foreign_name(self.name, session_id)
 
     @override
     def undo(self) -> None:
@@ -55,15 +50,10 @@ class DockerThing(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class Cgroup(Thing):
+class Cgroup(NewPath):
     """An empty control group directory."""
 
     kind: ClassVar[str] = "cgroup"
-    path: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return exists_already(self.path)
 
     @override
     def undo(self) -> None:
@@ -91,17 +81,12 @@ class CgroupController(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupsNamed(Thing):
+class CgroupsNamed(NamedThing):
     """Control groups of one name in every hierarchy, with those nested in them (the parents of
     a container engine's own groups)."""
 
     kind: ClassVar[str] = "cgroups-named"
     survives_boot: ClassVar[bool] = False
-    name: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return foreign_name(self.name, session_id)
 
     @override
     def undo(self) -> None:

@@ -11,19 +11,14 @@ from typing import ClassVar
 from typing_extensions import override
 
 from switchmark.testbed import mounts
-from switchmark.testbed.things.thing import Thing, exists_already, foreign_name
+from switchmark.testbed.things.thing import NewPath, Thing, foreign_name
 
 
 @dataclass(frozen=True, slots=True)
-class Directory(Thing):
+class Directory(NewPath):
     """A directory of ours with everything in it."""
 
     kind: ClassVar[str] = "directory"
-    path: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return exists_already(self.path)
 
     @override
     def undo(self) -> None:
@@ -37,15 +32,10 @@ class Directory(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class File(Thing):
+class File(NewPath):
     """A file, socket or pipe."""
 
     kind: ClassVar[str] = "file"
-    path: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return exists_already(self.path)
 
     @override
     def undo(self) -> None:
@@ -94,16 +84,11 @@ class Mount(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class MountsBelow(Thing):
+class MountsBelow(NewPath):
     """Whatever a program of ours has mounted in a directory of ours."""
 
     kind: ClassVar[str] = "mounts-below"
     survives_boot: ClassVar[bool] = False
-    path: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return exists_already(self.path)
 
     @override
     def undo(self) -> None:

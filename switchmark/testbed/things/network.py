@@ -11,21 +11,16 @@ from typing import ClassVar
 from typing_extensions import override
 
 from switchmark.testbed import mounts
-from switchmark.testbed.things.thing import Thing, foreign_name
+from switchmark.testbed.things.thing import NamedThing, Thing, foreign_name
 
 NETNS_DIR = Path("/run/netns")
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkNamespace(Thing):
+class NetworkNamespace(NamedThing):
     """A named network namespace, as `ip netns` knows it. Devices inside go with it."""
 
     kind: ClassVar[str] = "netns"
-    name: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return foreign_name(self.name, session_id)
 
     @override
     def undo(self) -> None:
@@ -35,11 +30,10 @@ class NetworkNamespace(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class Link(Thing):
+class Link(NamedThing):
     """A network device in the root namespace (veth end, bridge, tap)."""
 
     kind: ClassVar[str] = "link"
-    name: str
 
     @override
     def problem(self, session_id: str) -> str | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from typing_extensions import override
+
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class Thing(ABC):
     """Something made on the machine. Subclasses are plain values that go to JSON and back."""
 
     kind: ClassVar[str]
@@ -23,9 +26,9 @@ class Thing:
         """Why this session must not make (and later undo) it; None when it may."""
         return None
 
+    @abstractmethod
     def undo(self) -> None:
         """Remove it from the machine."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         values = (str(getattr(self, field.name)) for field in dataclasses.fields(self))
@@ -41,3 +44,25 @@ def foreign_name(name: str, session_id: str) -> str | None:
 def exists_already(path: str) -> str | None:
     """What is there before we make it is not ours, and must not be undone by us."""
     return f"{path}: exists already, and is not ours" if os.path.lexists(path) else None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedThing(Thing):
+    """Known by a name of our making."""
+
+    name: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return foreign_name(self.name, session_id)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPath(Thing):
+    """At a path where nothing was before."""
+
+    path: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return exists_already(self.path)
