@@ -27,7 +27,7 @@ from pathlib import Path
 
 from comparison import spread
 from programs import Program, Testpmd, Traffic
-from run import find_engine, preferred
+from setting import find_engine, preferred
 
 WARM_UP_S = 0.3
 MACS = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
@@ -148,10 +148,10 @@ def compare(bench: Bench, role: str, port: str, runs: int, only: str) -> None:
     rates: dict[str, list[float]] = {kind[0]: [] for kind in kinds if kind}
     useful: dict[str, list[float]] = {kind: [] for kind in rates}
     for _ in range(runs):
-        for kind in random.sample([kind for kind in kinds if kind], len(rates)):
-            rate, useful_ns = bench.run(role, port, kind[1])
-            rates[kind[0]].append(rate)
-            useful[kind[0]].append(useful_ns)
+        for name, words in random.sample([kind for kind in kinds if kind], len(rates)):
+            rate, useful_ns = bench.run(role, port, words)
+            rates[name].append(rate)
+            useful[name].append(useful_ns)
     plain = plain_ns = 0.0
     for kind in kinds:
         if kind is None:

@@ -41,7 +41,7 @@ from pathlib import Path
 from typing import Any
 
 from programs import Process, ProgramError
-from run import find_engine
+from setting import find_engine
 
 WANTED_OFF, WANTED_P99_NS, WANTED_P999_NS = 0.001, 1_000, 10_000
 DISTURBED = 0.0005  # of the run: waiting for the core, and time stolen from it

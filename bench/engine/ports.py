@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares the traffic engine with dpdk-testpmd on the same port kind.
+"""Compares the traffic engine with dpdk-testpmd on the same port kind (all of it, and more:
+run.py).
 
-Three comparisons, each with the same counterpart for both programs:
+Four comparisons, each with the same counterpart for both programs:
 
   sender     `switchmark-traffic sender` (every frame has its own sequence number, two time
              stamps and right checksums) against `testpmd txonly`; a `testpmd rxonly` receives.
@@ -11,6 +12,7 @@ Three comparisons, each with the same counterpart for both programs:
              `testpmd rxonly`; our sender sends.
   forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
              `testpmd io` through which a fixed set of frames goes round both ways.
+  rewriter   the same, each frame's MAC addresses written: `--mac-update` against `macswap`.
 
 Runs of the two programs alternate in random order, so that a change of the machine's mood
 hits both. A run in which a program waited for its core (schedstat) or the hypervisor took
@@ -25,25 +27,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from comparison import OURS, Line, Run, show, summary
 from pktgen import VARIABLE, Pktgen, find_pktgen
 from programs import Program, ProgramError, Reading, Testpmd, Traffic, stolen_s
+from setting import find_engine, preferred, two_cores
 
 WARM_UP_S = 0.4
 CAROUSEL_BURSTS = 4  # each way; few enough to lie in one ring without drops
 ATTEMPTS = 3
-CASES = ("sender", "receiver", "forwarder")
+CASES = ("sender", "receiver", "forwarder", "rewriter")
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 THEIRS, PKTGEN = "dpdk-testpmd", "pktgen"
 MOVING_TIMEOUT_S = 10.0
@@ -94,8 +95,14 @@ class Bench:
         options = ["--frame-size", str(self.settings.frame_size), "--idle", "poll"]
         if role != "receiver":
             options += ["--burst", str(self.settings.burst)]
-        if role in ("sender", "tester"):
-            options += ["--rate", "max", "--src-mac", MAC_A, "--dst-mac", MAC_B]
+        if role == "sender":
+            options += ["--rate", "max"]
+        if role in ("sender", "rewriter"):
+            options += ["--src-mac", MAC_A, "--dst-mac", MAC_B]
+        if role == "rewriter":
+            role, options = "forwarder", [*options, "--mac-update"]
+        if role == "receiver":
+            options += ["--latency", "1"]
         return Traffic(self.settings.engine, role, specs, options, core)
 
     def testpmd(self, mode: str, kind: str, core: int, ports: int = 1) -> Testpmd:
@@ -140,10 +147,11 @@ class Bench:
             )
             counter = "rx_frames" if ours else "RX-packets"
             return self._measure(make, lambda: self.traffic("sender", peer, other), 0, counter)
+        mode = {"forwarder": "io", "rewriter": "macswap"}[case]
         make = (
-            (lambda: self.traffic("forwarder", mine, core, 2))
+            (lambda: self.traffic(case, mine, core, 2))
             if ours
-            else (lambda: self.testpmd("io", mine, core, 2))
+            else (lambda: self.testpmd(mode, mine, core, 2))
         )
         return self._measure(make, lambda: self._carousel(peer, other), 1, "RX-packets")
 
@@ -240,7 +248,7 @@ def arguments() -> argparse.Namespace:
         default="virtio-user",
         help="port kind of the measured program",
     )
-    add("--case", choices=CASES, action="append", help="repeatable; default: all three")
+    add("--case", choices=CASES, action="append", help="repeatable; default: all")
     add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
     add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
     add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
@@ -255,33 +263,6 @@ def arguments() -> argparse.Namespace:
     )
     add("--json", action="store_true", help="print one JSON document instead of the table")
     return parser.parse_args()
-
-
-def find_engine(given: Path | None) -> Path:
-    """The engine's binary. Exits with a remedy when there is none."""
-    root = Path(__file__).resolve().parents[2]
-    found = [given] if given else sorted(root.glob("build*/**/switchmark-traffic"))
-    on_path = shutil.which("switchmark-traffic")
-    found += [Path(on_path)] if on_path and not given else []
-    for path in found:
-        if path.is_file() and os.access(path, os.X_OK):
-            return path
-    sys.exit("no switchmark-traffic: build it (meson setup build; ninja -C build) or use --engine")
-
-
-@contextmanager
-def preferred(wanted: bool) -> Iterator[None]:
-    """On a machine that is busy with other things, have the cores first for a while."""
-    autogroup = Path("/proc/self/autogroup")
-    if not wanted:
-        yield
-        return
-    before = autogroup.read_text().split()[-1]
-    autogroup.write_text("-20")
-    try:
-        yield
-    finally:
-        autogroup.write_text(before)
 
 
 def main() -> None:
@@ -305,10 +286,7 @@ def compare(options: argparse.Namespace) -> None:
     """Run the comparisons and print them."""
     if shutil.which("dpdk-testpmd") is None:
         sys.exit("no dpdk-testpmd: install the package `dpdk`")
-    cores = [int(core) for core in (options.cores or "").split(",") if core]
-    cores = cores or sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) != 2:
-        sys.exit("needs two cores: name them with --cores A,B")
+    cores = two_cores(options.cores)
     settings = Settings(
         engine=find_engine(options.engine),
         port=options.port,
