@@ -249,7 +249,7 @@ def compare(bench: Bench, kind: str, case: str) -> None:
     """Measure all programs of a kind and case alternately, and print their lines."""
     options = bench.options
     opponents = [each for each in KINDS[kind].opponents if case == "sender" or each != FLOOR]
-    programs = [OURS, *(each for each in opponents if _is_there(each))]
+    programs = [OURS, *(each for each in opponents if is_there(each))]
     runs: dict[str, list[Run]] = {program: [] for program in programs}
     for _ in range(options.runs):
         for program in random.sample(programs, len(programs)):
@@ -274,7 +274,8 @@ def _of_cpu_time(rates: dict[str, float], program: str) -> str:
     return f"{rates[program] / 1e6:>12.3f}{ratio:>8}"
 
 
-def _is_there(program: str) -> bool:
+def is_there(program: str) -> bool:
+    """Whether what an opponent takes is installed; if not, it is named."""
     needed = {TESTPMD: "dpdk-testpmd", IPERF: "iperf3"}.get(program, "cc")
     if shutil.which(needed) is None:
         print(f"{program}: left out, {needed} is not installed", file=sys.stderr)

@@ -193,7 +193,7 @@ class Bench:
         finally:
             for program in programs:
                 program.process.kill()
-            for socket in self.folder.iterdir():
+            for socket in self.folder.glob("*.sock"):
                 socket.unlink()
 
 
