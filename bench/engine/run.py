@@ -83,8 +83,11 @@ class Results:
     def __init__(self, path: Path, engine: Path) -> None:
         self.path = path
         self.engine = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
-        lines = path.read_text().splitlines() if path.exists() else []
-        every = [Made(**json.loads(line)) for line in lines if line.endswith("}")]
+        text = path.read_text() if path.exists() else ""
+        whole, _, cut_off = text.rpartition("\n")
+        if cut_off:  # the call before was ended while it wrote
+            path.write_text(whole + "\n" if whole else "")
+        every = [Made(**json.loads(line)) for line in whole.splitlines()]
         self.made = [one for one in every if one.engine == self.engine]
         self.others = len(every) - len(self.made)
 
