@@ -99,11 +99,13 @@ def _ports(setting: Setting) -> Iterator[Part]:
             peers = [ports.THEIRS]
             if pktgen is not None and case == "sender" and port == "virtio-user":
                 peers.append(ports.PKTGEN)
-            rows = tuple(Row(OURS, peer, 1.0 if port == "memif" else wanted) for peer in peers)
+            rows: tuple[Row, ...] = (Row(OURS, ports.THEIRS, 1.0 if port == "memif" else wanted),)
+            if ports.PKTGEN in peers:
+                rows += (Row(OURS, ports.PKTGEN, None, of_cpu=True),)
 
             def measure(program: str, bench: ports.Bench = bench, case: str = case) -> Sample:
                 run = bench.run(case, program)
-                return Sample(run.rate_pps, run.disturbed)
+                return Sample(run.rate_pps, run.disturbed, run.cpu_rate_pps)
 
             yield Part(f"{port} {case}", (OURS, *peers), rows, measure)
 

@@ -38,7 +38,7 @@ from pathlib import Path
 
 from comparison import OURS, Line, Run, show, summary
 from pktgen import VARIABLE, Pktgen, find_pktgen
-from programs import Program, ProgramError, Reading, Testpmd, Traffic, stolen_s
+from programs import Program, ProgramError, Testpmd, Traffic, stolen_s
 from setting import find_engine, preferred, two_cores
 
 WARM_UP_S = 0.4
@@ -183,13 +183,16 @@ class Bench:
                 _wait_moving(programs[counts], counter)
             time.sleep(WARM_UP_S)
             waited, stolen = _waited_ns(programs), stolen_s()
+            ran_ns = programs[0].process.worker_ran_ns()
             first = programs[counts].frames(counter)
             time.sleep(self.settings.seconds)
             last = programs[counts].frames(counter)
+            ran_ns = programs[0].process.worker_ran_ns() - ran_ns
             taken_s = (_waited_ns(programs) - waited) / 1e9 + stolen_s() - stolen
             for program in programs:
                 program.finish()
-            return Run(_rate(first, last), taken_s / (last.time_s - first.time_s))
+            frames, span_s = last.frames - first.frames, last.time_s - first.time_s
+            return Run(frames / span_s, taken_s / span_s, frames * 1e9 / max(ran_ns, 1))
         finally:
             for program in programs:
                 program.process.kill()
@@ -216,10 +219,6 @@ def _wait_moving(program: Program | Pktgen, counter: str) -> None:
 
 def _waited_ns(programs: list[Program | Pktgen]) -> int:
     return sum(program.process.waited_ns() for program in programs)
-
-
-def _rate(first: Reading, last: Reading) -> float:
-    return (last.frames - first.frames) / (last.time_s - first.time_s)
 
 
 def measure(bench: Bench, case: str, program: str, limit: float) -> Run:
