@@ -98,6 +98,7 @@ struct trial {
     bool partial;    /* the result lacks something through a fault ... */
     char fault[480]; /* ... which is this; empty: none */
     atomic_int stop; /* enum reason, set by the control thread */
+    atomic_uint_fast64_t sent; /* frames for this receiver, as `stop` told, or DRAIN_SENT_UNKNOWN */
     atomic_uint workers_ready;
     atomic_bool workers_go;
 

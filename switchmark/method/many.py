@@ -90,6 +90,8 @@ def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, ti
         kept_samples=len(measurer.points),
         source_counters=measurer.source_counters,
         sink_counters=measurer.sink_counters,
+        sent_frames=sum(one.offered_frames for one in measurer.points),
+        socket_drops=sum(one.socket_drops for one in measurer.asides),
         on_schedule=all(one.load_met for one in found.latency),
         stretch=measurer.stretch,
         passed_frames=sum(one.offered_frames - one.lost_frames for one in measurer.points),

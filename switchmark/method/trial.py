@@ -249,6 +249,8 @@ def _measure(
     evidence = Evidence(
         sender=seen.source_counters,
         receiver=seen.sink_counters,
+        sent_frames=seen.sent_frames,
+        socket_drops=seen.socket_drops,
         baseline=baseline,
         kept_samples=seen.kept_samples,
         on_schedule=seen.on_schedule,
