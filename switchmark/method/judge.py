@@ -15,6 +15,7 @@ from typing import Literal
 from switchmark.campaign.model import Method, Trial
 from switchmark.campaign.rates import is_steady
 from switchmark.results.marks import explain, marks_are_valid
+from switchmark.results.outliers import TWO_BANDS
 from switchmark.results.record import (
     Latency,
     Limit,
@@ -203,7 +204,7 @@ def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
     return {
         "noise-decided": any(one.decided_by == "noise" for one in found.bounds),
         "out-of-budget": found.stopped == "budget",
-        "two-bands": any(note.startswith("two bands:") for note in found.notes),
+        "two-bands": any(note.startswith(TWO_BANDS) for note in found.notes),
         "nothing-arrived": sent > 0 and all(trial.forwarded_pps <= 0 for trial in found.trials),
         "corrupt-frames": any(trial.corrupt for trial in found.trials),
     }
