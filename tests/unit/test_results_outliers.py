@@ -76,7 +76,7 @@ def test_medians_of_round_trips_are_looked_at_too(tmp_path: Path) -> None:
         record = synthetic_record(trial)
         assert record.latency is not None
         times = 9.0 if repetition == 2 else 1 + 0.001 * repetition
-        percentiles = {name: 1e4 * times for name in record.latency.percentiles_ns}
+        percentiles = dict.fromkeys(record.latency.percentiles_ns, 10000.0 * times)
         latency = record.latency.model_copy(update={"percentiles_ns": percentiles})
         records.append(record.model_copy(update={"latency": latency}))
     (row,) = summary(write_run(tmp_path, records))
