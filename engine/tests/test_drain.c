@@ -1,6 +1,7 @@
 /* The end of a trial: late frames are waited for while some are missing, and never for ever. */
 #include "test.h"
 
+#include "drain.h"
 #include "ends.h"
 #include "fake_io.h"
 #include "trial.h"

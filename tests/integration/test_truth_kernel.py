@@ -136,6 +136,7 @@ class TestMeterOfOpenVswitch:
     def test_r_plus(self, metered: Rig) -> None:
         find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(metered))
 
+    @pytest.mark.slow
     @truth("ndr-pdr", "a meter of ovs-netdev", "Open vSwitch", percent(TOLERANCE))
     def test_ndr_and_pdr(self, metered: Rig) -> None:
         find(1, TOLERANCE, lambda: ndr_and_pdr_over_truth(metered))
