@@ -25,6 +25,7 @@ MAX_PROBE_RATE_PPS = 1_000_000
 MAX_PAIRS = 1024
 MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
+MAX_REPEATS = 100
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
 SPLITS = ("none", "src-mac", "flow")
@@ -333,6 +334,7 @@ class Campaign(_Frozen):
     repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
     until_ci: float | None = Field(default=None, gt=0, lt=1)  # half the interval over the mean
     max_repetitions: int = Field(default=20, ge=1, le=MAX_REPETITIONS)  # with `until_ci`
+    repeat_disturbed: int = Field(default=0, ge=0, le=MAX_REPEATS)  # of one measurement
     seed: int = Field(default=1, ge=0)  # of the order inside each block
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
