@@ -25,8 +25,7 @@ LOCAL_METHODS = {
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
-# Environments whose nodes hold the engine and nothing else of the host's programs.
-CLOSED = frozenset({"lxc", "docker", "qemu"})
+CLOSED = frozenset({"qemu"})  # whose nodes hold the engine and none of the host's programs
 WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
 
 
@@ -52,7 +51,7 @@ def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     if vnf.startswith("/") and environment in CLOSED:
         return (
             f"vnf {vnf}: environment {environment} holds the engine and none of the host's "
-            "programs; use environment: netns or bare"
+            "programs; use environment: lxc, docker, netns or bare"
         )
     return None
 

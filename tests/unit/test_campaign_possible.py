@@ -37,7 +37,7 @@ def trials_of(text: str) -> list[Trial]:
             "write connect_mode: cross-connect",
         ),
         (
-            "switch: af-packet\nscenario: loopback-1\nvnf: /usr/bin/my-vnf\nenvironment: lxc\n"
+            "switch: af-packet\nscenario: loopback-1\nvnf: /usr/bin/my-vnf\nenvironment: qemu\n"
             "connect_mode: cross-connect",
             "holds the engine and none of the host's programs",
         ),
