@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.campaign import rates, traffic
+from switchmark.campaign import nics, rates, traffic
 from switchmark.switch.base import ConnectMode, PortKind
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
@@ -150,6 +150,7 @@ class Trial(_Frozen):
     numa: Literal["auto", "same", "other"] = "auto"  # of applications, seen from the switch
     neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
     neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
+    nics: str = Field(default="", pattern=nics.FORM)  # ports of this host at the wire ends
 
     @property
     def id(self) -> str:
@@ -284,6 +285,7 @@ class Sweep(_Frozen):
     numa: tuple[Literal["auto", "same", "other"], ...]
     neighbour: tuple[str, ...]
     neighbour_cpus: tuple[str, ...]
+    nics: tuple[str, ...]
 
     @property
     def count(self) -> int:

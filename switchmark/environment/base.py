@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from switchmark.campaign.nics import Nic
 from switchmark.switch.base import MadePort, PortKind, Probe
 from switchmark.testbed.host import Session, Spawned
 
@@ -41,6 +42,7 @@ class NodePort:
     socket_host: Path | None = None
     socket_inside: str | None = None
     made: MadePort | None = None  # by the switch, before the node
+    nic: Nic | None = None  # real ports in place of what would be made
     back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
 
 

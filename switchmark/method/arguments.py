@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from switchmark.campaign.model import Io, Method, Trial
+from switchmark.campaign.nics import is_pci
 from switchmark.campaign.rates import CONSTANT, has_own_rate
 from switchmark.campaign.traffic import mirrored_flows
 from switchmark.environment.base import NodePort
@@ -59,6 +60,8 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
+    if port.nic is not None and is_pci(port.nic.tester):
+        args += ["--eal", f"--allow={port.nic.tester}"]  # and no other that DPDK could have
     plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in ("sender", "duplex"):
         args += ["--catch-up-us", str(catch_up_us)]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from switchmark.campaign.nics import is_pci
 from switchmark.environment.base import Node, NodeSpec, VirtualMachine, patience_with
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
@@ -314,6 +315,8 @@ class Deployment:
                 mtu_bytes=port.mtu_bytes,
                 far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
                 far_netns=node.netns,
+                cable=port.nic is not None,
+                pci=port.nic.switch if port.nic and is_pci(port.nic.switch) else None,
             )
             for index, (node, port) in enumerate(ports)
         ]

@@ -157,6 +157,31 @@ def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
     _set_mtu(end.netns, end.device, mtu_bytes)
 
 
+def lend(device: str, netns: str) -> None:
+    """Move a device of the host's own into a namespace as it is, and set it up there; `fetch_back`
+    undoes it. Raises OSError."""
+    fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
+
+    def move() -> None:
+        with IPRoute() as netlink:
+            found = netlink.link_lookup(ifname=device)
+            if not found:
+                raise OSError(f"network device {device} is not there")
+            netlink.link("set", index=found[0], net_ns_fd=fd)
+
+    def rise() -> None:
+        disable_ipv6(device)
+        _set_up(device)
+
+    try:
+        _in_thread(move)
+    except NetlinkError as error:
+        raise OSError(f"network device {device}: cannot be lent ({error})") from None
+    finally:
+        os.close(fd)
+    inside(netns, rise)
+
+
 def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
     def set_it() -> None:
         with IPRoute() as netlink:
