@@ -1,5 +1,5 @@
-"""Real ports of the host at the wire ends (`nics`). A veth pair stands in for two ports with a cable
-between them: to the bench it is two network devices that the host wants back."""
+"""Real ports of the host at the wire ends (`nics`). A veth pair stands in for two ports with a
+cable between them: to the bench it is two network devices that the host wants back."""
 
 from __future__ import annotations
 
