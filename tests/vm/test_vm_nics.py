@@ -1,5 +1,5 @@
-"""Real ports at the wire ends (`nics`), in a guest with two pairs of cabled PCI NICs: by the kernel's
-driver, and by DPDK with the NICs bound to uio_pci_generic."""
+"""Real ports at the wire ends (`nics`), in a guest with two pairs of cabled PCI NICs: by the
+kernel's driver, and by DPDK with the NICs bound to uio_pci_generic."""
 
 from __future__ import annotations
 
