@@ -7,10 +7,11 @@ all read `KEYS`, so a key is added here and in `Trial`, and nowhere else.
 from __future__ import annotations
 
 from switchmark.campaign import key_values as read
-from switchmark.campaign import model, nics, rates, traffic, values
+from switchmark.campaign import model, rates, traffic, values
 from switchmark.campaign.key import Key
 from switchmark.campaign.model import Dimension, Idle, Io, Method
 from switchmark.switch import options
+from switchmark.testbed import nics
 
 KEYS: tuple[Key, ...] = (
     Key(

@@ -14,8 +14,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.campaign import nics, rates, traffic
+from switchmark.campaign import rates, traffic
 from switchmark.switch.base import ConnectMode, PortKind
+from switchmark.testbed import nics
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
 MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import product
 
 from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
-from switchmark.campaign.nics import is_pci, parse_nics
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.testbed.nics import is_pci, parse_nics
 
 # What is to be done instead of them between hosts.
 LOCAL_METHODS = {

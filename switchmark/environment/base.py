@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from switchmark.campaign.nics import Nic
 from switchmark.switch.base import MadePort, PortKind, Probe
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.nics import Nic
 
 
 @dataclass(frozen=True, slots=True)

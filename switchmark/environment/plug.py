@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from switchmark.campaign.nics import Nic, is_pci
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, PortKind
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 from switchmark.testbed.netlink import VethEnd
+from switchmark.testbed.nics import Nic, is_pci
 from switchmark.testbed.things import Directory, LentDevice, Link, NetworkNamespace
 
 DEVICE_INSIDE = "eth"  # and the number of the port

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from switchmark.campaign.model import Io, Method, Trial
-from switchmark.campaign.nics import is_pci
 from switchmark.campaign.rates import CONSTANT, has_own_rate
 from switchmark.campaign.traffic import mirrored_flows
 from switchmark.environment.base import NodePort
 from switchmark.errors import TrialFailed
 from switchmark.switch.base import PortKind
+from switchmark.testbed.nics import is_pci
 from switchmark.testbed.placement import CATCH_UP_US
 
 UDP_PORT_A, UDP_PORT_B = 17000, 17001

@@ -13,7 +13,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from switchmark.campaign.nics import is_pci
 from switchmark.environment.base import Node, NodeSpec, VirtualMachine, patience_with
 from switchmark.environment.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
@@ -27,6 +26,7 @@ from switchmark.switch import contained
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.host import Session
+from switchmark.testbed.nics import is_pci
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan

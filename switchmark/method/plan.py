@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
-from switchmark.campaign.nics import is_pci, parse_nics
 from switchmark.campaign.possible import WIRELESS
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
@@ -54,6 +53,7 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facing import check_facing, pci_problem
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.nics import is_pci, parse_nics
 from switchmark.testbed.placement import Demand, place
 
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers

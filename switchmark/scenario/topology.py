@@ -13,10 +13,10 @@ from enum import StrEnum
 from functools import lru_cache
 
 from switchmark.campaign.model import Dimension, Trial, rewrites
-from switchmark.campaign.nics import Nic, parse_nics
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
 from switchmark.switch.base import PortKind
+from switchmark.testbed.nics import Nic, parse_nics
 
 MOST_PAIRS = 500  # paths, that is: their addresses are planned
 MOST_PORTS = 2 * 2048  # of the switch

@@ -168,14 +168,16 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return f"p{port.index}", columns
 
     def _cable(self, port: SwitchPort) -> list[str]:
-        if port.mtu_bytes > LONGEST_ON_CABLE_BYTES:
+        if port.pci is None and port.mtu_bytes > LONGEST_ON_CABLE_BYTES:
             raise UsageError(
                 f"{self.name}: over a cable its frames have up to {LONGEST_ON_CABLE_BYTES} bytes "
                 f"behind the header, not {port.mtu_bytes}; use a packet_size up to 1518"
             )
-        driver = DRIVERS[self.option("cable_driver")]
+        driver = DRIVERS[self.option("cable_driver")]  # (of which a switch may have several)
         device = port.pci or f"{driver}{port.index},iface={device_of(port)}"
         columns = ["type=dpdk", option("options:dpdk-devargs", device)]
+        if port.mtu_bytes != STANDARD_MTU_BYTES:
+            columns.append(f"mtu_request={port.mtu_bytes}")
         if (core := self._pinned_to(port)) is not None:
             columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
         return columns
