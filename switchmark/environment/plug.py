@@ -179,7 +179,7 @@ def _with_nic(session: Session, plugged: Plugged, port: NodePort, nic: Nic) -> N
         made = MadePort(pci=nic.tester)
         return replace(port, made=made, device_switch_side=beyond)
     assert plugged.netns is not None, "wire ends are network namespaces"
-    plugged.lent.append(session.ledger.record(LentDevice(nic.tester, plugged.netns)))
+    plugged.lent.append(session.ledger.record(LentDevice.of(nic.tester, plugged.netns)))
     netlink.lend(nic.tester, plugged.netns)
     return replace(port, device_inside=nic.tester, device_switch_side=beyond)
 

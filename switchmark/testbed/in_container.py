@@ -217,8 +217,9 @@ def _number(host: Host, ask: Sequence[str]) -> int | None:
 
 
 def _only_child(pid: int) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+    with suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0]) if children else None
     return None
 
 

@@ -52,7 +52,7 @@ def written(names: list[str]) -> str:
 
 
 def look(names: list[str]) -> dict[str, object]:
-    """What the host has of its ports."""
+    """What the host has of its ports; one that was promiscuous stays so."""
     links = {link["ifname"]: link for link in json.loads(ip("-j", "-d", "link"))}
     keys = ("address", "mtu", "qdisc", "promiscuity", "operstate", "master")
     return {name: {key: links[name].get(key) for key in keys} for name in names}
@@ -66,6 +66,7 @@ def look(names: list[str]) -> dict[str, object]:
         ("ovs-dpdk", "loopback-1", "connect_mode: learning\nswitch_options: pmd_maxsleep_us:200\n"),
         ("basicfwd", "p2p", "connect_mode: cross-connect\n"),
     ],
+    ids=["bridge", "bridge-chain", "ovs-chain", "forwarder"],
 )
 def test_traffic_goes_by_them_and_they_come_back(
     bench: Bench, tmp_path: Path, nics: list[str], switch: str, scenario: str, more: str
@@ -103,6 +104,7 @@ def test_one_that_the_host_uses_is_refused(bench: Bench, tmp_path: Path, nics: l
 
 def test_they_come_back_after_kill_9(bench: Bench, tmp_path: Path, nics: list[str]) -> None:
     need(["linux-bridge"], ["netns"])
+    ip("link", "set", nics[3], "promisc", "on")
     before = look(nics)
     text = f"switch: linux-bridge\nscenario: p2p\nnics: {written(nics)}\nduration: 60s\nrate: 5k\n"
     file = campaign_file(tmp_path, text + "dimension: throughput\n")
