@@ -22,7 +22,8 @@ def test_a_container_s_init_may_have_no_child_yet() -> None:
 
 def test_it_sees_its_own_folder_and_what_leads_there(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "bin"
-    real.mkdir(), link.mkdir()
+    for folder in (real, link):
+        folder.mkdir()
     (real / "vnf").write_text("#!/bin/sh\n")
     (link / "vnf").symlink_to(real / "vnf")
     sockets = Shown(tmp_path / "sockets", True, Path("/run/vhost"))

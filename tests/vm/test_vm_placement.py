@@ -129,10 +129,10 @@ def test_the_plan(new_machine: Callable[..., Machine], keep: Callable[[Outcome],
 def test_where_the_programs_of_trials_ran(
     new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
-    job = WATCH + "".join(
-        f"watch {asked} &\nwatcher=$!\n{trial(f'{WHAT} --set {asked}')} || true\nkill $watcher || true\n"
-        for asked in RUN
-    )
+    job = WATCH
+    for asked in RUN:
+        line = trial(f"{WHAT} --set {asked}")
+        job += f"watch {asked} &\nwatcher=$!\n{line} || true\nkill $watcher || true\n"
     outcome, cpus = run(job + "cp -r /tmp/results /exchange/\n", 2, new_machine, keep)
     for asked, record in zip(RUN, records(outcome, len(RUN)), strict=True):
         check_forwarded(record, "af-packet", "cross-connect")
