@@ -27,6 +27,7 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import procfs
 from switchmark.testbed.cpu_time import process_cpu_s
 from tests.integration.machine import remains
+from tests.integration.waiting import until
 
 ROOT = Path(__file__).parents[2]
 # Short trials that still have samples enough; measured figures are not the point here.
@@ -57,13 +58,6 @@ def need(switches: Sequence[str] = (), environments: Sequence[str] = ()) -> None
             pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
 
 
-def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.005)
-
-
 @dataclass
 class Job:
     """A bench that runs in the background."""
@@ -81,7 +75,7 @@ class Job:
             assert self.process.poll() is None, f"ended before {what}: {self.process.communicate()}"
             return False
 
-        until(so, 120, what)
+        until(so, what, 120)
 
     def wait_session(self) -> str:
         """The id of its session, once it has opened one."""
