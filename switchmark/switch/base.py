@@ -93,6 +93,7 @@ class Capabilities:
     settled: str = ""  # why they cannot, where that is known
     cabled: bool = True  # a port can be the host's own interface, with another host behind it
     cabled_by_dpdk: bool = False  # such an interface is reached by a DPDK driver, not as a veth is
+    pci: bool = False  # a port can be a PCI function that the switch's own DPDK drives
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
 
@@ -160,7 +161,8 @@ class SwitchPort:
     mtu_bytes: int = 1500
     far_device: str | None = None
     far_netns: str | None = None
-    cable: bool = False  # the host's own interface, with another host's switch behind it
+    cable: bool = False  # the host's own interface: behind it another host's switch, or a tester
+    pci: str | None = None  # of such a one that DPDK drives itself
 
 
 @dataclass(frozen=True, slots=True)
