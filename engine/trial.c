@@ -5,13 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "drain.h"
 #include "probes.h"
 #include "report/events.h"
 #include "snapshot.h"
 #include "workers.h"
 
-#define DRAIN_SILENCE_NS (20ULL * 1000 * 1000)
-#define DRAIN_LONGEST_NS (500ULL * 1000 * 1000)
 #define LEAD_NS (200ULL * 1000)
 #define NAP_NS 50000U
 
@@ -257,51 +256,6 @@ static void begin(struct trial *trial)
         wait_for_start(trial);
 }
 
-static uint64_t frames_heard(const struct end *end)
-{
-    return end->counters.rx_frames + (end->probe != NULL ? end->probe->counters.rx_frames : 0);
-}
-
-/* One look at all ports; returns whether frames of our stream came. */
-static bool drain_once(struct trial *trial)
-{
-    bool heard = false;
-
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        const uint64_t before = frames_heard(&trial->ends[i]);
-        end_receive(trial, &trial->ends[i]);
-        heard |= frames_heard(&trial->ends[i]) != before;
-    }
-    return heard;
-}
-
-/* After the end: take what is still on its way, until the ports have been silent. A port is
- * silent when a look that *begins* late enough after the last frame finds nothing: time in
- * which this process did not run proves nothing. */
-static void drain(struct trial *trial)
-{
-    uint64_t now = clock_ticks();
-    const uint64_t last = now + clock_ns_to_ticks(DRAIN_LONGEST_NS);
-    const uint64_t silence = clock_ns_to_ticks(DRAIN_SILENCE_NS);
-    uint64_t heard = now;
-
-    trial->draining = true;
-    set_next_event(trial);
-    while (now < last) {
-        if (drain_once(trial)) {
-            heard = clock_ticks();
-        } else if (now > heard && now - heard >= silence) {
-            trial->drained = true;
-            return;
-        } else {
-            trial_idle(trial, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
-        }
-        now = clock_ticks();
-        if (now >= trial->next_event)
-            trial_event(trial, now);
-    }
-}
-
 static bool find_failure(const struct trial *trial, char *error, size_t size)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
@@ -336,8 +290,11 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     if (trial->options->hardware_counters)
         hardware_finish(&trial->hardware);
     trial_totals(trial, &trial->loop_totals);
-    if (trial->options->role->drains && trial->reason != REASON_FAILURE)
+    if (trial->options->role->drains && trial->reason != REASON_FAILURE) {
+        trial->draining = true;
+        set_next_event(trial);
         drain(trial);
+    }
     trial->drained_ns = clock_monotonic_ns();
     cpu_times_read(&trial->cpu_after);
     trial->run_delay_after_ns = cpu_run_delay_ns();
