@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +136,12 @@ def _run_steps(
         )
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
         facts = _provenance(_tune(session, campaign))
-        run_campaign(session, run, campaign.name, steps, facts, progress, kept)
-        made = list(steps)
-        for block in more_blocks(run, campaign, steps):
-            run_campaign(session, run, campaign.name, block, facts, progress, kept)
+        made: list[Step] = []
+        for block in chain([list(steps)], more_blocks(run, campaign, steps)):
+            run_campaign(
+                session, run, campaign.name, block, facts, progress, kept,
+                campaign.repeat_disturbed,
+            )  # fmt: skip
             made += block
     return made
 
@@ -152,7 +155,7 @@ def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> None:
             width = "no interval" if one.half_width is None else f"+-{one.half_width:.1%}"
             note(f"{name}: {width} after {one.count} repetitions, {campaign.until_ci:.1%} asked")
         for strange in one.strange:
-            note(f"{name}: {strange}; kept in the mean")
+            note(f"{name}: {strange}")
 
 
 def _tune(session: Session, campaign: Campaign) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from switchmark.switch.base import MadePort, PortKind, Probe
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.nics import Nic
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class NodePort:
     socket_host: Path | None = None
     socket_inside: str | None = None
     made: MadePort | None = None  # by the switch, before the node
+    nic: Nic | None = None  # real ports in place of what would be made
     back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
-from switchmark.switch.base import MADE_BY_SWITCH, PortKind
+from switchmark.switch.base import MADE_BY_SWITCH, MadePort, PortKind
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 from switchmark.testbed.netlink import VethEnd
-from switchmark.testbed.things import Directory, Link, NetworkNamespace
+from switchmark.testbed.nics import Nic, is_pci
+from switchmark.testbed.things import Directory, LentDevice, Link, NetworkNamespace
 
 DEVICE_INSIDE = "eth"  # and the number of the port
 SOCKET_NAME = "port.sock"
@@ -31,14 +32,18 @@ class Plugged:
     spec: NodeSpec
     netns: str | None  # None: the host's own
     entries: list[int] = field(default_factory=list)
+    lent: list[int] = field(default_factory=list)  # of devices that the host wants back
 
     def unplug(self, session: Session) -> None:
         """Remove ports and namespace, last first. Idempotent."""
-        for entry in reversed(self.entries):
+        for entry in (*self.lent, *reversed(self.entries)):
             session.ledger.undo(entry)
 
     def release_namespace(self, session: Session) -> None:
-        """Give up the namespace's name: the kernel removes it and its devices soon."""
+        """Give up the namespace's name: the kernel removes it and its devices soon, but for those
+        that are lent, which go back before."""
+        for entry in self.lent:
+            session.ledger.undo(entry)
         if self.netns is not None:
             session.ledger.undo(self.entries[0])
 
@@ -66,11 +71,13 @@ def plug(
     `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`:
     it can hold the other end of a tap, as a machine does."""
     spec = plugged.spec
-    if any(port.kind in SOCKET_KINDS for port in spec.ports):
+    if any(port.kind in SOCKET_KINDS and port.nic is None for port in spec.ports):
         folder = _socket_folder(session, plugged)
     ports = []
     for number, port in enumerate(spec.ports):
-        if port.kind is PortKind.VETH:
+        if port.nic is not None:
+            ports.append(_with_nic(session, plugged, port, port.nic))
+        elif port.kind is PortKind.VETH:
             ports.append(_with_veth(session, plugged, number))
         elif port.kind is PortKind.TAP and taps:
             ports.append(_with_tap(session, plugged, number))
@@ -162,6 +169,19 @@ def _with_veth(session: Session, plugged: Plugged, number: int) -> NodePort:
     _bring_up_inside(plugged, port, inside)
     netlink.wait_passing(outside)
     return replace(port, device_inside=inside.device, device_switch_side=device)
+
+
+def _with_nic(session: Session, plugged: Plugged, port: NodePort, nic: Nic) -> NodePort:
+    """The tester's real port: a device, which is lent to the node, or a PCI function that DPDK
+    drives from anywhere."""
+    beyond = None if is_pci(nic.switch) else nic.switch
+    if is_pci(nic.tester):
+        made = MadePort(pci=nic.tester)
+        return replace(port, made=made, device_switch_side=beyond)
+    assert plugged.netns is not None, "wire ends are network namespaces"
+    plugged.lent.append(session.ledger.record(LentDevice.of(nic.tester, plugged.netns)))
+    netlink.lend(nic.tester, plugged.netns)
+    return replace(port, device_inside=nic.tester, device_switch_side=beyond)
 
 
 def _with_made(plugged: Plugged, number: int) -> NodePort:

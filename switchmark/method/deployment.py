@@ -26,6 +26,7 @@ from switchmark.switch import contained
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.host import Session
+from switchmark.testbed.nics import is_pci
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan
@@ -314,6 +315,8 @@ class Deployment:
                 mtu_bytes=port.mtu_bytes,
                 far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
                 far_netns=node.netns,
+                cable=port.nic is not None,
+                pci=port.nic.switch if port.nic and is_pci(port.nic.switch) else None,
             )
             for index, (node, port) in enumerate(ports)
         ]

@@ -28,24 +28,32 @@ from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.registry import resolve as resolve_scenario
 from switchmark.scenario.registry import without_vnfs
 from switchmark.scenario.split import split_of
-from switchmark.scenario.topology import Topology, wire_kind
+from switchmark.scenario.topology import (
+    ETHERNET_OVERHEAD_BYTES,
+    STANDARD_MTU_BYTES,
+    Topology,
+    wire_kind,
+)
 from switchmark.switch.across import AcrossHosts, CableEnds
 from switchmark.switch.base import (
     MADE_BY_SWITCH,
     Capabilities,
     ConnectMode,
-    HasMainThread,
     PortKind,
     Probe,
-    Splits,
     Switch,
+    has_main_thread,
     probe_for,
+    splits,
 )
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
+from switchmark.testbed.facing import check_facing, pci_problem
 from switchmark.testbed.facts import Cpu, read_cpus
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.nics import is_pci, parse_nics
 from switchmark.testbed.placement import Demand, place
 
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
@@ -97,16 +105,18 @@ def plan_trial(
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     remote = trial.location == "remote"
-    as_cable = remote and PortKind.VETH in can.port_kinds  # as the cable itself is
+    held = there.environments[trial.environment]
+    # A port that is a device, as the cable's end is.
+    as_cable = (remote or trial.nics) and PortKind.VETH in can.port_kinds and PortKind.VETH in held
     wanted = PortKind.VETH if as_cable else trial.port_kind
-    kinds = usable_ports(can, there.environments[trial.environment], trial.io, wanted)
+    kinds = usable_ports(can, held, trial.io, wanted)
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
-    if isinstance(switch, Splits):
+    if splits(switch):
         chain = resolve_scenario(trial.scenario)
         switch.split = split_of(trial, chain.chain if chain else 0)
-    if isinstance(switch, HasMainThread):
+    if has_main_thread(switch):
         switch.main_core = placement.switch_main_core
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     return TrialPlan(
@@ -169,6 +179,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             **({"split": "none", "pairs": 1} if plan.trial.split != "none" else {}),
             "main_cpu": "auto",
             "switch_environment": HOST,
+            "nics": "",  # what the applications can do at best, not what the ports can
             **({"switch_cpus": "auto"} if can.in_kernel else {}),
             **({"environment": WIRE_ENVIRONMENT} if wireless else {}),
             **_ceiling_only(plan),
@@ -211,12 +222,33 @@ def check_available(steps: Sequence[Step]) -> None:
     for what, probe in probes:
         if not probe.available:
             problems.append(f"{what} cannot run here: {_why(probe)}")
+    problems += _nic_problems(steps)
     problems = list(dict.fromkeys(problems))  # a switch in several modes
     far = {f.switch.name: f for f in (step.plan.far for step in steps) if f is not None}
     for side in far.values():
         problems += side.check()
     if problems:
         raise UnavailableError("\n".join(problems))
+
+
+def _nic_problems(steps: Sequence[Step]) -> list[str]:
+    """Which of the host's ports, that are to be lent, cannot be."""
+    wanted: dict[str, int] = {}
+    for trial in (step.plan.trial for step in steps):
+        mtu_bytes = max(STANDARD_MTU_BYTES, trial.frame_sizes.largest - ETHERNET_OVERHEAD_BYTES)
+        for name in (name for nic in parse_nics(trial.nics) for name in nic.both):
+            wanted[name] = max(mtu_bytes, wanted.get(name, 0))
+    problems = []
+    for name, mtu_bytes in wanted.items():
+        if is_pci(name):
+            problem = pci_problem(name)
+            problems += [f"nics: {name} {problem}"] if problem else []
+            continue
+        try:
+            check_facing(LocalHost(), name, mtu_bytes)
+        except UnavailableError as error:
+            problems.append(f"nics: {error}")
+    return problems
 
 
 def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:

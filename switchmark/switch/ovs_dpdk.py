@@ -32,7 +32,7 @@ from switchmark.switch.tools import (
 )
 from switchmark.switch.work import SwitchWork, parse_pmd_stats
 
-EAL_OPTIONS = "--no-pci --in-memory --no-telemetry"
+EAL_OPTIONS = "--in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
 LONGEST_ON_CABLE_BYTES = 1500  # a frame lies in one slot of 2 KiB of its ring
 DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's own interface
@@ -53,7 +53,7 @@ OPTIONS = (
     ),
     SwitchOption(
         "cable_driver",
-        "by which of DPDK's drivers the interface to another host is reached (location: remote)",
+        "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics)",
         "af-packet",
         tuple(DRIVERS),
     ),
@@ -90,6 +90,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         runs_in=("host", "netns", "lxc", "docker"),
         main_thread=True,
         cabled_by_dpdk=True,
+        pci=True,
         needs_hugepages=True,
         reconfigures=True,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
@@ -135,7 +136,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         memory = ",".join([str(self._pools.memory_mb)] * memory_nodes())
         return {
             "dpdk-init": "true",
-            "dpdk-extra": f"{EAL_OPTIONS} --file-prefix={self.instance.bridge}",
+            "dpdk-extra": f"{self._pci} {EAL_OPTIONS} --file-prefix={self.instance.bridge}",
             "dpdk-socket-mem": memory,
             "dpdk-socket-limit": memory,
             "per-port-memory": "true" if self._pools.per_port else "false",
@@ -147,9 +148,15 @@ class OvsDpdk(WithOptions, OvsSwitch):
             "pmd-auto-lb": "false",
         }
 
+    @property
+    def _pci(self) -> str:
+        """What DPDK may open of what a driver of user space holds: nothing but our own ports."""
+        own = [f"-a {port.pci}" for port in self._ports if port.pci is not None]
+        return " ".join(own) or "--no-pci"
+
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A vhost-user client; the application has the socket. Of a cable to another host, its
-        interface by a DPDK driver."""
+        """A vhost-user client; the application has the socket. Of a cable, its interface by a DPDK
+        driver: PCI's own, or one that leaves the kernel's in place."""
         if port.cable:
             return f"p{port.index}", self._cable(port)
         path = check_socket_path(socket_of(port))
@@ -161,16 +168,16 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return f"p{port.index}", columns
 
     def _cable(self, port: SwitchPort) -> list[str]:
-        if port.mtu_bytes > LONGEST_ON_CABLE_BYTES:
+        if port.pci is None and port.mtu_bytes > LONGEST_ON_CABLE_BYTES:
             raise UsageError(
-                f"{self.name}: between hosts its frames have up to {LONGEST_ON_CABLE_BYTES} bytes "
+                f"{self.name}: over a cable its frames have up to {LONGEST_ON_CABLE_BYTES} bytes "
                 f"behind the header, not {port.mtu_bytes}; use a packet_size up to 1518"
             )
-        driver = DRIVERS[self.option("cable_driver")]
-        columns = [
-            "type=dpdk",
-            option("options:dpdk-devargs", f"{driver}0,iface={device_of(port)}"),
-        ]
+        driver = DRIVERS[self.option("cable_driver")]  # (of which a switch may have several)
+        device = port.pci or f"{driver}{port.index},iface={device_of(port)}"
+        columns = ["type=dpdk", option("options:dpdk-devargs", device)]
+        if port.mtu_bytes != STANDARD_MTU_BYTES:
+            columns.append(f"mtu_request={port.mtu_bytes}")
         if (core := self._pinned_to(port)) is not None:
             columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
         return columns

@@ -24,7 +24,7 @@ def check_request(
         can = ", ".join(capabilities.connect_modes)
         raise UsageError(f"{name}: connect mode {mode} is not something it can do; it can: {can}")
     for port in ports:
-        if port.cable and capabilities.takes_cable:
+        if port.cable and (capabilities.pci if port.pci else capabilities.takes_cable):
             continue
         if port.kind not in capabilities.port_kinds:
             can = ", ".join(capabilities.port_kinds)
@@ -53,7 +53,7 @@ def device_of(port: SwitchPort) -> str:
 
 def lent_of(ports: Sequence[SwitchPort]) -> list[str]:
     """The devices among the ports that are the host's own: ends of cables."""
-    return [device_of(port) for port in ports if port.cable]
+    return [device_of(port) for port in ports if port.cable and port.pci is None]
 
 
 def socket_of(port: SwitchPort) -> str:

@@ -98,7 +98,7 @@ class Namespace:
         """Move devices here from the root namespace and set them up. Those that are `lent` are
         the host's own, and go back even when we are killed."""
         for device in lent:
-            entry = self.session.ledger.record(LentDevice(device, self.name))
+            entry = self.session.ledger.record(LentDevice.of(device, self.name))
             self._lent.append(entry)
         self._adopted += devices  # those that are not moved after all are handed back in vain
         lines = [f"link set dev {device} netns {self.name}" for device in devices]

@@ -1,6 +1,6 @@
-"""Whether an interface can be lent to a switch as the end of a cable between hosts.
+"""Whether an interface can be lent to a switch as the end of a cable, or to a tester.
 
-A switch takes its ports into a namespace of its own. An interface that the host itself uses
+They take their ports into a namespace of their own. An interface that the host itself uses
 would be cut off by that, so one with an address, or one that belongs to something else, is
 refused before anything is touched.
 """
@@ -8,12 +8,28 @@ refused before anything is touched.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Host
 
 PLAIN_QDISCS = ("noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq", "pfifo")
+
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+FOR_DPDK = ("vfio-pci", "uio_pci_generic", "igb_uio")  # drivers that hand a function over
+
+
+def pci_problem(address: str) -> str | None:
+    """Why DPDK cannot have this PCI function, and the remedy; None when it can."""
+    function = PCI_DEVICES / address
+    if not function.exists():
+        return "is not there; lspci -D lists what is"
+    driver = (function / "driver").resolve().name if (function / "driver").exists() else "no driver"
+    if driver in FOR_DPDK:
+        return None
+    return f"is held by {driver}, not by one for DPDK; dpdk-devbind.py -b vfio-pci {address}"
 
 
 def check_facing(host: Host, device: str, mtu_bytes: int) -> None:
@@ -26,7 +42,7 @@ def _problem(host: Host, device: str, mtu_bytes: int) -> str | None:
     answer = host.run(["ip", "-j", "-d", "addr", "show", "dev", device], check=False)
     found: list[dict[str, Any]] = json.loads(answer.stdout or "[]") if not answer.exit_code else []
     if not found:
-        return "is not there; name another one in the testbed file"
+        return "is not there; name another one"
     return _in_use(found[0]) or _unfit(found[0], mtu_bytes)
 
 
