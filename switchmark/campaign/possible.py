@@ -13,6 +13,7 @@ from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.switch.cable import end_of
 
 # What is to be done instead of them between hosts.
 LOCAL_METHODS = {
@@ -154,10 +155,10 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
         yield "direct is a wire on one host; between hosts (location: remote) use a switch"
-    elif not can.takes_cable:
+    elif not can.cable_ends:
         yield (
-            f"{switch} takes no interface of the host's own, as which the cable between hosts is "
-            "there; leave location: remote out, or use linux-bridge, ovs-netdev or ovs-dpdk"
+            f"{switch} cannot be between hosts: {can.uncabled}; leave location: remote out, or use "
+            "another switch"
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
@@ -185,6 +186,17 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
         yield "vnf bridge in environment bare is of one host; use environment: netns"
     if any(vnf.startswith("/") for vnf in sweep.vnf):
         yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
+
+
+def cable_problem(switch: str, can: Capabilities, end: str) -> str | None:
+    """Why the switch cannot take this end of a cable, an interface or a PCI address, as a port;
+    None when it can."""
+    if end_of(end) in can.cable_ends:
+        return None
+    return (
+        f"{switch} takes interfaces of the kernel's and not NICs that are apart from it; give the "
+        "NIC back to its kernel driver and name its interface, or use a switch on DPDK"
+    )
 
 
 def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:

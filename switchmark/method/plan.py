@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
-from switchmark.campaign.possible import WIRELESS
+from switchmark.campaign.possible import WIRELESS, cable_problem
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.method.arguments import resolve_io
 from switchmark.method.campaign import Step
 from switchmark.method.neighbour import cores_of
@@ -35,7 +35,6 @@ from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
     HasMainThread,
-    PortKind,
     Probe,
     Splits,
     Switch,
@@ -97,9 +96,9 @@ def plan_trial(
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     remote = trial.location == "remote"
-    as_cable = remote and PortKind.VETH in can.port_kinds  # as the cable itself is
-    wanted = PortKind.VETH if as_cable else trial.port_kind
-    kinds = usable_ports(can, there.environments[trial.environment], trial.io, wanted)
+    kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
+    if remote:  # the agent there makes a node before there is a switch that could make its port
+        kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
@@ -137,6 +136,9 @@ def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -
 
 def _across(switch: Switch, far: FarSide, topology: Topology) -> AcrossHosts:
     cable = far.site.testbed.cable
+    for end in (cable.near, cable.far):
+        if (refused := cable_problem(switch.name, switch.capabilities, end)) is not None:
+            raise UsageError(f"{far.site.testbed.path}: cables: {end}: {refused}")
     return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
 
 
@@ -212,9 +214,9 @@ def check_available(steps: Sequence[Step]) -> None:
         if not probe.available:
             problems.append(f"{what} cannot run here: {_why(probe)}")
     problems = list(dict.fromkeys(problems))  # a switch in several modes
-    far = {f.switch.name: f for f in (step.plan.far for step in steps) if f is not None}
-    for side in far.values():
-        problems += side.check()
+    far = {(f.switch.name, step.plan.mode): f for step in steps if (f := step.plan.far) is not None}
+    for (_, mode), side in far.items():
+        problems += side.check(mode)
     if problems:
         raise UnavailableError("\n".join(problems))
 

@@ -26,7 +26,7 @@ from switchmark.environment.engine_binary import NAME
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.remote.codec import from_plain, to_plain
-from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort
+from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort, probe_for
 from switchmark.switch.options import configured
 from switchmark.switch.registry import make_switch
 from switchmark.testbed import capabilities, procfs
@@ -182,11 +182,15 @@ class Agent:
         """The last of its standard error."""
         return self._processes[process].stderr_tail()
 
-    def do_probe(self, environment: str, switch: str) -> dict[str, Probe]:
+    def do_settings(self, variables: dict[str, str]) -> None:
+        """Where this host's programs lie, as the testbed file says."""
+        os.environ.update(variables)
+
+    def do_probe(self, environment: str, switch: str, mode: str) -> dict[str, Probe]:
         """Whether this host can run them."""
         return {
             f"environment {environment}": ENVIRONMENTS[environment]().probe(),
-            f"switch {switch}": make_switch(switch).probe(),
+            f"switch {switch}": probe_for(make_switch(switch), ConnectMode(mode)),
         }
 
     def do_facing(self, device: str, mtu_bytes: int) -> None:

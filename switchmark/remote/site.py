@@ -14,6 +14,7 @@ from typing import Any
 
 from switchmark.environment.base import NodeSpec
 from switchmark.environment.engine_binary import find_engine
+from switchmark.errors import UnavailableError
 from switchmark.remote import bundle
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.connection import ClockReading, Connection, HostLost
@@ -61,6 +62,7 @@ class Site:
         engine = find_engine().read_bytes()
         self.connection.close()
         self.connection.open()
+        self.connection.ask("settings", variables=dict(self.testbed.far.settings))
         self.engine_version = self.connection.ask("engine", 10.0, data=engine)
 
     def close(self) -> str:
@@ -77,9 +79,11 @@ class Site:
         other's programs as strangers."""
         return bool(self.connection.hello.get("boot_id") == procfs.boot_id())
 
-    def probe(self, environment: str, switch: str) -> dict[str, Probe]:
+    def probe(self, environment: str, switch: str, mode: ConnectMode) -> dict[str, Probe]:
         """Whether that host can run them, by what they are."""
-        found = self.connection.ask("probe", 10.0, environment=environment, switch=switch)
+        found = self.connection.ask(
+            "probe", 30.0, environment=environment, switch=switch, mode=mode.value
+        )
         return {name: from_plain(Probe, one) for name, one in found.items()}
 
     def place(self, demand: Demand) -> Placement:
@@ -194,24 +198,30 @@ class FarSide:
         environment = self.wires if where is Place.WIRE else self.environment
         return create_node(self.site.connection, environment, replace(spec, cores=cores))
 
-    def check(self) -> list[str]:
+    def check(self, mode: ConnectMode) -> list[str]:
         """Reach the host and ask whether it can run all this, and whether both ends of the cable
         can be lent; a line for each that cannot.
 
         Raises UnavailableError where it cannot be reached."""
         self.site.open()
-        cable = self.site.testbed.cable
-        check_facing(LocalHost(), cable.near, 0)
-        self.switch.check_facing(cable.far, 0)
-        probes = self.site.probe(self.environment, self.switch.name)
+        self._check_cable()
+        probes = self.site.probe(self.environment, self.switch.name, mode)
         if self.wires != self.environment:
-            probes |= self.site.probe(self.wires, self.switch.name)
+            probes |= self.site.probe(self.wires, self.switch.name, mode)
         return [
             f"{what} cannot run on {self.site.testbed.far}: {one.reason}"
             + (f"; {one.remedy}" if one.remedy else "")
             for what, one in probes.items()
             if not one.available
         ]
+
+    def _check_cable(self) -> None:
+        testbed, cable = self.site.testbed, self.site.testbed.cable
+        try:
+            check_facing(LocalHost(), cable.near, 0)
+            self.switch.check_facing(cable.far, 0)
+        except UnavailableError as error:
+            raise UnavailableError(f"{testbed.path}: cables: {error}") from None
 
     def as_record(self) -> FarHost:
         """What is kept of it."""

@@ -29,6 +29,13 @@ class PortKind(StrEnum):
     VALE = "vale"  # a port of a VALE switch, opened by the application itself (netmap)
 
 
+class CableEnd(StrEnum):
+    """As what the end of a cable to another host is there for a switch."""
+
+    INTERFACE = "interface"  # a network device of the host's
+    PCI = "pci"  # a NIC that is apart from the kernel, for DPDK, named by its PCI address
+
+
 # Ports of these kinds exist only as part of their switch, which makes them before the nodes.
 MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE})
 
@@ -91,15 +98,11 @@ class Capabilities:
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     settled: str = ""  # why they cannot, where that is known
-    cabled: bool = True  # a port can be the host's own interface, with another host behind it
-    cabled_by_dpdk: bool = False  # such an interface is reached by a DPDK driver, not as a veth is
+    # As what the end of a cable to another host can be a port; none: `uncabled` says why.
+    cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
+    uncabled: str = ""
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
-
-    @property
-    def takes_cable(self) -> bool:
-        """Whether a port can be the end of a cable to another host."""
-        return self.cabled and (PortKind.VETH in self.port_kinds or self.cabled_by_dpdk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,7 @@ class SwitchPort:
     far_device: str | None = None
     far_netns: str | None = None
     cable: bool = False  # the host's own interface, with another host's switch behind it
+    pci: str | None = None  # of a cable: the address of the NIC, in place of a device
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import Any
 from switchmark.errors import UnavailableError
 from switchmark.testbed import procfs
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.netlink import is_promiscuous
 from switchmark.testbed.things import Directory, LentDevice, NetworkNamespace, Thing
 
 # A line of `ss -0 -m`: `p_raw 0 0 *:DEVICE * skmem:(...,dDROPS)`.
@@ -98,8 +99,8 @@ class Namespace:
         """Move devices here from the root namespace and set them up. Those that are `lent` are
         the host's own, and go back even when we are killed."""
         for device in lent:
-            entry = self.session.ledger.record(LentDevice(device, self.name))
-            self._lent.append(entry)
+            thing = LentDevice(device, self.name, is_promiscuous(device))
+            self._lent.append(self.session.ledger.record(thing))
         self._adopted += devices  # those that are not moved after all are handed back in vain
         lines = [f"link set dev {device} netns {self.name}" for device in devices]
         moved = self.session.host.run(
@@ -115,6 +116,8 @@ class Namespace:
                 "make the node that owns it first, and give each device to one switch only"
             )
         self.batch("ip", [f"link set dev {device} up" for device in devices])
+        if lent:  # frames are for the applications' addresses, not for those of the interfaces
+            self.batch("ip", [f"link set dev {device} promisc on" for device in lent])
 
     def batch(self, tool: str, lines: Sequence[str], *, force: bool = False) -> None:
         """Run lines of `ip`, `bridge` or `tc` inside, in one process."""

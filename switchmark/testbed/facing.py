@@ -1,8 +1,9 @@
-"""Whether an interface can be lent to a switch as the end of a cable between hosts.
+"""Whether an interface, or a NIC, can be lent to a switch as the end of a cable between hosts.
 
 A switch takes its ports into a namespace of its own. An interface that the host itself uses
 would be cut off by that, so one with an address, or one that belongs to something else, is
-refused before anything is touched.
+refused before anything is touched. A NIC named by its PCI address must be DPDK's already: the
+bench takes none away from the kernel.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from typing import Any
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Host
+from switchmark.testbed.pci import pci_address, pci_problem
 
 PLAIN_QDISCS = ("noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq", "pfifo")
 
 
 def check_facing(host: Host, device: str, mtu_bytes: int) -> None:
-    """Raises UnavailableError that says why the interface cannot be lent, and the remedy."""
-    if (problem := _problem(host, device, mtu_bytes)) is not None:
+    """Raises UnavailableError that says why the interface, or the NIC of this PCI address, cannot
+    be lent, and the remedy."""
+    if (address := pci_address(device)) is not None:
+        if (problem := pci_problem(address)) is not None:
+            raise UnavailableError(f"PCI device {address}: {problem}")
+    elif (problem := _problem(host, device, mtu_bytes)) is not None:
         raise UnavailableError(f"interface {device}: {problem}")
 
 

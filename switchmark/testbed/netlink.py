@@ -32,6 +32,7 @@ NETNS_DIR = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 SIOCETHTOOL, SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8946, 0x8913, 0x8914
 IFF_UP = 1
+IFF_PROMISC = 0x100
 NUD_PERMANENT = 0x80
 TUNSETIFF, TUNSETPERSIST = 0x400454CA, 0x400454CB
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
@@ -166,9 +167,44 @@ def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
     inside(netns, set_it)
 
 
-def fetch_back(device: str, netns: str) -> None:
-    """Move a device that was lent to a namespace back into this one, and set it up; one that is
-    not lent is left alone. Raises OSError."""
+def lend(device: str, netns: str) -> None:
+    """Move a device of the host's into a namespace, where it is up and hands on frames for
+    everybody; `fetch_back` undoes it. Raises OSError."""
+    fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
+
+    def move() -> None:
+        with IPRoute() as netlink:
+            found = netlink.link_lookup(ifname=device)
+            if not found:
+                raise OSError(f"network device {device} is not there")
+            netlink.link("set", index=found[0], net_ns_fd=fd)
+
+    def begin() -> None:
+        disable_ipv6(device)
+        with IPRoute() as netlink:
+            index = netlink.link_lookup(ifname=device)[0]
+            netlink.link("set", index=index, state="up")
+            netlink.link("set", index=index, flags=IFF_PROMISC, change=IFF_PROMISC)
+
+    try:
+        _in_thread(move)
+        inside(netns, begin)
+    except NetlinkError as error:
+        raise OSError(f"network device {device}: cannot be lent ({error})") from None
+    finally:
+        os.close(fd)
+
+
+def is_promiscuous(device: str) -> bool:
+    """Whether somebody has set a device of this namespace so that it hands on every frame."""
+    with suppress(OSError, ValueError):
+        return bool(int(Path(f"/sys/class/net/{device}/flags").read_text(), 16) & IFF_PROMISC)
+    return False
+
+
+def fetch_back(device: str, netns: str, *, promiscuous: bool = False) -> None:
+    """Move a device that was lent to a namespace back into this one, and set it up, promiscuous
+    only if it had been so; one that is not lent is left alone. Raises OSError."""
     if not (NETNS_DIR / netns).exists():
         return
     fd = os.open(_own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
@@ -184,6 +220,8 @@ def fetch_back(device: str, netns: str) -> None:
         with IPRoute() as netlink:
             index = netlink.link_lookup(ifname=device)[0]
             netlink.link("set", index=index, state="up")
+            if not promiscuous:
+                netlink.link("set", index=index, flags=0, change=IFF_PROMISC)
 
     try:
         if inside(netns, send_home):

@@ -45,9 +45,8 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),
         ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),
         ("switch: direct\nlocation: remote", "a wire on one host"),
-        ("switch: macvlan\nlocation: remote", "takes no interface of the host's own"),
-        ("switch: xdp-redirect\nlocation: remote", "takes no interface of the host's own"),
-        ("switch: testpmd\nlocation: remote", "or use linux-bridge, ovs-netdev or ovs-dpdk"),
+        ("switch: macvlan\nlocation: remote", "cannot be between hosts: its ports exist only as"),
+        ("switch: sriov\nlocation: remote", "cannot be between hosts: its ports are functions"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
             "cross-connect can carry one pair only",

@@ -176,7 +176,7 @@ def test_a_cable_to_another_host_is_reached_by_a_driver(
     name, columns = switch.interface(port)
     assert (name, columns) == (
         "p1",
-        ["type=dpdk", f'options:dpdk-devargs="{driver}0,iface=eth7"'],
+        ["type=dpdk", f'options:dpdk-devargs="{driver}1,iface=eth7"'],
     )
     with pytest.raises(UsageError, match="packet_size up to 1518"):
         switch.interface(replace(port, mtu_bytes=9000))

@@ -57,6 +57,7 @@ class LentDevice(Thing):
     survives_boot: ClassVar[bool] = False
     name: str
     netns: str
+    promiscuous: bool = False  # before it was lent
 
     @override
     def problem(self, session_id: str) -> str | None:
@@ -66,7 +67,7 @@ class LentDevice(Thing):
     def undo(self) -> None:
         from switchmark.testbed import netlink
 
-        netlink.fetch_back(self.name, self.netns)
+        netlink.fetch_back(self.name, self.netns, promiscuous=self.promiscuous)
 
 
 @dataclass(frozen=True, slots=True)
