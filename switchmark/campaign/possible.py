@@ -20,8 +20,6 @@ LOCAL_METHODS = {
     Method.RECOVERY: "it restarts one switch, and here there are two; leave location: remote out",
     Method.RECONFIGURATION: "it changes one switch, and here there are two; leave location: remote "
     "out",
-    Method.CALIBRATE: "it finds what the applications of one machine can do over a wire without a "
-    "switch; run it on each: switchmark trial direct --method calibrate",
 }
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
@@ -154,7 +152,7 @@ def _split_refusals(
 def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
-        yield "direct is a wire on one host; between hosts (location: remote) use a switch"
+        yield from _bare_cable_refusals(sweep)
     elif not can.cable_ends:
         yield (
             f"{switch} cannot be between hosts: {can.uncabled}; leave location: remote out, or use "
@@ -163,7 +161,7 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
     for mode in {one or can.connect_modes[0] for one in sweep.connect_mode}:
-        if mode is ConnectMode.CROSS_CONNECT and most > 1:
+        if mode is ConnectMode.CROSS_CONNECT and most > 1 and switch != "direct":
             yield (
                 "several pairs share the one cable between two hosts, so cross-connect can carry "
                 "one pair only; use connect_mode: learning, or one pair"
@@ -186,6 +184,34 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
         yield "vnf bridge in environment bare is of one host; use environment: netns"
     if any(vnf.startswith("/") for vnf in sweep.vnf):
         yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
+
+
+def _bare_cable_refusals(sweep: Sweep) -> Iterator[str]:
+    """What cannot be over the cable between two hosts with no switch at either end."""
+    found = [resolve(name) for name in sweep.scenario]
+    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    for io in sweep.io:
+        if (problem := bare_cable_problem(most, io)) is not None:
+            yield f"direct between hosts: {problem}"
+            return
+    for kind in sweep.port_kind:
+        if kind not in (None, PortKind.VETH):
+            yield f"direct between hosts has the cable for a port, and no {kind}; leave it out"
+    if "bare" in sweep.environment:
+        yield "direct between hosts lends the cable to a namespace; use environment: netns"
+
+
+def bare_cable_problem(pairs: int, io: Io) -> str | None:
+    """Why so many pairs cannot be joined by the cable between two hosts alone; None when they
+    can."""
+    if pairs > 1:
+        return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
+    if io in (Io.UDP, Io.UDP_MMSG):
+        return (
+            f"io {io} reaches the interface's own address only, which is the host's and is left "
+            "as it is; use io: raw or auto"
+        )
+    return None
 
 
 def cable_problem(switch: str, can: Capabilities, end: str) -> str | None:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
-from switchmark.switch.base import MADE_BY_SWITCH, PortKind
+from switchmark.switch.base import MADE_BY_SWITCH, MadePort, PortKind
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 from switchmark.testbed.netlink import VethEnd
-from switchmark.testbed.things import Directory, Link, NetworkNamespace
+from switchmark.testbed.pci import pci_address
+from switchmark.testbed.things import Directory, LentDevice, Link, NetworkNamespace
 
 DEVICE_INSIDE = "eth"  # and the number of the port
 SOCKET_NAME = "port.sock"
@@ -38,8 +39,11 @@ class Plugged:
             session.ledger.undo(entry)
 
     def release_namespace(self, session: Session) -> None:
-        """Give up the namespace's name: the kernel removes it and its devices soon."""
-        if self.netns is not None:
+        """Give up the namespace's name: the kernel removes it and its devices soon. What was lent
+        to it goes back first."""
+        if any(port.lent for port in self.spec.ports):
+            self.unplug(session)
+        elif self.netns is not None:
             session.ledger.undo(self.entries[0])
 
 
@@ -70,7 +74,9 @@ def plug(
         folder = _socket_folder(session, plugged)
     ports = []
     for number, port in enumerate(spec.ports):
-        if port.kind is PortKind.VETH:
+        if port.lent is not None:
+            ports.append(_with_lent(session, plugged, port, port.lent))
+        elif port.kind is PortKind.VETH:
             ports.append(_with_veth(session, plugged, number))
         elif port.kind is PortKind.TAP and taps:
             ports.append(_with_tap(session, plugged, number))
@@ -182,6 +188,19 @@ def _with_made(plugged: Plugged, number: int) -> NodePort:
     else:
         netlink.bring_up(end)
     return replace(port, device_inside=end.device)
+
+
+def _with_lent(session: Session, plugged: Plugged, port: NodePort, name: str) -> NodePort:
+    """Take in the end of a cable to another host, an interface of this host's; a NIC that is apart
+    from the kernel is opened from anywhere."""
+    if pci_address(name) is not None:
+        return replace(port, made=MadePort(pci=name))
+    if plugged.netns is None:
+        raise UsageError(f"node {plugged.spec.name}: {name} can be lent to a namespace only")
+    thing = LentDevice(name, plugged.netns, netlink.is_promiscuous(name))
+    plugged.entries.append(session.ledger.record(thing))
+    netlink.lend(name, plugged.netns)
+    return replace(port, device_inside=name)
 
 
 def _bring_up_inside(plugged: Plugged, port: NodePort, end: VethEnd) -> None:

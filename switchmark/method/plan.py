@@ -18,6 +18,7 @@ from switchmark.campaign.possible import WIRELESS, cable_problem
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.method.arguments import resolve_io
+from switchmark.method.calibration import WIRE_ENVIRONMENT, over_cable
 from switchmark.method.campaign import Step
 from switchmark.method.neighbour import cores_of
 from switchmark.method.neighbour import probe as probe_neighbour
@@ -35,6 +36,7 @@ from switchmark.switch.base import (
     Capabilities,
     ConnectMode,
     HasMainThread,
+    PortKind,
     Probe,
     Splits,
     Switch,
@@ -42,12 +44,12 @@ from switchmark.switch.base import (
 )
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
+from switchmark.switch.direct import Direct
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.placement import Demand, place
 
-WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
 
 
@@ -67,7 +69,7 @@ def plan_steps(
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
         if wire is not None:
             if wire not in wires:
-                planned = plan_trial(campaign, wire, there, cores)
+                planned = plan_trial(campaign, wire, there, cores, site)
                 wires[wire] = Step(planned, None, is_baseline=True)
             wire = wires[wire].plan.trial
         steps.append(Step(plan, wire))
@@ -99,6 +101,7 @@ def plan_trial(
     kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
     if remote:  # the agent there makes a node before there is a switch that could make its port
         kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
+        kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
@@ -134,8 +137,12 @@ def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -
     )
 
 
-def _across(switch: Switch, far: FarSide, topology: Topology) -> AcrossHosts:
+def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
+    """One switch on each host; without a switch the cable itself."""
     cable = far.site.testbed.cable
+    if isinstance(switch, Direct):
+        switch.cable = f"{cable.near} to {cable.far}"
+        return switch
     for end in (cable.near, cable.far):
         if (refused := cable_problem(switch.name, switch.capabilities, end)) is not None:
             raise UsageError(f"{far.site.testbed.path}: cables: {end}: {refused}")
@@ -145,20 +152,23 @@ def _across(switch: Switch, far: FarSide, topology: Topology) -> AcrossHosts:
 def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     """The trial over the bare wire that this one is judged against; None for the wire itself.
 
-    Its placement must be the trial's own: with the switch's cores left idle."""
+    Its placement must be the trial's own: with the switch's cores left idle. Between hosts the
+    wire is their cable, where that can carry the trial; else it is one on this host."""
     if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None  # (such a port is not there without its switch, so it has no bare wire)
     scenario = without_vnfs(plan.trial.scenario)
-    wireless = plan.trial.environment in WIRELESS
-    if wireless and scenario != "p2p":
+    io = resolve_io(plan.trial.io, plan.port_kind)
+    cabled = over_cable(plan)
+    wireless = plan.trial.environment in WIRELESS or (cabled and plan.trial.environment == "bare")
+    if wireless and not cabled and scenario != "p2p":
         return None
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
-            "location": "local",  # what the applications can do at best; not what the cable can
+            "location": "remote" if cabled else "local",
             "connect_mode": ConnectMode.CROSS_CONNECT,
-            "port_kind": wire_kind(plan.port_kind),
-            "io": resolve_io(plan.trial.io, plan.port_kind),
+            "port_kind": PortKind.VETH if cabled else wire_kind(plan.port_kind),
+            "io": io,
             "switch_cores": 1,
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,

@@ -34,6 +34,12 @@ from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.cpu_time import CpuReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import gather
+from switchmark.testbed.hardware import (
+    EnergyReading,
+    HardwareCounters,
+    MeterReading,
+    energy_absent,
+)
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.session import open_session
 from switchmark.testbed.things import Directory
@@ -120,6 +126,8 @@ class Agent:
         self._nodes: dict[int, Node] = {}
         self._switch: Switch | None = None
         self._next = 0
+        self._counters = HardwareCounters()
+        self._energy = EnergyReading({}, {})
 
     def answer(self, request: dict[str, Any]) -> None:
         """Do what is asked, and say what came of it."""
@@ -221,9 +229,23 @@ class Agent:
         self._nodes[node].close()
         del self._nodes[node]
 
-    def do_cpu(self) -> CpuReading:
-        """What has been used of this host's cores, by the switch and in all."""
-        return CpuReading.take(self._switch.process_ids() if self._switch else ())
+    def do_begin_meter(self, cores: list[int]) -> CpuReading:
+        """What has been used of this host's cores, by the switch and in all; counters begin to
+        run, of an in-kernel switch on these cores."""
+        pids = self._switch.process_ids() if self._switch else ()
+        self._counters.close()
+        self._counters = HardwareCounters.open_for(pids, cores)
+        self._energy = EnergyReading.take()
+        return CpuReading.take(pids)
+
+    def do_end_meter(self) -> MeterReading:
+        """The same since then."""
+        clocks = CpuReading.take(self._switch.process_ids() if self._switch else ())
+        counted = self._counters.stop()
+        return MeterReading(
+            clocks, counted, self._counters.absent, self._energy, EnergyReading.take(),
+            energy_absent(),
+        )  # fmt: skip
 
     def do_start_switch(
         self, name: str, options: str, ports: list[Any], mode: str, cores: list[int]

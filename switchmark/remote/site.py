@@ -6,7 +6,7 @@ the next trial opens it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from switchmark.testbed import procfs
 from switchmark.testbed.cpu_time import CpuReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu
+from switchmark.testbed.hardware import MeterReading
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.placement import Demand, place
@@ -69,9 +70,14 @@ class Site:
         """Have everything there undone; returns the agent's last words, if it had any."""
         return self.connection.close()
 
-    def read_cpu(self) -> CpuReading:
-        """What has been used of that host's cores, by the switch and in all."""
-        return from_plain(CpuReading, self.connection.ask("cpu", 5.0))
+    def begin_meter(self, cores: Sequence[int]) -> CpuReading:
+        """What has been used of that host's cores, by the switch and in all. Its hardware counters
+        begin to run: for the switch, or where that has no process on these cores."""
+        return from_plain(CpuReading, self.connection.ask("begin_meter", 5.0, cores=list(cores)))
+
+    def end_meter(self) -> MeterReading:
+        """The same, and what has been counted since then."""
+        return from_plain(MeterReading, self.connection.ask("end_meter", 5.0))
 
     @property
     def is_this_machine(self) -> bool:
@@ -91,6 +97,13 @@ class Site:
         facts = self.connection.hello["facts"]
         cpus = from_plain(tuple[Cpu, ...], facts["cpus"])
         return place(cpus, frozenset(facts["usable_cpus"]), demand)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What that host is, as `testbed.facts.gather` tells it there. Raises KeyError before it
+        has been reached."""
+        facts: Mapping[str, Any] = self.connection.hello["facts"]
+        return facts
 
     def session(self, here: Session) -> Session:
         """The agent's session, for what is done there command by command. Its ledger is kept
@@ -173,10 +186,16 @@ class FarSide:
         """Reach the host, choose cores there, compare the clocks."""
         self.clock = self.clock_after = self.placement = self.cpu = None
         self.site.open()
-        self.placement = self.site.place(self.demand)
+        self.placement = self.place()
         self.switch.cores = self.placement.switch_cores
         self.clock = self.compare()
         return self.placement
+
+    def place(self) -> Placement:
+        """The cores of that host that this trial gets; a bare cable has no switch on any."""
+        found = self.site.place(self.demand)
+        bare = self.switch.name == "direct"
+        return found.model_copy(update={"switch_cores": []}) if bare else found
 
     def end(self) -> None:
         """Compare the clocks once more: they drift apart during a trial."""

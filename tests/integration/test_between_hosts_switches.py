@@ -10,6 +10,7 @@ import pytest
 from switchmark.results.record import Record
 from switchmark.switch.base import ConnectMode, probe_for
 from switchmark.switch.registry import make_switch
+from tests.combinations import LEARNING, WAYS_BETWEEN_HOSTS
 from tests.integration.hosts_bench import measured, repeated
 from tests.integration.two_hosts import TwoHosts, missing, sh
 
@@ -24,27 +25,6 @@ duration: 1s
 trim: {{warm_up: 0.1s, cool_down: 0.1s}}
 sweeps:
 """
-LEARNING, CROSS = "connect_mode: learning", "connect_mode: cross-connect"
-XDP = "switch_options: {cable_driver: af-xdp}"
-SLEEPS = "switch_options: {pmd_maxsleep_us: 500}"
-# By switch, what is said of it; and the kind of port that its nodes have.
-WAYS = {
-    "linux-bridge": ([LEARNING, CROSS], "veth"),
-    "tc-redirect": ([CROSS], "veth"),
-    "xdp-redirect": ([CROSS], "veth"),
-    "ovs": ([LEARNING, CROSS], "veth"),
-    "ovs-netdev": ([LEARNING, CROSS], "veth"),
-    "ovs-afxdp": ([LEARNING], "veth"),
-    "af-packet": ([CROSS], "veth"),
-    "ovs-dpdk": ([f"{LEARNING}, {SLEEPS}", f"{CROSS}, {XDP}"], "vhost-user"),
-    "basicfwd": ([CROSS, f"{CROSS}, {XDP}"], "vhost-user"),
-    "testpmd": ([CROSS, f"{CROSS}, {XDP}"], "vhost-user"),
-    "vpp": ([LEARNING, f"{CROSS}, {XDP}"], "vhost-user"),
-    "fastclick": ([LEARNING, f"{CROSS}, {XDP}"], "vhost-user"),
-    "bess": ([CROSS, f"{CROSS}, {XDP}"], "vhost-user"),
-    "snabb": ([LEARNING, CROSS], "vhost-user"),
-    "t4p4s": ([CROSS, f"{CROSS}, {XDP}"], "vhost-user"),
-}
 
 pytestmark = [
     pytest.mark.integration,
@@ -54,9 +34,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("switch", WAYS)
+@pytest.mark.parametrize("switch", WAYS_BETWEEN_HOSTS)
 def test_frames_cross_the_cable(hosts: TwoHosts, engine: Path, switch: str) -> None:
-    ways, kind = WAYS[switch]
+    ways, kind = WAYS_BETWEEN_HOSTS[switch]
     for way in ways:
         mode = ConnectMode.LEARNING if LEARNING in way else ConnectMode.CROSS_CONNECT
         found = probe_for(make_switch(switch), mode)
