@@ -25,12 +25,6 @@ pytestmark = [
 
 R_PLUS: dict[str, str | int]
 R_PLUS = {"method": "r-plus", "rate": "max", "duration": "0.3s", "budget": "4s", "burst": 4}
-    "method": "r-plus",
-    "rate": "max",
-    "duration": "0.3s",
-    "budget": "4s",
-    "burst": 4,
-}
 
 
 def kept(hosts: TwoHosts) -> list[dict[str, object]]:
