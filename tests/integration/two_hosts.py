@@ -70,6 +70,7 @@ def kept_folders() -> list[Path]:
     the engine, where these lie there."""
     engine = Path(os.environ.get("SWITCHMARK_TRAFFIC", ROOT / "engine"))
     needed = [ROOT, Path(sys.prefix), Path(sys.base_prefix), engine.parent]
+    needed += [Path(one).resolve().parents[1] for one in programs().values() if Path(one).exists()]
     hidden = {one for one in needed if any(one.is_relative_to(folder) for folder in PRIVATE)}
     return sorted(one for one in hidden if not hidden & set(one.parents))
 
