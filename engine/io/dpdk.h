@@ -97,6 +97,8 @@ static inline unsigned dpdk_queue_count(const struct io_config *config)
 
 /* dpdk_spec.c */
 bool dpdk_spec_parse(struct dpdk_spec *spec, const char *arguments, char *error, size_t size);
+/* Of the port with this number, of all of the process; false where that is none of DPDK's. */
+bool dpdk_spec_of(const struct io_config *config, unsigned number, struct dpdk_spec *spec);
 /* Packet buffers that one queue of a port needs for each direction. */
 unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io_config *config);
 unsigned dpdk_spec_transmit_buffers(const struct dpdk_spec *spec);

@@ -28,7 +28,6 @@
 
 static pthread_mutex_t administration = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
-static bool with_pci;
 static bool log_to_stderr;
 static char first_error[200];
 
@@ -203,9 +202,20 @@ static int eal_init_contained(int argc, char **argv)
     return result;
 }
 
+/* The first PCI function that a port wants. */
+static bool find_pci(const struct io_config *config, struct dpdk_spec *spec)
+{
+    for (unsigned i = 0; i < config->spec_count; i++) {
+        if (dpdk_spec_of(config, i, spec) && spec->kind == DPDK_PCI)
+            return true;
+    }
+    return false;
+}
+
 static bool eal_init(const struct io_config *config, unsigned memory_mb, char *error, size_t size)
 {
-    char lcores[1024], memory[16], prefix[48];
+    char lcores[1024], memory[16], prefix[48], allow[sizeof "--allow=" + 256];
+    struct dpdk_spec function;
     char *argv[ARGUMENTS_MAX] = {"switchmark-traffic",
                                  "--in-memory",
                                  "--single-file-segments",
@@ -222,7 +232,12 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
     snprintf(prefix, sizeof prefix, "switchmark-%d", (int)getpid());
     if (!log_to_stderr)
         argv[argc++] = "--log-level=error";
-    if (!with_pci) { /* a device may need physical addresses: where there is one, EAL decides */
+    if (find_pci(config, &function)) {
+        /* EAL would take every function that is free for it, those of other programs, too. Told of
+         * one it takes no other, until the port that wants it is opened. */
+        snprintf(allow, sizeof allow, "--allow=%s", function.target);
+        argv[argc++] = allow;
+    } else { /* a device may need physical addresses: where there is one, EAL decides */
         argv[argc++] = "--no-pci";
         argv[argc++] = "--iova-mode=va";
     }
@@ -236,15 +251,6 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
     }
     dpdk_eal_last_error(); /* whatever it grumbled about, it has started */
     return true;
-}
-
-static bool wants_pci(const struct io_config *config)
-{
-    bool found = strncmp(config->arguments, "pci=", 4) == 0;
-
-    for (unsigned i = 0; i < config->spec_count; i++)
-        found |= strncmp(config->specs[i], "dpdk:pci=", 9) == 0;
-    return found;
 }
 
 bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size)
@@ -261,7 +267,6 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
     }
     if (!memory_is_there(memory_mb, error, size) || !files_are_enough(error, size))
         return false;
-    with_pci = wants_pci(config);
     /* A peer that dies while DPDK writes to its socket must not take us along. */
     signal(SIGPIPE, SIG_IGN);
     dpdk_gate_init();

@@ -235,15 +235,21 @@ unsigned dpdk_spec_transmit_buffers(const struct dpdk_spec *spec)
     return WORKING_BUFFERS + transmit_ring(spec);
 }
 
+bool dpdk_spec_of(const struct io_config *config, unsigned number, struct dpdk_spec *spec)
+{
+    char ignored[160];
+
+    return strncmp(config->specs[number], "dpdk:", 5) == 0 &&
+           dpdk_spec_parse(spec, config->specs[number] + 5, ignored, sizeof ignored);
+}
+
 unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io_config *config)
 {
     unsigned elsewhere = 0; /* what was forwarded waits in the ring of another port */
 
     for (unsigned i = 0; config->forwards && i < config->spec_count; i++) {
         struct dpdk_spec other;
-        char ignored[160];
-        if (strncmp(config->specs[i], "dpdk:", 5) == 0 &&
-            dpdk_spec_parse(&other, config->specs[i] + 5, ignored, sizeof ignored))
+        if (dpdk_spec_of(config, i, &other))
             elsewhere = RTE_MAX(elsewhere, transmit_ring(&other));
     }
     return WORKING_BUFFERS + receive_ring(spec) + elsewhere;
@@ -255,9 +261,7 @@ static uint64_t buffer_bytes(const struct io_config *config, uint32_t room_bytes
 
     for (unsigned i = 0; i < config->spec_count; i++) {
         struct dpdk_spec spec;
-        char ignored[160];
-        if (strncmp(config->specs[i], "dpdk:", 5) == 0 &&
-            dpdk_spec_parse(&spec, config->specs[i] + 5, ignored, sizeof ignored))
+        if (dpdk_spec_of(config, i, &spec))
             buffers += dpdk_spec_transmit_buffers(&spec) + dpdk_spec_receive_buffers(&spec, config);
     }
     return buffers * dpdk_queue_count(config) * (room_bytes + BUFFER_OVERHEAD);

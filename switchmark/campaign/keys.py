@@ -11,6 +11,7 @@ from switchmark.campaign import model, rates, traffic, values
 from switchmark.campaign.key import Key
 from switchmark.campaign.model import Dimension, Idle, Io, Method
 from switchmark.switch import options
+from switchmark.testbed import nics
 
 KEYS: tuple[Key, ...] = (
     Key(
@@ -392,6 +393,16 @@ KEYS: tuple[Key, ...] = (
         read.cores(("any", "switch", "applications")),
         str,
         "any, switch",
+    ),
+    Key(
+        "nics",
+        "nics",
+        "real ports of this host for the wire ends, in turn, each as the tester's port and that of "
+        "the switch that it is cabled to: network devices, or PCI addresses bound to a driver for "
+        "DPDK (docs/scenarios.md); `none`: wire ends stand in for them",
+        read.words(nics.read_nics),
+        lambda value: value or nics.NO_WORD,
+        "eth2/eth3+eth4/eth5",
     ),
 )
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from switchmark.campaign import rates, traffic
 from switchmark.switch.base import ConnectMode, PortKind
+from switchmark.testbed import nics
 
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
 MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
@@ -25,6 +26,7 @@ MAX_PROBE_RATE_PPS = 1_000_000
 MAX_PAIRS = 1024
 MAX_CORES = 1024
 MAX_REPETITIONS = 10_000
+MAX_REPEATS = 100
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
 SPLITS = ("none", "src-mac", "flow")
@@ -149,6 +151,7 @@ class Trial(_Frozen):
     numa: Literal["auto", "same", "other"] = "auto"  # of applications, seen from the switch
     neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
     neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
+    nics: str = Field(default="", pattern=nics.FORM)  # ports of this host at the wire ends
 
     @property
     def id(self) -> str:
@@ -283,6 +286,7 @@ class Sweep(_Frozen):
     numa: tuple[Literal["auto", "same", "other"], ...]
     neighbour: tuple[str, ...]
     neighbour_cpus: tuple[str, ...]
+    nics: tuple[str, ...]
 
     @property
     def count(self) -> int:
@@ -333,6 +337,7 @@ class Campaign(_Frozen):
     repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
     until_ci: float | None = Field(default=None, gt=0, lt=1)  # half the interval over the mean
     max_repetitions: int = Field(default=20, ge=1, le=MAX_REPETITIONS)  # with `until_ci`
+    repeat_disturbed: int = Field(default=0, ge=0, le=MAX_REPEATS)  # of one measurement
     seed: int = Field(default=1, ge=0)  # of the order inside each block
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()

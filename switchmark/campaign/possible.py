@@ -12,8 +12,9 @@ from itertools import product
 from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.switch.base import CableEnd, Capabilities, ConnectMode, PortKind
 from switchmark.switch.cable import end_of
+from switchmark.testbed.nics import is_pci, parse_nics
 
 # What is to be done instead of them between hosts.
 LOCAL_METHODS = {
@@ -24,8 +25,7 @@ LOCAL_METHODS = {
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
 )  # ports that are network devices
-# Environments whose nodes hold the engine and nothing else of the host's programs.
-CLOSED = frozenset({"lxc", "docker", "qemu"})
+CLOSED = frozenset({"qemu"})  # whose nodes hold the engine and none of the host's programs
 WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
 
 
@@ -51,7 +51,7 @@ def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     if vnf.startswith("/") and environment in CLOSED:
         return (
             f"vnf {vnf}: environment {environment} holds the engine and none of the host's "
-            "programs; use environment: netns or bare"
+            "programs; use environment: lxc, docker, netns or bare"
         )
     return None
 
@@ -105,6 +105,34 @@ def cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
             yield f"switch_cpus {cpus} are {len(cpus.split('+'))}; set switch_cores to that number"
 
 
+def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What real ports in place of wire ends cannot be combined with."""
+    named = [nic for text in sweep.nics for nic in parse_nics(text)]
+    if not named:
+        return
+    if switch == "direct":
+        yield "direct joins the applications themselves, without ports of the host; leave nics out"
+    elif not can.cable_ends:
+        yield (
+            f"{switch} takes no port of the host's own; leave nics out, or use linux-bridge, "
+            "ovs-netdev, ovs-dpdk or basicfwd"
+        )
+    if "remote" in sweep.location:
+        yield "nics are of one host; leave them or location: remote out"
+    if any(io in (Io.UDP, Io.UDP_MMSG) for io in sweep.io):
+        yield "io udp needs an address of ours at the port, and nics keep theirs; use io: raw"
+    if CableEnd.PCI not in can.cable_ends and (
+        own := [nic.switch for nic in named if is_pci(nic.switch)]
+    ):
+        yield (
+            f"{switch} drives no PCI port itself ({own[0]}); name a network device, or use "
+            "ovs-dpdk or basicfwd"
+        )
+    by_socket = PortKind.VETH in can.port_kinds
+    if by_socket and set(sweep.io) != {Io.DPDK} and any(is_pci(nic.tester) for nic in named):
+        yield "a tester's PCI port is DPDK's; write io: dpdk, or name a network device"
+
+
 def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What the switch cannot do of the sweep's scenarios, wherever they are."""
     if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
@@ -113,6 +141,7 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
         yield "a probe stream is timed beside traffic one way; leave bidirectional or it out"
     if "remote" in sweep.location:
         yield from _remote_refusals(sweep, switch, can)
+    yield from nics_refusals(sweep, switch, can)
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:

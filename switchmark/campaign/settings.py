@@ -94,6 +94,15 @@ SETTINGS: tuple[Setting, ...] = (
         str(Campaign.model_fields["max_repetitions"].default),
     ),
     Setting(
+        "repeat_disturbed",
+        "repeat_disturbed",
+        "measure a trial that other programs disturbed again, up to so many times, and keep the "
+        "least disturbed measurement; `time_budget` does not count these",
+        _whole(0, model.MAX_REPEATS, "a number of repeats"),
+        "2",
+        str(Campaign.model_fields["repeat_disturbed"].default),
+    ),
+    Setting(
         "seed",
         "seed",
         "fixes the random order of the trials inside each block",

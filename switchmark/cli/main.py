@@ -137,7 +137,8 @@ def run(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except typer.TyperException as error:  # an unknown command, option or argument
         command = " ".join(["switchmark", *(name for name in given[:1] if name in COMMANDS)])
-        return _complain(f"{error.format_message()} (see {command} --help)", error.exit_code)
+        words = error.format_message().replace("Value error, ", "")
+        return _complain(f"{words} (see {command} --help)", error.exit_code)
     except SwitchmarkError as error:
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):

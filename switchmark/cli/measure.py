@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -135,10 +136,12 @@ def _run_steps(
         )
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
         facts = _provenance(_tune(session, campaign))
-        run_campaign(session, run, campaign.name, steps, facts, progress, kept)
-        made = list(steps)
-        for block in more_blocks(run, campaign, steps):
-            run_campaign(session, run, campaign.name, block, facts, progress, kept)
+        made: list[Step] = []
+        for block in chain([list(steps)], more_blocks(run, campaign, steps)):
+            run_campaign(
+                session, run, campaign.name, block, facts, progress, kept,
+                campaign.repeat_disturbed,
+            )  # fmt: skip
             made += block
     return made
 

@@ -39,6 +39,7 @@ _PLACED_BY = (
     "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
     "connect_mode", "switch_cores", "spare_cores", "bidirectional", "split", "vnf", "switch_cpus",
     "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus", "location",
+    "nics",
 )  # fmt: skip
 
 

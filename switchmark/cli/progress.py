@@ -90,7 +90,8 @@ def describe(record: Record) -> str:
         figure = f"{percentiles['50'] / 1e3:8.1f} us p50 {percentiles['99'] / 1e3:8.1f} us p99"
     limit = f"limited by {record.limit.what}" if record.limit else ""
     marks = ", ".join(record.verdict.marks) if record.verdict else ""
-    return f"{name} {figure}   {limit}{'; ' + marks if marks else ''}"
+    times = f"; measured {len(record.attempts)} times" if record.attempts else ""
+    return f"{name} {figure}   {limit}{'; ' + marks if marks else ''}{times}"
 
 
 def _name(trial: Trial) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from switchmark.switch.base import MadePort, PortKind, Probe
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.nics import Nic
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class NodePort:
     socket_inside: str | None = None
     made: MadePort | None = None  # by the switch, before the node
     lent: str | None = None  # the end of a cable, in place of a port of its own: device or PCI
+    nic: Nic | None = None  # real ports in place of what would be made
     back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
 
 

@@ -29,6 +29,7 @@ from switchmark.testbed import docker_daemon, netlink, procfs
 from switchmark.testbed.confined import DOCKER_SCRATCH, docker_least, docker_powers
 from switchmark.testbed.docker_daemon import Daemon
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.in_container import Inside, sockets_shown, spawn_docker
 from switchmark.testbed.procfs import SESSION_VARIABLE, ProcessIdentity
 from switchmark.testbed.things import DockerThing, NetworkNamespace
 
@@ -73,11 +74,22 @@ class DockerNode(NetnsNode):
         return process
 
     def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
-        """Its root holds the engine only: raises UnavailableError."""
-        del env
-        raise UnavailableError(
-            f"container {self._name}: {args[0]} is not in it; use environment: netns or bare"
+        """Run a container with a program of the host's in it; it then sees the host's /usr and
+        the program's own folder, too, read-only.
+
+        Raises TrialFailed."""
+        inside = Inside(
+            self._name,
+            args,
+            (*CAPABILITIES, *self.spec.powers),
+            sockets_shown(self.spec.port.socket_host, SOCKET_FOLDER_INSIDE),
+            self.spec.cores,
+            env,
         )
+        network = f"container:{self._name}-net"
+        process = spawn_docker(self._session, self._daemon, inside, network=network)
+        self._spawned.append(process)
+        return process
 
     def begin_close(self) -> None:
         """End what still runs, and what holds the namespace: its daemon then tidies up."""

@@ -29,8 +29,9 @@ from switchmark.errors import UnavailableError
 from switchmark.switch.base import PortKind, Probe
 from switchmark.testbed.confined import lxc_config, lxc_network
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
 from switchmark.testbed.netlink import NETNS_DIR
-from switchmark.testbed.things import Container
+from switchmark.testbed.things import Container, Directory
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
@@ -72,11 +73,24 @@ class LxcNode(NetnsNode):
         return process
 
     def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
-        """Its root holds the engine only: raises UnavailableError."""
-        del env
-        raise UnavailableError(
-            f"container {self._name}: {args[0]} is not in it; use environment: netns or bare"
+        """Start the container with a program of the host's in it; it then sees the host's /usr
+        and the program's own folder, too, read-only.
+
+        Raises TrialFailed."""
+        session, port = self._session, self.spec.port
+        root = lxc_root(session, self._name)
+        self._plugged.entries.append(session.ledger.record(Directory(str(root))))
+        inside = Inside(
+            self._name,
+            args,
+            (*CAPABILITIES, *self.spec.powers),
+            sockets_shown(port.socket_host, SOCKET_FOLDER_INSIDE),
+            self.spec.cores,
+            env,
         )
+        process = spawn_lxc(session, inside, netns=NETNS_DIR / self._name)
+        self._spawned.append(process)
+        return process
 
     def _config(self, root: Path, log: Path) -> str:
         text = lxc_config(

@@ -16,7 +16,7 @@ from switchmark.switch.base import MADE_BY_SWITCH, MadePort, PortKind
 from switchmark.testbed import netlink
 from switchmark.testbed.host import Session
 from switchmark.testbed.netlink import VethEnd
-from switchmark.testbed.pci import pci_address
+from switchmark.testbed.nics import Nic, is_pci
 from switchmark.testbed.things import Directory, LentDevice, Link, NetworkNamespace
 
 DEVICE_INSIDE = "eth"  # and the number of the port
@@ -32,18 +32,19 @@ class Plugged:
     spec: NodeSpec
     netns: str | None  # None: the host's own
     entries: list[int] = field(default_factory=list)
+    lent: list[int] = field(default_factory=list)  # of devices that the host wants back
 
     def unplug(self, session: Session) -> None:
         """Remove ports and namespace, last first. Idempotent."""
-        for entry in reversed(self.entries):
+        for entry in (*self.lent, *reversed(self.entries)):
             session.ledger.undo(entry)
 
     def release_namespace(self, session: Session) -> None:
-        """Give up the namespace's name: the kernel removes it and its devices soon. What was lent
-        to it goes back first."""
-        if any(port.lent for port in self.spec.ports):
-            self.unplug(session)
-        elif self.netns is not None:
+        """Give up the namespace's name: the kernel removes it and its devices soon, but for those
+        that are lent, which go back before."""
+        for entry in self.lent:
+            session.ledger.undo(entry)
+        if self.netns is not None:
             session.ledger.undo(self.entries[0])
 
 
@@ -70,11 +71,13 @@ def plug(
     `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`:
     it can hold the other end of a tap, as a machine does."""
     spec = plugged.spec
-    if any(port.kind in SOCKET_KINDS for port in spec.ports):
+    if any(port.kind in SOCKET_KINDS and port.nic is None for port in spec.ports):
         folder = _socket_folder(session, plugged)
     ports = []
     for number, port in enumerate(spec.ports):
-        if port.lent is not None:
+        if port.nic is not None:
+            ports.append(_with_nic(session, plugged, port, port.nic))
+        elif port.lent is not None:
             ports.append(_with_lent(session, plugged, port, port.lent))
         elif port.kind is PortKind.VETH:
             ports.append(_with_veth(session, plugged, number))
@@ -170,6 +173,24 @@ def _with_veth(session: Session, plugged: Plugged, number: int) -> NodePort:
     return replace(port, device_inside=inside.device, device_switch_side=device)
 
 
+def _with_nic(session: Session, plugged: Plugged, port: NodePort, nic: Nic) -> NodePort:
+    """The tester's real port, and the switch's beyond it."""
+    beyond = None if is_pci(nic.switch) else nic.switch
+    lent = _with_lent(session, plugged, port, nic.tester)
+    return replace(lent, device_switch_side=beyond)
+
+
+def _with_lent(session: Session, plugged: Plugged, port: NodePort, name: str) -> NodePort:
+    """A real port of the host's: a device, which is lent to the node, or a PCI function that DPDK
+    drives from anywhere."""
+    if is_pci(name):
+        return replace(port, made=MadePort(pci=name))
+    assert plugged.netns is not None, "such nodes are network namespaces"
+    plugged.lent.append(session.ledger.record(LentDevice.of(name, plugged.netns)))
+    netlink.lend(name, plugged.netns)
+    return replace(port, device_inside=name)
+
+
 def _with_made(plugged: Plugged, number: int) -> NodePort:
     """Take in the device that the switch has made; a netmap port is opened from anywhere.
 
@@ -188,19 +209,6 @@ def _with_made(plugged: Plugged, number: int) -> NodePort:
     else:
         netlink.bring_up(end)
     return replace(port, device_inside=end.device)
-
-
-def _with_lent(session: Session, plugged: Plugged, port: NodePort, name: str) -> NodePort:
-    """Take in the end of a cable to another host, an interface of this host's; a NIC that is apart
-    from the kernel is opened from anywhere."""
-    if pci_address(name) is not None:
-        return replace(port, made=MadePort(pci=name))
-    if plugged.netns is None:
-        raise UsageError(f"node {plugged.spec.name}: {name} can be lent to a namespace only")
-    thing = LentDevice(name, plugged.netns, netlink.is_promiscuous(name))
-    plugged.entries.append(session.ledger.record(thing))
-    netlink.lend(name, plugged.netns)
-    return replace(port, device_inside=name)
 
 
 def _bring_up_inside(plugged: Plugged, port: NodePort, end: VethEnd) -> None:

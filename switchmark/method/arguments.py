@@ -8,6 +8,7 @@ from switchmark.campaign.traffic import mirrored_flows
 from switchmark.environment.base import NodePort
 from switchmark.errors import TrialFailed
 from switchmark.switch.base import PortKind
+from switchmark.testbed.nics import is_pci
 from switchmark.testbed.placement import CATCH_UP_US
 
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
@@ -65,6 +66,8 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
+    if port.nic is not None and is_pci(port.nic.tester):
+        args += ["--eal", f"--allow={port.nic.tester}"]  # and no other that DPDK could have
     plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in ("sender", "duplex"):
         args += ["--catch-up-us", str(catch_up_us)]

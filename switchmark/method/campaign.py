@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from switchmark.campaign.expand import WIRE
 from switchmark.campaign.model import Dimension, Trial, usual_time_s
+from switchmark.method import again
 from switchmark.method.calibration import Calibrations
 from switchmark.method.judge import LOAD_MET_SHARE, Baseline
 from switchmark.method.trial import TrialPlan, run_trial
@@ -120,12 +121,14 @@ def run_campaign(
     provenance: Callable[[], Mapping[str, Any]],
     observer: Observer,
     kept: Calibrations | None = None,
+    repeat_disturbed: int = 0,
 ) -> list[Record]:
     """Run what is not finished yet; returns the records made now.
 
     `provenance` is asked before each trial, outside the measured window: load and clock
     speeds change during a campaign. `kept` are the machine's calibrations: they stand in for
-    baselines that the campaign does not measure, and are added to."""
+    baselines that the campaign does not measure, and are added to. A trial that other programs
+    disturb is measured again up to `repeat_disturbed` times (again.py)."""
     finished = run.finished_ids()
     todo = [step for step in steps if step.plan.trial.id not in finished]
     left = TimeLeft(todo)
@@ -133,15 +136,19 @@ def run_campaign(
     done = len(steps) - len(todo)
     for position, step in enumerate(todo):
         observer.trial_begins(done + position + 1, len(steps), step.plan, left.estimate_s())
-        record = run_trial(
-            session,
-            step.plan,
-            campaign=campaign,
-            run_id=run.info.run_id,
-            baseline=_baseline(run, step, kept),
-            provenance=dict(provenance()),
-            observe=observer.live,
-        )
+
+        def measure(step: Step = step) -> Record:
+            return run_trial(
+                session,
+                step.plan,
+                campaign=campaign,
+                run_id=run.info.run_id,
+                baseline=_baseline(run, step, kept),
+                provenance=dict(provenance()),
+                observe=observer.live,
+            )
+
+        record = again.measured(measure, repeat_disturbed)
         run.write(record)
         if kept is not None and record.trial.switch == WIRE:
             kept.keep(step.plan, record)

@@ -27,6 +27,7 @@ from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchP
 from switchmark.testbed.cpu_limit import CpuLimit
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
+from switchmark.testbed.nics import is_pci
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan
@@ -334,6 +335,8 @@ class Deployment:
                 mtu_bytes=port.mtu_bytes,
                 far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
                 far_netns=node.netns,
+                cable=port.nic is not None,
+                pci=port.nic.switch if port.nic and is_pci(port.nic.switch) else None,
             )
             for index, (node, port) in enumerate(ports)
         ]

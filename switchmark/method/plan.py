@@ -29,7 +29,12 @@ from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.registry import resolve as resolve_scenario
 from switchmark.scenario.registry import without_vnfs
 from switchmark.scenario.split import split_of
-from switchmark.scenario.topology import Topology, wire_kind
+from switchmark.scenario.topology import (
+    ETHERNET_OVERHEAD_BYTES,
+    STANDARD_MTU_BYTES,
+    Topology,
+    wire_kind,
+)
 from switchmark.switch.across import AcrossHosts, CableEnds
 from switchmark.switch.base import (
     MADE_BY_SWITCH,
@@ -47,7 +52,11 @@ from switchmark.switch.contained import problem as contained_problem
 from switchmark.switch.direct import Direct
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
+from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu, read_cpus
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.nics import is_pci, parse_nics
+from switchmark.testbed.pci import pci_problem
 from switchmark.testbed.placement import Demand, place
 
 CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
@@ -98,7 +107,11 @@ def plan_trial(
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     remote = trial.location == "remote"
-    kinds = usable_ports(can, there.environments[trial.environment], trial.io, trial.port_kind)
+    held = there.environments[trial.environment]
+    # A port that is a device, as that of the host's that takes its place is.
+    as_device = trial.nics and PortKind.VETH in can.port_kinds and PortKind.VETH in held
+    wanted = PortKind.VETH if as_device else trial.port_kind
+    kinds = usable_ports(can, held, trial.io, wanted)
     if remote:  # the agent there makes a node before there is a switch that could make its port
         kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
         kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
@@ -181,6 +194,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
             **({"split": "none", "pairs": 1} if plan.trial.split != "none" else {}),
             "main_cpu": "auto",
             "switch_environment": HOST,
+            "nics": "",  # what the applications can do at best, not what the ports can
             **({"switch_cpus": "auto"} if can.in_kernel else {}),
             **({"environment": WIRE_ENVIRONMENT} if wireless else {}),
             **_ceiling_only(plan),
@@ -223,12 +237,33 @@ def check_available(steps: Sequence[Step]) -> None:
     for what, probe in probes:
         if not probe.available:
             problems.append(f"{what} cannot run here: {_why(probe)}")
+    problems += _nic_problems(steps)
     problems = list(dict.fromkeys(problems))  # a switch in several modes
     far = {(f.switch.name, step.plan.mode): f for step in steps if (f := step.plan.far) is not None}
     for (_, mode), side in far.items():
         problems += side.check(mode)
     if problems:
         raise UnavailableError("\n".join(problems))
+
+
+def _nic_problems(steps: Sequence[Step]) -> list[str]:
+    """Which of the host's ports, that are to be lent, cannot be."""
+    wanted: dict[str, int] = {}
+    for trial in (step.plan.trial for step in steps):
+        mtu_bytes = max(STANDARD_MTU_BYTES, trial.frame_sizes.largest - ETHERNET_OVERHEAD_BYTES)
+        for name in (name for nic in parse_nics(trial.nics) for name in nic.both):
+            wanted[name] = max(mtu_bytes, wanted.get(name, 0))
+    problems = []
+    for name, mtu_bytes in wanted.items():
+        if is_pci(name):
+            problem = pci_problem(name)
+            problems += [f"nics: {name} {problem}"] if problem else []
+            continue
+        try:
+            check_facing(LocalHost(), name, mtu_bytes)
+        except UnavailableError as error:
+            problems.append(f"nics: {error}")
+    return problems
 
 
 def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:

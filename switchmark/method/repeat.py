@@ -17,7 +17,6 @@ from switchmark.method.campaign import Step
 from switchmark.method.r_plus import relative_half_width
 from switchmark.method.steady_state import find_outliers
 from switchmark.method.two_bands import find_bands
-from switchmark.results.record import Record
 from switchmark.results.statistics import estimate
 from switchmark.results.store import Run
 
@@ -77,27 +76,14 @@ def endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> list[Ending]
     ]
 
 
-def headline_of(record: Record) -> float | None:
-    """The figure whose interval counts: forwarded load, median round trip, a method's own."""
-    if record.throughput is not None:
-        return record.throughput.forwarded_pps
-    if record.latency is not None:
-        return record.latency.percentiles_ns["50"]
-    if record.method is not None and record.method.headline is not None:
-        figure = record.method.figure(record.method.headline)
-        return None if figure is None else figure.value
-    return None
-
-
 def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[float]:
     for repetition in range(repetitions):
         trial_id = trial.model_copy(update={"repetition": repetition}).id
         if not run.path_of(trial_id).exists():
             continue
         record = run.read(trial_id)
-        value = headline_of(record) if record.status == "finished" else None
-        if value is not None:
-            yield value
+        if record.status == "finished" and record.headline is not None:
+            yield record.headline[0]
 
 
 def _is_asked(step: Step) -> bool:

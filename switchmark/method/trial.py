@@ -157,7 +157,11 @@ def run_trial(
         "io": resolve_io(plan.trial.io, plan.port_kind).value,
         "placement": plan.placement,
         "topology": draw_lines(plan.topology, plan.labels()),
-        "wire_ends": [n.name for n in plan.topology.nodes if n.place is Place.WIRE],
+        "wire_ends": [
+            node.name
+            for node in plan.topology.nodes
+            if node.place is Place.WIRE and node.nic is None
+        ],
         "provenance": provenance,
     }
     deployment = Deployment(session, plan)

@@ -28,6 +28,7 @@ from switchmark.report.figures import Figure, Panels, looks
 from switchmark.report.latency import curve_panels, spread_panels
 from switchmark.report.samples import samples_figure
 from switchmark.report.throughput import cpu_panels, loads_panels, throughput_panels
+from switchmark.report.trend import trends
 from switchmark.results import words
 from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.results.export import of_baseline, published_beside
@@ -89,7 +90,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "mega": lambda value: words.number(value / 1e6),
         "giga": lambda value: words.number(value / 1e9),
         "micro": lambda value: words.number(value / 1e3),
-        "plus_minus": words.plus_minus, "method_figure": words.figure,
+        "plus_minus": words.plus_minus, "method_figure": words.figure, "amount": words.amount,
         "field": words.field, "zip": zip, "items_dict": dict,
     }  # fmt: skip
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
@@ -121,6 +122,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "between_title": BETWEEN_HOSTS_TITLE,
         "between_varying": words.varying_fields([rows[index] for index in between_lines]),
         "of_baseline": {id(row): of_baseline(row, rows) for row in rows},
+        "trends": trends(throughput),
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),
         "panels": _panels(run, rows, throughput, latency),

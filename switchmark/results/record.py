@@ -35,6 +35,7 @@ from switchmark.results.method_result import (
 from switchmark.results.quality import LoopCost
 from switchmark.results.reconciliation import Path, Place, Reconciliation, Stage
 from switchmark.results.runs import (
+    Attempt,
     ClockOffset,
     CpuQuota,
     EngineRun,
@@ -54,6 +55,7 @@ from switchmark.results.values import FreeForm, UtcTime, Value, parse_utc
 __all__ = [
     "L1_OVERHEAD_BYTES",
     "SCHEMA_VERSION",
+    "Attempt",
     "ClockOffset",
     "CpuQuota",
     "Direction",
@@ -136,6 +138,19 @@ class Record(Value):
     switch_counters_after: FreeForm = Field(default_factory=dict)
     switch_log: str = ""
     provenance: FreeForm = Field(default_factory=dict)
+    attempts: list[Attempt] = Field(default_factory=list)  # all, where it was measured again
+
+    @property
+    def headline(self) -> tuple[float, str] | None:
+        """The figure that counts, and its unit: forwarded load, median round trip, a method's."""
+        if self.throughput is not None:
+            return self.throughput.forwarded_pps, "pps"
+        if self.latency is not None:
+            return self.latency.percentiles_ns["50"], "ns"
+        if self.method is not None and self.method.headline is not None:
+            figure = self.method.figure(self.method.headline)
+            return None if figure is None else (figure.value, figure.unit)
+        return None
 
     @model_validator(mode="after")
     def _status_and_content_agree(self) -> Record:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from switchmark.results.cost import CpuCost
-from switchmark.results.values import Amount, Count, FreeForm, Ratio, Value
+from switchmark.results.values import Amount, Count, FreeForm, Ratio, UtcTime, Value
 
 
 class Placement(Value):
@@ -105,6 +105,17 @@ class Trim(Value):
         if self.kept_to_ns < self.kept_from_ns:
             raise ValueError("trim: kept_to_ns lies before kept_from_ns")
         return self
+
+
+class Attempt(Value):
+    """One of several measurements of a trial that other programs disturbed."""
+
+    started_at: UtcTime
+    figure: float | None  # `headline` of its record; None: it failed, or has none
+    unit: str = ""  # pps, ns, or a method's own
+    others_cores: Amount  # used by others meanwhile, on the host where they used more
+    disturbed: bool
+    message: str = ""  # why it failed
 
 
 class OutlierSample(Value):

@@ -112,13 +112,14 @@ def of_methods(rows: list[SummaryRow]) -> list[SummaryRow]:
 
 def figure(value: Estimate, unit: str) -> str:
     """A method's figure with its unit and interval: `1.23 Mpps (1.22 to 1.24)`."""
-    shown = _amount(value.mean, unit)
+    shown = amount(value.mean, unit)
     if value.low is None or value.high is None:
         return shown
-    return f"{shown} ({_amount(value.low, unit)} to {_amount(value.high, unit)})"
+    return f"{shown} ({amount(value.low, unit)} to {amount(value.high, unit)})"
 
 
-def _amount(value: float, unit: str) -> str:
+def amount(value: float, unit: str) -> str:
+    """A value with its unit: `1.23 Mpps`, `7.2 µs`, `12 %`."""
     match unit:
         case "ns":
             return time_ns(value)

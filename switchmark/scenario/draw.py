@@ -54,11 +54,15 @@ def _on(topology: Topology, path: Path, via: tuple[str, ...]) -> list[TopologyNo
 
 def _where(node: TopologyNode, labels: Labels) -> str:
     where = "wire" if node.place is Place.WIRE else labels.environment
+    if node.nic is not None:
+        where = f"port {node.nic.tester}"
     return f"other host, {where}" if node.far else where
 
 
 def _kind(node: TopologyNode, labels: Labels) -> str:
     """What joins it to the switch."""
+    if node.nic is not None:
+        return f"port {node.nic.switch}"
     kind = PortKind(labels.port_kind)
     return (wire_kind(kind) if node.place is Place.WIRE else kind).value
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from switchmark.campaign.model import MAX_PAIRS, Trial
 from switchmark.errors import UsageError
 from switchmark.scenario import loopback, p2p, p2v, pairs, v2p, v2v
-from switchmark.scenario.topology import Topology
+from switchmark.scenario.topology import Topology, with_nics
 
 MOST_VNFS = 64  # in a chain
 
@@ -93,7 +93,7 @@ def settle(trial: Trial) -> Trial:
 def expand(trial: Trial) -> Topology:
     """The topology of a trial. Raises UsageError."""
     found = _known(trial.scenario)
-    return SCENARIOS[found.kind](settle(trial), found.chain)
+    return with_nics(SCENARIOS[found.kind](settle(trial), found.chain), trial.nics)
 
 
 def _known(name: str) -> Resolved:

@@ -8,7 +8,7 @@ as it is for a pair, and every port's MAC address follows from its number alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -16,10 +16,12 @@ from switchmark.campaign.model import Dimension, Trial, rewrites
 from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.errors import UsageError
 from switchmark.switch.base import PortKind
+from switchmark.testbed.nics import Nic, parse_nics
 
 MOST_PAIRS = 500  # paths, that is: their addresses are planned
 MOST_PORTS = 2 * 2048  # of the switch
 APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
+STANDARD_MTU_BYTES = 1500
 ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
 
 
@@ -51,6 +53,7 @@ class TopologyNode:
     ports: tuple[TopologyPort, ...]
     place: Place = Place.ENVIRONMENT
     far: bool = False  # on the other host
+    nic: Nic | None = None  # of a wire end that has real ports: its own, and the switch's
 
     @property
     def port_index(self) -> int:
@@ -159,7 +162,7 @@ class Topology:
         kernel's IP stack is to leave them alone; the devices get addresses of their own.
         `powers`: see `NodeSpec`."""
 
-        def port_of(port: TopologyPort, kind: PortKind) -> NodePort:
+        def port_of(port: TopologyPort, kind: PortKind, nic: Nic | None) -> NodePort:
             device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
             return NodePort(
                 kind,
@@ -169,6 +172,7 @@ class Topology:
                 device_mac=device_mac,
                 peer_mac=port.next_mac,
                 peer_ip=port.next_ip,
+                nic=nic,
             )
 
         def kind_at(place: Place) -> PortKind:
@@ -177,7 +181,7 @@ class Topology:
         return [
             NodeSpec(
                 node.name,
-                tuple(port_of(port, kind_at(node.place)) for port in node.ports),
+                tuple(port_of(port, kind_at(node.place), node.nic) for port in node.ports),
                 tuple(cores.get(node.name, ())),
                 powers,
             )
@@ -185,7 +189,7 @@ class Topology:
         ]
 
     def _mtu_bytes(self) -> int:
-        return max(1500, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
+        return max(STANDARD_MTU_BYTES, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
 
 
 def wire_kind(kind: PortKind) -> PortKind:
@@ -286,6 +290,23 @@ def pair_mac(pair: int, end: int, prefix: str = APPLICATION_PREFIX) -> str:
 def pair_ip(pair: int, end: int) -> str:
     """Each pair has a /24 of its own from 10.64.0.0 on; its ends are .1 and .2."""
     return f"10.{64 + (pair >> 8)}.{pair & 255}.{end + 1}/24"
+
+
+def with_nics(topology: Topology, text: str) -> Topology:
+    """The topology with these real ports at its wire ends, in turn. Raises UsageError where they
+    are not as many as there are ends."""
+    nics = parse_nics(text)
+    if not nics:
+        return topology
+    ends = [node.name for node in topology.nodes if node.place is Place.WIRE]
+    if len(ends) != len(nics):
+        raise UsageError(
+            f"nics: {text} names {len(nics)} of TESTER/SWITCH, and there are {len(ends)} wire ends"
+            f" ({', '.join(ends) or 'none in this scenario'}); name one for each"
+        )
+    at = dict(zip(ends, nics, strict=True))
+    nodes = tuple(replace(node, nic=at.get(node.name)) for node in topology.nodes)
+    return replace(topology, nodes=nodes)
 
 
 def check_pairs(trial: Trial, chain: int = 0) -> None:

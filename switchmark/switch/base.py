@@ -163,8 +163,8 @@ class SwitchPort:
     mtu_bytes: int = 1500
     far_device: str | None = None
     far_netns: str | None = None
-    cable: bool = False  # the host's own interface, with another host's switch behind it
-    pci: str | None = None  # of a cable: the address of the NIC, in place of a device
+    cable: bool = False  # the host's own interface: behind it another host's switch, or a tester
+    pci: str | None = None  # of such a one that DPDK drives itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
 from switchmark.environment.engine_binary import engine_version, find_engine
@@ -102,6 +102,13 @@ class Pair:
         return f"forwarder (pid {self.process.pid}) {ending}: {said or 'it said nothing'}"
 
 
+def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
+    """Of all PCI functions that a driver of user space holds, DPDK is to open these only."""
+    return [
+        word for port in ports if port.pci is not None for word in ("--eal", f"--allow={port.pci}")
+    ]
+
+
 class BasicForwarder(WithOptions):
     """The engine as a port-to-port forwarder."""
 
@@ -163,8 +170,9 @@ class BasicForwarder(WithOptions):
             where = self._move_in(self._footprint, ports)
             for k, pair in enumerate(pairs):
                 core = cores[k % len(cores)]
+                more = [*self._more_arguments(f"{session.id}f{k}"), *only_pci(pair)]
                 process = self._footprint.spawn(
-                    [*self._arguments(pair, core), *self._more_arguments(f"{session.id}f{k}")],
+                    [*self._arguments(pair, core), *more],
                     cores=[core],
                     **where,
                 )
@@ -197,11 +205,11 @@ class BasicForwarder(WithOptions):
 
     def _end_of(self, port: SwitchPort) -> str:
         """The port in words."""
-        return (port.pci or device_of(port)) if port.cable else socket_of(port)
+        return port.pci or (device_of(port) if port.cable else socket_of(port))
 
     def _port_of(self, port: SwitchPort) -> str:
         """The port as the engine is told it."""
-        if port.pci:
+        if port.pci is not None:
             return f"dpdk:pci={port.pci}"
         if port.cable:
             return f"dpdk:{self.option('cable_driver')}={device_of(port)}"

@@ -1,4 +1,4 @@
-"""How the end of a cable to another host becomes a port of a switch that is a program of its own.
+"""How the end of a cable, to another host or a tester, becomes a port of a switch that is a program.
 
 Two ways, whatever the switch: an interface of the host's is lent to it, and reached by one of
 DPDK's drivers for kernel interfaces or by a socket; a NIC that DPDK drives is named by its PCI
@@ -28,7 +28,7 @@ NONE_YET = LinkCounters(0, 0, 0, 0)
 
 CABLE_DRIVER = SwitchOption(
     "cable_driver",
-    "by which of DPDK's drivers the interface to another host is reached (location: remote)",
+    "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics)",
     "af-packet",
     tuple(DRIVERS),
 )
@@ -48,7 +48,7 @@ def devargs(name: str, port: SwitchPort, driver: str) -> str:
         return f"net_vhost{port.index},iface={socket_of(port)},client=1"
     if port.mtu_bytes > LONGEST_MTU_BYTES:
         raise UsageError(
-            f"{name}: between hosts its frames have up to {LONGEST_MTU_BYTES} bytes behind the "
+            f"{name}: over a cable its frames have up to {LONGEST_MTU_BYTES} bytes behind the "
             f"header, not {port.mtu_bytes}; use a packet_size up to 1518"
         )
     return f"{DRIVERS[driver]}{port.index},iface={device_of(port)}"
@@ -63,8 +63,9 @@ def eal_devices(name: str, ports: Sequence[SwitchPort], driver: str) -> list[str
 
 
 def ethdev_numbers(ports: Sequence[SwitchPort]) -> dict[int, int]:
-    """By port, the number that DPDK gives its device: those of the PCI bus come first."""
-    ordered = sorted(ports, key=lambda port: port.pci is None)
+    """By port, the number that DPDK gives its device: those of the PCI bus come first, by their
+    addresses."""
+    ordered = sorted(ports, key=lambda port: (port.pci is None, port.pci or ""))
     return {port.index: number for number, port in enumerate(ordered)}
 
 

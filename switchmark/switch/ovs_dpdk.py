@@ -132,11 +132,10 @@ class OvsDpdk(WithOptions, OvsSwitch):
     def settings(self) -> dict[str, str]:
         """The daemon's settings, defaults that matter for the numbers included."""
         self._pools = plan_pools(len(self._ports), max(port.mtu_bytes for port in self._ports))
-        nics = [f"-a {port.pci}" for port in self._ports if port.pci] or ["--no-pci"]
         memory = ",".join([str(self._pools.memory_mb)] * memory_nodes())
         return {
             "dpdk-init": "true",
-            "dpdk-extra": f"{' '.join(nics)} {EAL_OPTIONS} --file-prefix={self.instance.bridge}",
+            "dpdk-extra": f"{self._pci} {EAL_OPTIONS} --file-prefix={self.instance.bridge}",
             "dpdk-socket-mem": memory,
             "dpdk-socket-limit": memory,
             "per-port-memory": "true" if self._pools.per_port else "false",
@@ -148,9 +147,15 @@ class OvsDpdk(WithOptions, OvsSwitch):
             "pmd-auto-lb": "false",
         }
 
+    @property
+    def _pci(self) -> str:
+        """What DPDK may open of what a driver of user space holds: nothing but our own ports."""
+        own = [f"-a {port.pci}" for port in self._ports if port.pci is not None]
+        return " ".join(own) or "--no-pci"
+
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A vhost-user client; the application has the socket. Of a cable to another host, its
-        interface by a DPDK driver."""
+        """A vhost-user client; the application has the socket. Of a cable, its interface by a DPDK
+        driver: PCI's own, or one that leaves the kernel's in place."""
         if port.cable:
             return f"p{port.index}", self._cable(port)
         path = check_socket_path(socket_of(port))
@@ -164,7 +169,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
     def _cable(self, port: SwitchPort) -> list[str]:
         where = devargs(self.name, port, self.option("cable_driver"))
         columns = ["type=dpdk", option("options:dpdk-devargs", where)]
-        if port.pci and port.mtu_bytes != STANDARD_MTU_BYTES:
+        if port.mtu_bytes != STANDARD_MTU_BYTES:
             columns.append(f"mtu_request={port.mtu_bytes}")
         if (core := self._pinned_to(port)) is not None:
             columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))

@@ -20,7 +20,6 @@ from typing import Any
 from switchmark.errors import UnavailableError
 from switchmark.testbed import procfs
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.netlink import is_promiscuous
 from switchmark.testbed.things import Directory, LentDevice, NetworkNamespace, Thing
 
 # A line of `ss -0 -m`: `p_raw 0 0 *:DEVICE * skmem:(...,dDROPS)`.
@@ -99,8 +98,8 @@ class Namespace:
         """Move devices here from the root namespace and set them up. Those that are `lent` are
         the host's own, and go back even when we are killed."""
         for device in lent:
-            thing = LentDevice(device, self.name, is_promiscuous(device))
-            self._lent.append(self.session.ledger.record(thing))
+            entry = self.session.ledger.record(LentDevice.of(device, self.name))
+            self._lent.append(entry)
         self._adopted += devices  # those that are not moved after all are handed back in vain
         lines = [f"link set dev {device} netns {self.name}" for device in devices]
         moved = self.session.host.run(

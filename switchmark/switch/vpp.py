@@ -43,7 +43,7 @@ PLUGINS = (
     "memif_plugin.so",
     "af_packet_plugin.so",
 )  # in older releases part of VPP itself
-CABLE = "cable"  # the interface of a NIC that VPP drives itself
+CABLE = "cable"  # and the port's number: the interface of a NIC that VPP drives itself
 XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # of cables to other hosts
 WITNESS = "pipe0.0"  # what goes into one end of a pipe comes out of the other, and ends there
 MEMIF_RING = 256  # the client's end, VPP, chooses; as many as the other kinds of port have
@@ -62,7 +62,7 @@ OPTIONS = (
     ),
     SwitchOption(
         "cable_driver",
-        "by which of its own drivers the interface to another host is reached (location: remote)",
+        "by which of its own drivers the interface of a cable is reached (location: remote, nics)",
         "af-packet",
         ("af-packet", "af-xdp"),
     ),
@@ -89,12 +89,13 @@ def startup_config(
     main_core: int,
     workers: Sequence[int],
     more_plugins: Sequence[str] = (),
-    pci: str | None = None,
+    nics: Mapping[int, str] | None = None,
 ) -> str:
     """What VPP reads first: every path in our folder, no plugin but those the ports need."""
     listed = ",".join(map(str, workers))
     plugins = " ".join(f"plugin {name} {{ enable }}" for name in (*PLUGINS, *more_plugins))
-    devices = f"dpdk {{ dev {pci} {{ name {CABLE} }} }}\n" if pci else ""
+    named = " ".join(f"dev {pci} {{ name {CABLE}{k} }}" for k, pci in (nics or {}).items())
+    devices = f"dpdk {{ {named} }}\n" if named else ""
     return f"""\
 unix {{ nodaemon nobanner cli-no-pager runtime-dir {folder}/run
   cli-listen {folder}/cli.sock pidfile {folder}/run/vpp.pid }}
@@ -113,7 +114,7 @@ def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
     names, vhosts = {}, 0
     for port in ports:
         if port.pci:
-            names[port.index] = CABLE
+            names[port.index] = f"{CABLE}{port.index}"
         elif port.kind is PortKind.VETH:
             names[port.index] = f"host-{device_of(port)}"
         elif port.kind is PortKind.MEMIF:
@@ -297,7 +298,7 @@ class Vpp(WithOptions, ProgramSwitch):
         self._statistics = str(self._tool(program, "vpp_get_stats"))
         self._names = interfaces_of(self.ports)
         self._main_core, self._workers = thread_cores(self.cores, online_cores(), self.main_core)
-        pci = next((port.pci for port in self.ports if port.pci), None)
+        nics = {port.index: port.pci for port in self.ports if port.pci}
         self._folder = self.footprint.folder("vpp")
         check_socket_path(self._folder / "stats.sock")
         prefix = f"sm{self.session.id}vpp"
@@ -305,7 +306,7 @@ class Vpp(WithOptions, ProgramSwitch):
         config, script = self._folder / "startup.conf", self._folder / "commands"
         config.write_text(
             startup_config(
-                self._folder, prefix, self._main_core, self._workers, self._plugins(program), pci
+                self._folder, prefix, self._main_core, self._workers, self._plugins(program), nics
             )
         )
         script.write_text("\n".join(self._commands()) + "\n")

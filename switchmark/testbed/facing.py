@@ -1,6 +1,6 @@
-"""Whether an interface, or a NIC, can be lent to a switch as the end of a cable between hosts.
+"""Whether an interface, or a NIC, can be lent to a switch as the end of a cable, or to a tester.
 
-A switch takes its ports into a namespace of its own. An interface that the host itself uses
+They take their ports into a namespace of their own. An interface that the host itself uses
 would be cut off by that, so one with an address, or one that belongs to something else, is
 refused before anything is touched. A NIC named by its PCI address must be DPDK's already: the
 bench takes none away from the kernel.
@@ -32,7 +32,7 @@ def _problem(host: Host, device: str, mtu_bytes: int) -> str | None:
     answer = host.run(["ip", "-j", "-d", "addr", "show", "dev", device], check=False)
     found: list[dict[str, Any]] = json.loads(answer.stdout or "[]") if not answer.exit_code else []
     if not found:
-        return "is not there; name another one in the testbed file"
+        return "is not there; name another one"
     return _in_use(found[0]) or _unfit(found[0], mtu_bytes)
 
 

@@ -31,8 +31,7 @@ from switchmark.testbed import mounts
 NETNS_DIR = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 SIOCETHTOOL, SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8946, 0x8913, 0x8914
-IFF_UP = 1
-IFF_PROMISC = 0x100
+IFF_UP, IFF_PROMISC = 1, 0x100
 NUD_PERMANENT = 0x80
 TUNSETIFF, TUNSETPERSIST = 0x400454CA, 0x400454CB
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
@@ -158,18 +157,9 @@ def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
     _set_mtu(end.netns, end.device, mtu_bytes)
 
 
-def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
-    def set_it() -> None:
-        with IPRoute() as netlink:
-            index = netlink.link_lookup(ifname=device)[0]
-            netlink.link("set", index=index, mtu=mtu_bytes)
-
-    inside(netns, set_it)
-
-
 def lend(device: str, netns: str) -> None:
-    """Move a device of the host's into a namespace, where it is up and hands on frames for
-    everybody; `fetch_back` undoes it. Raises OSError."""
+    """Move a device of the host's own into a namespace as it is, and set it up there; `fetch_back`
+    undoes it. Raises OSError."""
     fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
 
     def move() -> None:
@@ -179,32 +169,41 @@ def lend(device: str, netns: str) -> None:
                 raise OSError(f"network device {device} is not there")
             netlink.link("set", index=found[0], net_ns_fd=fd)
 
-    def begin() -> None:
+    def rise() -> None:
         disable_ipv6(device)
-        with IPRoute() as netlink:
-            index = netlink.link_lookup(ifname=device)[0]
-            netlink.link("set", index=index, state="up")
-            netlink.link("set", index=index, flags=IFF_PROMISC, change=IFF_PROMISC)
+        _set_up(device)
 
     try:
         _in_thread(move)
-        inside(netns, begin)
     except NetlinkError as error:
         raise OSError(f"network device {device}: cannot be lent ({error})") from None
     finally:
         os.close(fd)
+    inside(netns, rise)
+
+
+def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
+    def set_it() -> None:
+        with IPRoute() as netlink:
+            index = netlink.link_lookup(ifname=device)[0]
+            netlink.link("set", index=index, mtu=mtu_bytes)
+
+    inside(netns, set_it)
 
 
 def is_promiscuous(device: str) -> bool:
-    """Whether somebody has set a device of this namespace so that it hands on every frame."""
-    with suppress(OSError, ValueError):
-        return bool(int(Path(f"/sys/class/net/{device}/flags").read_text(), 16) & IFF_PROMISC)
-    return False
+    """Whether a device of this namespace was told to take every frame; False for none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
+        try:
+            return bool(_flags(any_socket, device) & IFF_PROMISC)
+        except OSError:
+            return False
 
 
-def fetch_back(device: str, netns: str, *, promiscuous: bool = False) -> None:
-    """Move a device that was lent to a namespace back into this one, and set it up, promiscuous
-    only if it had been so; one that is not lent is left alone. Raises OSError."""
+def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
+    """Move a device that was lent to a namespace back into this one, and set it up; one that is
+    not lent is left alone. Who borrowed it may have made it promiscuous, which it need not stay.
+    Raises OSError."""
     if not (NETNS_DIR / netns).exists():
         return
     fd = os.open(_own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
@@ -217,11 +216,7 @@ def fetch_back(device: str, netns: str, *, promiscuous: bool = False) -> None:
             return bool(found)
 
     def welcome() -> None:
-        with IPRoute() as netlink:
-            index = netlink.link_lookup(ifname=device)[0]
-            netlink.link("set", index=index, state="up")
-            if not promiscuous:
-                netlink.link("set", index=index, flags=0, change=IFF_PROMISC)
+        _set_up(device, without=0 if promiscuous else IFF_PROMISC)
 
     try:
         if inside(netns, send_home):
@@ -278,13 +273,17 @@ def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
         raise OSError(f"network device {end.device}: no carrier within {timeout_s:g} s")
 
 
-def _set_up(device: str) -> None:
-    """Set a device up, by ioctl: opening a netlink socket takes longer than all the rest."""
+def _set_up(device: str, *, without: int = 0) -> None:
+    """Set a device up, and these flags off, by ioctl: opening a netlink socket takes longer than
+    all the rest."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-        name = device.encode()
-        flags = fcntl.ioctl(any_socket, SIOCGIFFLAGS, struct.pack("16sH14x", name, 0))
-        now = struct.unpack("16sH14x", flags)[1]
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", name, now | IFF_UP))
+        flags = (_flags(any_socket, device) | IFF_UP) & ~without
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", device.encode(), flags))
+
+
+def _flags(any_socket: socket.socket, device: str) -> int:
+    asked = struct.pack("16sH14x", device.encode(), 0)
+    return int(struct.unpack("16sH14x", fcntl.ioctl(any_socket, SIOCGIFFLAGS, asked))[1])
 
 
 def disable_ipv6(device: str) -> None:

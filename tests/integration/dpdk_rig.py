@@ -102,14 +102,6 @@ def unless_disturbed(test: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def wait_until(holds: Callable[[], bool], what: str, deadline_s: float = 30.0) -> None:
-    """Poll until `holds`; fail with `what` at the deadline."""
-    end_s = time.monotonic() + deadline_s
-    while not holds():
-        assert time.monotonic() < end_s, f"never: {what}"
-        time.sleep(0.01)
-
-
 class Engine:
     """`switchmark-traffic` with its events as a queue. Use as a context manager."""
 

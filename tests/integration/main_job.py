@@ -27,13 +27,14 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import procfs
 from switchmark.testbed.cpu_time import process_cpu_s
 from tests.integration.machine import remains
+from tests.integration.waiting import until
 
 ROOT = Path(__file__).parents[2]
 # Short trials that still have samples enough; measured figures are not the point here.
 SHORT = ("trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "repetitions=1")
 
 # What a trial says on a machine so busy that an engine got no core for most of it.
-STARVED = "FAILED: no sample of the"
+STARVED = "no sample of the"
 
 _NUMBERS = count()
 
@@ -41,7 +42,7 @@ _NUMBERS = count()
 def went_well(code: int, err: str) -> bool:
     """Every trial finished; or those that did not were starved by the rest of the machine,
     which a short trial cannot help."""
-    return code == 0 or (code == 1 and 0 < err.count("FAILED: ") == err.count(STARVED))
+    return code == 0 or (code == 1 and 0 < err.count("FAILED: ") == err.count(f"FAILED: {STARVED}"))
 
 
 def need(switches: Sequence[str] = (), environments: Sequence[str] = ()) -> None:
@@ -55,13 +56,6 @@ def need(switches: Sequence[str] = (), environments: Sequence[str] = ()) -> None
     for name, probe in probes.items():
         if not probe.available:
             pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
-
-
-def until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.005)
 
 
 @dataclass
@@ -81,7 +75,7 @@ class Job:
             assert self.process.poll() is None, f"ended before {what}: {self.process.communicate()}"
             return False
 
-        until(so, 120, what)
+        until(so, what, 120)
 
     def wait_session(self) -> str:
         """The id of its session, once it has opened one."""
@@ -270,5 +264,9 @@ def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record
     file = campaign_file(tmp_path, text)
     args = settings(*SHORT, *more)
     code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
-    assert went_well(code, err), err
-    return [record for record in bench.records() if record.status == "finished"]
+    assert code in (0, 1), err
+    records = bench.records()
+    failed = [describe(record) for record in records if record.status == "failed"]
+    assert (code == 1) == bool(failed), err
+    assert all(f": {STARVED}" in what for what in failed), failed
+    return [record for record in records if record.status == "finished"]

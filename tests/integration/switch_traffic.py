@@ -19,8 +19,8 @@ from tests.integration.switch_rig import (
     arrivals,
     mac_bytes,
     mac_of,
-    until,
 )
+from tests.integration.waiting import until
 
 FRAMES = 200
 GAP_S = 0.0002  # slow enough for AF_PACKET in Open vSwitch, whose socket buffer is small
@@ -63,7 +63,7 @@ def teach(ends: list[VethEnd]) -> None:
     for end in ends:
         end.send(mac_of(end.port.index ^ 1), 1)
     for end in ends:
-        until(partial(hears_its_peer, end), 5, f"port {end.port.index} hears its peer")
+        until(partial(hears_its_peer, end), f"port {end.port.index} hears its peer")
     for end in ends:
         end.received()  # what was flooded
 
@@ -181,18 +181,18 @@ def one_burst(
 ) -> None:
     for end in ends:
         end.listen()  # what lies in the rings is taken out first
-    until(partial(drained, switch, ends), 10, "what lay in the rings is taken out")
+    until(partial(drained, switch, ends), "what lay in the rings is taken out")
     begun = [end.settled() for end in ends]
     start = switch.counters()
     before = start.ports
     ends[sender].send_for(0.1, to=to)
     sent = ends[sender].settled()[1] - begun[sender][1]
     assert sent > 100
-    until(partial(counted_all, switch, before, sender, sent), 2, f"all {sent} counted")
-    until(partial(drained, switch, ends), 10, "all in")
+    until(partial(counted_all, switch, before, sender, sent), f"all {sent} counted")
+    until(partial(drained, switch, ends), "all in")
     # (Snabb's own links hold frames that go on as soon as it gets the core again.)
     alike = partial(counted_alike, switch, before, ends[receiver], begun[receiver][0])
-    until(alike, 10, "switch and receiver count the same frames")
+    until(alike, "switch and receiver count the same frames")
     assert ends[receiver].settled()[0] - begun[receiver][0] > 100
     for other in {0, 1, 2, 3} - {sender, receiver}:
         assert moved_since(switch, before, other) == (0, 0), "another pair's port moved"
@@ -210,8 +210,8 @@ def vhost_flooding(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> N
     flood = sent if mode is ConnectMode.LEARNING else 0
     assert sent > 0
     came_in = partial(counted_all, switch, dict.fromkeys(range(4), PortCounters(0, 0)), 0, sent)
-    until(came_in, 5, f"all {sent} counted")
-    until(lambda: witness(switch) == flood, 5, f"witness counts {flood} flooded frames")
+    until(came_in, f"all {sent} counted")
+    until(lambda: witness(switch) == flood, f"witness counts {flood} flooded frames")
 
 
 def drained(switch: Switch, ends: list[VhostEnd]) -> bool:

@@ -20,8 +20,8 @@ from tests.integration.dpdk_rig import (
     litter,
     needs_dpdk,
     unless_disturbed,
-    wait_until,
 )
+from tests.integration.waiting import until
 
 pytestmark = [
     pytest.mark.integration,
@@ -146,7 +146,7 @@ def test_forwarder_serves_two_pairs_of_applications(tmp_path: Path) -> None:
             receiver.event("ready")
         for receiver in (receiver_1, receiver_2):
             probed_by = sender_1 if receiver is receiver_1 else sender_2
-            wait_until(lambda r=receiver, s=probed_by: probe_passes(s, r), "the link is up")
+            until(lambda r=receiver, s=probed_by: probe_passes(s, r), "the link is up")
             receiver.start()
         sender_1.start()
         sender_2.start()
@@ -205,13 +205,9 @@ def test_sender_survives_kill_9_of_receivers(wire: str, kind: str) -> None:
         for _ in range(3):
             with Engine("receiver", receive_port, "--idle", "yield", core=1) as receiver:
                 receiver.start()
-                wait_until(
-                    lambda: sender.event("interval")["tx_offered"] > 1000, "frames pass again"
-                )
+                until(lambda: sender.event("interval")["tx_offered"] > 1000, "frames pass again")
                 receiver.kill()
-            wait_until(
-                lambda: sender.event("interval")["tx_offered"] == 0, "a dead peer takes none"
-            )
+            until(lambda: sender.event("interval")["tx_offered"] == 0, "a dead peer takes none")
         assert_pages_return(free)
         assert sender.stop()["reason"] == "stop"
         assert sender.leave() == 0
@@ -220,7 +216,7 @@ def test_sender_survives_kill_9_of_receivers(wire: str, kind: str) -> None:
 
 def assert_pages_return(free: int) -> None:
     """What killed processes held must come back (other users of the machine may take some)."""
-    wait_until(lambda: hugepages_free() >= free - 16, "hugepages of the dead return")
+    until(lambda: hugepages_free() >= free - 16, "hugepages of the dead return")
 
 
 @unless_disturbed
@@ -314,7 +310,7 @@ def test_tester_owns_both_ends_of_testpmd(testpmd_paths: list[Path], cores: str)
     options = (*SHORT, "--bidirectional", "--idle", "yield", "--session", "--core", cores)
     with Engine("tester", specs, *options, core=1) as tester:
         tester.event("ready")
-        wait_until(lambda: hears_itself(tester), "testpmd forwards both ways", 20)
+        until(lambda: hears_itself(tester), "testpmd forwards both ways")
         # The drain after a trial is short: a switch that got no core for longer than that (on
         # a machine busy with other things) makes frames count as lost. Then it is tried again.
         for _ in range(5):

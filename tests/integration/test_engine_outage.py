@@ -20,8 +20,8 @@ from tests.integration.dpdk_rig import (
     hugepages_free,
     litter,
     needs_dpdk,
-    wait_until,
 )
+from tests.integration.waiting import until
 
 pytestmark = [
     pytest.mark.integration,
@@ -48,7 +48,7 @@ def wire(tmp_path: Path) -> Iterator[str]:
 
 def passes(engine: Engine, counter: str) -> None:
     """Wait until the engine counts something in an interval."""
-    wait_until(lambda: engine.event("interval")[counter] > 0, f"{counter} grows", 20)
+    until(lambda: engine.event("interval")[counter] > 0, f"{counter} grows")
 
 
 def lines(engine: Engine) -> list[str]:
@@ -66,7 +66,7 @@ def test_a_receiver_that_vanishes_and_returns(wire: str, kind: str) -> None:
                 receiver.start()
                 passes(sender, "tx_offered")
                 receiver.kill()
-            wait_until(lambda: sender.event("interval")["tx_offered"] == 0, "nobody takes frames")
+            until(lambda: sender.event("interval")["tx_offered"] == 0, "nobody takes frames")
         result = sender.stop()
         assert result["partial"] is True
         assert "went away" in result["fault"]
@@ -210,7 +210,7 @@ def test_hugepages_that_a_group_may_not_have(wire: str) -> None:
             assert len(lines(engine)) == 1
             assert "DPDK does not start" in lines(engine)[0]
     finally:
-        wait_until(lambda: not (group / "tasks").read_text(), "the group is empty")
+        until(lambda: not (group / "tasks").read_text(), "the group is empty")
         group.rmdir()
 
 

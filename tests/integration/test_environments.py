@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -262,7 +263,8 @@ def look(where: dict[str, str]) -> dict[str, object]:
         if what == "neigh":  # the kernel learns and forgets the others by itself
             entries = [entry for entry in entries if "PERMANENT" in entry.get("state", [])]
         seen[what] = entries
-    seen["namespaces"] = run("ip", "netns")
+    known = run("ip", "netns").splitlines()  # but for those of another bench, which come and go
+    seen["namespaces"] = [line for line in known if not re.match(r"sm[0-9a-f]{6}", line)]
     folder = where["OVS_RUNDIR"]
     if shutil.which("lxc-info"):
         seen["lxc"] = run("lxc-info", "-P", f"{folder}/lxc", "-n", "userbox", "-s", "-p", "-H")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -129,36 +130,45 @@ def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str, vnf: str, mode:
     assert [one.kind for one in record.vnfs] == [vnf, vnf]
 
 
-def test_a_program_of_the_user_s_in_a_chain(bench: Bench, tmp_path: Path) -> None:
-    """It gets its two devices, and addresses in its environment. Here: the engine itself."""
-    need(["ovs-netdev"], ["bare"])
+@pytest.mark.parametrize(
+    "environment", ["bare", "lxc", pytest.param("docker", marks=pytest.mark.slow)]
+)
+def test_a_program_of_the_user_s_in_a_chain(
+    bench: Bench, tmp_path: Path, environment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets its two devices, and addresses in its environment; in a container it sees its own
+    folder. Here: the engine itself."""
+    monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
+    need(["ovs-netdev"], [environment])
     from switchmark.environment.engine_binary import find_engine
 
-    program = Path(f"{tmp_path}/my-vnf")
+    shutil.copy2(find_engine(), tmp_path / "engine")
+    program = tmp_path / "my-vnf"
     program.write_text(
-        f'#!/bin/sh\ntest -n "$SWITCHMARK_NEXT_B" || exit 3\n'
-        f'exec {find_engine()} forwarder --port "raw:dev=$1" --port "raw:dev=$2" --idle sleep'
+        '#!/bin/sh\ntest -n "$SWITCHMARK_NEXT_B" || exit 3\n'
+        'exec "${0%/*}/engine" forwarder --port "raw:dev=$1" --port "raw:dev=$2" --idle sleep'
         " --start now\n"
     )
     program.chmod(0o755)
     (record,) = measured(
         bench, tmp_path,
-        f"switch: ovs-netdev\nenvironment: bare\nscenario: loopback-1\nvnf: {program}\n"
-        "connect_mode: cross-connect\nduration: 1s\nrate: 500\nburst: 1\n",
+        f"switch: ovs-netdev\nenvironment: {environment}\nscenario: loopback-1\n"
+        f"vnf: {program}\nconnect_mode: cross-connect\nduration: 1s\nrate: 500\nburst: 1\n",
     )  # fmt: skip
     check_clean(record)
     assert record.vnfs[0].kind == "program" and record.vnfs[0].command[0] == str(program)
 
 
-def test_a_vnf_that_dies_fails_the_trial(bench: Bench, tmp_path: Path) -> None:
-    need(["ovs-netdev"], ["netns"])
+@pytest.mark.parametrize("environment", ["netns", "lxc"])
+def test_a_vnf_that_dies_fails_the_trial(bench: Bench, tmp_path: Path, environment: str) -> None:
+    need(["ovs-netdev"], [environment])
     program = tmp_path / "dies"
     program.write_text("#!/bin/sh\necho no such port >&2\nexit 4\n")
     program.chmod(0o755)
     file = campaign_file(
         tmp_path,
-        f"switch: ovs-netdev\nscenario: loopback-1\nvnf: {program}\nconnect_mode: cross-connect\n"
-        "duration: 1s\nverify: {timeout: 1s}\n",
+        f"switch: ovs-netdev\nenvironment: {environment}\nscenario: loopback-1\nvnf: {program}\n"
+        "connect_mode: cross-connect\nduration: 1s\nverify: {timeout: 1s}\n",
     )
     code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
     assert code == 1, err

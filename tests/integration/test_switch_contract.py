@@ -27,7 +27,6 @@ from switchmark.testbed.things import Link
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
     EXCLUSIVE,
-    LATE_S,
     REAL,
     VethEnd,
     VhostEnd,
@@ -36,10 +35,10 @@ from tests.integration.switch_rig import (
     port_ends,
     rig_kind,
     traces,
-    until,
     vhost_ends,
 )
 from tests.integration.switch_traffic import bring_up, gap_s, how_many, natural_mode
+from tests.integration.waiting import until
 
 pytestmark = [
     pytest.mark.integration,
@@ -86,7 +85,7 @@ def test_starts_stops_starts_again_and_dies(name: str, session: Session) -> None
     with port_ends(session, switch, 2) as ends:
         for end in ends:
             if isinstance(end, VhostEnd):
-                until(Path(str(end.port.socket)).exists, 10, "testpmd's socket")
+                until(Path(str(end.port.socket)).exists, "testpmd's socket")
         before = traces(session.id), len(session.ledger.outstanding())
         bring_up(switch, session, ends, natural_mode(switch))
         assert name in MADE or traces(session.id) != before[0]
@@ -100,7 +99,7 @@ def test_starts_stops_starts_again_and_dies(name: str, session: Session) -> None
         try:
             bring_up(switch, session, ends, natural_mode(switch))
             expected = break_it(switch, session, ends[0].port)
-            until(lambda: switch.alive() is not None, LATE_S, "the switch's death is noticed")
+            until(lambda: switch.alive() is not None, "the switch's death is noticed")
             words = str(switch.alive())
             assert "\n" not in words
             assert expected in words
@@ -144,7 +143,7 @@ def test_killed_bench_is_cleaned_up(name: str) -> None:
     bench.stdout.close()
     cleaned = clean_stale()
     assert [(each.session, each.problems) for each in cleaned] == [(session_id, [])]
-    until(lambda: not traces(session_id), 5, f"nothing of session {session_id} is left")
+    until(lambda: not traces(session_id), f"nothing of session {session_id} is left")
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -216,6 +215,6 @@ def test_vhost_socket_may_appear_later_and_its_path_must_fit(name: str, session:
             switch.wait_ports_up(30)
             ends[1].listen()
             ends[0].send_for(0.05)
-            until(lambda: switch.counters().ports[1].tx_frames > 0, 2, "frames come through")
+            until(lambda: switch.counters().ports[1].tx_frames > 0, "frames come through")
     finally:
         switch.stop()

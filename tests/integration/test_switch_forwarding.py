@@ -22,7 +22,6 @@ from tests.integration.switch_rig import (
     VhostEnd,
     available,
     port_ends,
-    until,
     vhost_ends,
 )
 from tests.integration.switch_traffic import (
@@ -36,6 +35,7 @@ from tests.integration.switch_traffic import (
     vhost_peers,
     witness,
 )
+from tests.integration.waiting import until
 
 pytestmark = [
     pytest.mark.integration,
@@ -93,6 +93,6 @@ def test_fastclick_counts_what_its_table_sends_astray(session: Session) -> None:
             ends[0].send_for(0.02, to=WITNESS_MAC)
             sent = ends[0].settled()[1]
             assert sent > 0
-            until(lambda: witness(switch) == sent, 5, f"{sent} frames at the witness")
+            until(lambda: witness(switch) == sent, f"{sent} frames at the witness")
         finally:
             switch.stop()

@@ -15,7 +15,8 @@ from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.tools import hugepage_bytes_free, online_cores
 from switchmark.testbed.host import Session
-from tests.integration.switch_rig import available, mac_of, traces, until, vhost_ends
+from tests.integration.switch_rig import available, mac_of, traces, vhost_ends
+from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.integration]
 
@@ -73,10 +74,10 @@ def test_counters_that_went_with_their_peer_are_an_error(session: Session) -> No
             switch.wait_ports_up(30)
             ends[0].send_for(0.05)
             sent = ends[0].settled()[1]
-            until(lambda: switch.counters().ports[0].rx_frames == sent, 2, f"all {sent} counted")
+            until(lambda: switch.counters().ports[0].rx_frames == sent, f"all {sent} counted")
             ends[0].process.terminate()
             with pytest.raises(TrialFailed, match="the peer of port p0 has gone"):
-                until(lambda: switch.counters() is None, 2, "the counters are missed")
+                until(lambda: switch.counters() is None, "the counters are missed")
         finally:
             switch.stop()
 
@@ -104,7 +105,7 @@ def test_pools_are_had_at_the_first_attempt(
         try:
             switch.start(session, [present, *absent], ConnectMode.LEARNING, [CORE])
             wanted = f"size={buffers}"
-            until(lambda: wanted in pools(switch), 10, f"a pool of {buffers} buffers")
+            until(lambda: wanted in pools(switch), f"a pool of {buffers} buffers")
             seen = pools(switch)
         finally:
             switch.stop()

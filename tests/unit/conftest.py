@@ -1,4 +1,4 @@
-"""What all unit tests share: a machine on which nothing else runs.
+"""What all unit tests share: a machine on which nothing else runs, and sessions on it.
 
 A trial of fakes asks the real machine what other programs use meanwhile; by that it would be
 marked `disturbed` on a busy one, and not on another.
@@ -6,9 +6,17 @@ marked `disturbed` on a busy one, and not on another.
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+from switchmark.switch import program
 from switchmark.testbed.cpu_time import MachineTime
+from switchmark.testbed.host import Session
+from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.local import LocalHost
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +24,22 @@ def quiet_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Nobody uses the machine's cores, as far as trials see; tests that read its clocks do."""
     if request.module.__name__.rpartition(".")[2] != "test_trial_cpu":
         monkeypatch.setattr(MachineTime, "read", lambda: MachineTime(0.0, 0.0, 0.0, {}))
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """A session of its own, with this host; its processes are told from those of other runs."""
+    session_id = secrets.token_hex(3)
+    ledger = Ledger.create(tmp_path / "state", session_id)
+    host = LocalHost(ledger)
+    yield Session(session_id, host, ledger, tmp_path / "run")
+    host.close()
+    ledger.close()
+
+
+@pytest.fixture
+def root_with_hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks who we are, and a gigabyte of hugepages is free."""
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(program, "hugepage_bytes_total", lambda: 1 << 30)
+    monkeypatch.setattr(program, "hugepage_bytes_free", lambda: 1 << 30)

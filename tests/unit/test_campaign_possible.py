@@ -37,9 +37,22 @@ def trials_of(text: str) -> list[Trial]:
             "write connect_mode: cross-connect",
         ),
         (
-            "switch: af-packet\nscenario: loopback-1\nvnf: /usr/bin/my-vnf\nenvironment: lxc\n"
+            "switch: af-packet\nscenario: loopback-1\nvnf: /usr/bin/my-vnf\nenvironment: qemu\n"
             "connect_mode: cross-connect",
             "holds the engine and none of the host's programs",
+        ),
+        ("switch: direct\nscenario: p2p\nnics: a/b+c/d", "without ports of the host"),
+        ("switch: macvlan\nscenario: p2p\nnics: a/b+c/d", "takes no port of the host's own"),
+        ("switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nio: udp", "nics keep theirs"),
+        ("switch: linux-bridge\nscenario: p2p\nnics: a/0000:01:00.0+c/d", "drives no PCI port"),
+        ("switch: linux-bridge\nscenario: p2p\nnics: 0000:01:00.0/b+c/d", "write io: dpdk"),
+        ("switch: linux-bridge\nscenario: p2p\nnics: a/b", "there are 2 wire ends .tx0, rx0."),
+        ("switch: linux-bridge\nscenario: v2v\nnics: a/b", "there are 0 wire ends .none in"),
+        ("switch: linux-bridge\nscenario: p2p\nnics: a/b+c/a", "names a twice"),
+        ("switch: linux-bridge\nscenario: p2p\nnics: a-b", "write e.g. eth2/eth3.eth4/eth5"),
+        (
+            "switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nlocation: remote",
+            "nics are of one host",
         ),
         ("switch: linux-bridge\nenvironment: bare\nio: udp", "has the host's one for all"),
         ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,17 @@ from switchmark.report.html import flatten, write_report
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
 from switchmark.report.throughput import throughput_panels
-from switchmark.results.record import EngineRun, Interval, Reconciliation, Record, Stage
+from switchmark.report.trend import trends
+from switchmark.results.record import (
+    Attempt,
+    EngineRun,
+    Interval,
+    Reconciliation,
+    Record,
+    Stage,
+)
 from switchmark.results.record import Path as Path_
+from switchmark.results.statistics import estimate
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from tests.unit.records import (
@@ -129,6 +139,20 @@ def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:
     assert "Faults during the trial" in text
     assert fault in text
     assert "A fault took part of the trial" in text, "and the mark is explained"
+
+
+def test_a_trial_that_was_measured_again_says_how_often(tmp_path: Path) -> None:
+    first, second = synthetic_record(number=1), synthetic_record(number=2)
+    tried = [
+        Attempt(started_at=one.started_at, figure=pps, unit="pps", others_cores=others, disturbed=d)
+        for one, pps, others, d in ((first, 1.5e6, 0.8, True), (second, 2.5e6, 0.01, False))
+    ]
+    target = tmp_path / "report.html"
+    record = second.model_copy(update={"attempts": tried})
+    write_report(write_run(tmp_path / "results", [record]), target)
+    text = target.read_text()
+    assert "1.50 Mpps while others used 0.800 cores; " in text
+    assert "2.50 Mpps while others used 0.0100 cores, kept." in text
 
 
 def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
@@ -271,6 +295,32 @@ def test_throughput_is_drawn_over_the_length_of_a_chain(tmp_path: Path) -> None:
     )
     drawn = {trace["name"]: trace["x"] for trace in mpps.traces if "name" in trace}
     assert drawn == {"direct": [0], "linux-bridge": [1, 2, 3, 10], "ovs-dpdk": [1, 2, 3, 10]}
+
+
+@pytest.mark.parametrize(
+    ("means", "said"),
+    [
+        ((4e6, 2e6, 1e6), "4.00 Mpps at 1, 1.00 Mpps at 3, 25 % of that (significant, p "),
+        ((4e6, 2e6, 1e6), "; less at each step."),
+        ((2e6, 4e6, 1e6), "; less, but not from 1 to 2 (2.00 Mpps to 4.00 Mpps)."),
+    ],
+)
+def test_what_a_longer_chain_costs_is_said(
+    tmp_path: Path, means: tuple[float, ...], said: str
+) -> None:
+    records = [synthetic_record(synthetic_trial(scenario=f"loopback-{n}")) for n in (1, 2, 3)]
+    records.append(synthetic_record(synthetic_trial(scenario="p2p", switch="direct")))
+    rows = []
+    for row in summary(write_run(tmp_path / "results", records)):
+        assert row.throughput is not None
+        if not row.is_baseline:
+            mean = means[int(row.trial.scenario[-1]) - 1]
+            seen = estimate([mean - 1e4, mean, mean + 1e4])
+            rows.append(replace(row, throughput=replace(row.throughput, forwarded_pps=seen)))
+    title, lines = trends(rows)
+    assert title == "VNFs in the chain"
+    (line,) = lines
+    assert line.startswith("linux-bridge, 64 B: ") and said in line
 
 
 def test_throughput_is_drawn_over_a_cpu_limit(tmp_path: Path) -> None:

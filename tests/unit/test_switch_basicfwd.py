@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,6 @@ from switchmark.switch import basicfwd
 from switchmark.switch.base import ConnectMode, PortCounters, PortKind, SwitchPort
 from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.testbed.host import Session
-from switchmark.testbed.ledger import Ledger
-from switchmark.testbed.local import LocalHost
 
 ENGINE = """\
 #!/bin/sh
@@ -46,16 +42,6 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(basicfwd, "hugepage_bytes_total", lambda: 1 << 30)
     monkeypatch.setattr(basicfwd, "hugepage_bytes_free", lambda: 1 << 30)
     return program
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session_id = secrets.token_hex(3)  # its processes are told from those of other runs by it
-    ledger = Ledger.create(tmp_path / "state", session_id)
-    host = LocalHost(ledger)
-    yield Session(session_id, host, ledger, tmp_path / "run")
-    host.close()
-    ledger.close()
 
 
 def ports(pairs: int) -> list[SwitchPort]:

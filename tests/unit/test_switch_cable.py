@@ -71,7 +71,7 @@ def test_dpdk_gets_the_cable_as_any_other_port() -> None:
     assert devargs("x", INTERFACE[1], "af-xdp") == "net_af_xdp1,iface=eth7"
     assert eal_devices("x", BY_PCI, "af-packet")[-2:] == ["-a", NIC]
     assert "--no-pci" not in eal_devices("x", BY_PCI, "af-packet")
-    with pytest.raises(UsageError, match="x: between hosts its frames have up to 1500 bytes"):
+    with pytest.raises(UsageError, match="x: over a cable its frames have up to 1500 bytes"):
         devargs("x", replace(INTERFACE[1], mtu_bytes=9000), "af-packet")
     assert devargs("x", replace(BY_PCI[1], mtu_bytes=9000), "af-packet") == NIC
 
@@ -96,10 +96,10 @@ def test_command_lines_with_a_nic() -> None:
     )  # fmt: skip
     assert BasicForwarder()._port_of(BY_PCI[1]) == f"dpdk:pci={NIC}"
     assert BasicForwarder()._port_of(INTERFACE[1]) == "dpdk:af-packet=eth7"
-    text = vpp.startup_config(Path("/d"), "smx", 0, [], ["dpdk_plugin.so"], NIC)
-    assert f"dpdk {{ dev {NIC} {{ name cable }} }}" in text
+    text = vpp.startup_config(Path("/d"), "smx", 0, [], ["dpdk_plugin.so"], {1: NIC})
+    assert f"dpdk {{ dev {NIC} {{ name cable1 }} }}" in text
     assert "plugin dpdk_plugin.so { enable }" in text
-    assert "set interface l2 xconnect VirtualEthernet0/0/0 cable" in vpp.commands(BY_PCI, CROSS)
+    assert "set interface l2 xconnect VirtualEthernet0/0/0 cable1" in vpp.commands(BY_PCI, CROSS)
     options = {**vpp.DEFAULTS, "cable_driver": "af-xdp"}
     lines = vpp.commands(INTERFACE, CROSS, options)
     assert "create interface af_xdp host-if eth7 num-rx-queues 1 name host-eth7" in lines

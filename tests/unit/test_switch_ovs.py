@@ -17,8 +17,9 @@ from switchmark.switch.ovs_instance import (
     other_config,
     parse_datapath_counters,
 )
-from switchmark.switch.ports import check_request
+from switchmark.switch.ports import check_request, lent_of
 from switchmark.switch.private import parse_socket_drops
+from switchmark.switch.testpmd import Testpmd
 
 PORTS = [SwitchPort(k, PortKind.VETH, f"02:00:00:00:00:{k:02x}", device=f"v{k}") for k in range(4)]
 
@@ -183,6 +184,24 @@ def test_a_cable_to_another_host_is_reached_by_a_driver(
     with pytest.raises(UsageError, match="port 1 is veth"):
         uncabled = [port_of(0), replace(port, cable=False)]
         check_request("ovs-dpdk", switch.capabilities, uncabled, ConnectMode.LEARNING)
+
+
+def test_a_pci_port_is_opened_by_its_address_and_no_other_is() -> None:
+    switch = OvsDpdk()
+    port = SwitchPort(1, PortKind.VHOST_USER, "m", mtu_bytes=9000, cable=True, pci="0000:01:00.1")
+    check_request("ovs-dpdk", switch.capabilities, [port_of(0), port], ConnectMode.LEARNING)
+    assert switch.interface(port) == (
+        "p1",
+        ["type=dpdk", 'options:dpdk-devargs="0000:01:00.1"', "mtu_request=9000"],
+    )
+    switch._ports = (port_of(0), port)
+    assert switch._pci == "-a 0000:01:00.1" and lent_of(switch._ports) == []
+    switch._ports = (port_of(0), port_of(1))
+    assert switch._pci == "--no-pci"
+    with pytest.raises(UsageError, match="port 1 is veth"):
+        other = replace(port, kind=PortKind.VETH)
+        check_request("testpmd", Testpmd.capabilities, [port_of(0), other],
+                      ConnectMode.CROSS_CONNECT)  # fmt: skip
 
 
 def port_of(index: int) -> SwitchPort:

@@ -83,6 +83,17 @@ def test_each_record_is_stored_before_the_next_trial_begins(run: Run) -> None:
         assert json.loads(path.read_text())["provenance"] == {"kernel": "fake"}
 
 
+def test_a_disturbed_trial_is_measured_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the end of its patience; one record is stored, and no other trial is."""
+    monkeypatch.setattr(campaign.again, "is_disturbed", lambda record: True)
+    watcher = Watcher(run)
+    steps = [step(64), step(128)]
+    made = run_campaign(SESSION, run, "unit", steps, dict, watcher, repeat_disturbed=2)
+    assert [len(record.attempts) for record in made] == [3, 3]
+    assert watcher.seen == ["1/2 linux-bridge 64", "2/2 linux-bridge 128"]
+    assert list(run.records()) == made
+
+
 def test_a_trial_that_fails_does_not_stop_the_others(run: Run) -> None:
     made, _ = go(run, [step(64), step(128, fail_at="start switch"), step(256)])
     assert [record.status for record in made] == ["finished", "failed", "finished"]

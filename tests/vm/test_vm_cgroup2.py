@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from switchmark.results.record import Record
 from tests.vm.conftest import check_forwarded, records, trial
 from tests.vm.guest import Machine, Outcome
@@ -36,7 +38,7 @@ def measured(
     outcome = keep(machine.run(f"{PREPARE}{job}{FINISH}"))
     outcome.check()
     assert (outcome.folder / "groups").read_text() == ""
-    if not more:  # (LXC switches all controllers on, and leaves them so.)
+    if not more:  # (LXC and Docker switch all controllers on, and leave them so.)
         before, after = ((outcome.folder / name).read_text() for name in ("before", "after"))
         assert after == before
     return records(outcome, len(limits))
@@ -67,12 +69,14 @@ def test_a_program_on_the_host(
         assert record.cpu_quota is not None and record.cpu_quota.group.endswith("-limit")
 
 
+@pytest.mark.parametrize("place", ["lxc", "docker"])
 def test_a_program_in_a_container(
-    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+    place: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """In the group that LXC has given it."""
-    (record,) = measured(["25%"], " --set switch_environment=lxc", new_machine(), keep)
+    """In the group that its container has."""
+    more = f" --set switch_environment={place}"
+    (record,) = measured(["25%"], more, new_machine(), keep)
     check_quota(record, 0.25)
     assert record.cpu_quota is not None
     assert not record.cpu_quota.group.endswith("-limit"), "a group of ours, not the container's"
-    assert "in lxc]" in record.topology[0]
+    assert f"in {place}]" in record.topology[0]

@@ -32,6 +32,11 @@ SWITCHES = {
     "linux-bridge": ("tap", "raw-mmsg", ""),
     "ovs-dpdk": ("vhost-user", "dpdk", "switch_options: pmd_maxsleep_us:500\n"),
 }
+IN_PAIRS_AND_CHAINS = [
+    pytest.param(one.switch, one.scenario, id=f"{one.switch}-{one.scenario}")
+    for one in IN_MACHINES
+    if one.switch in SWITCHES
+]
 
 
 @pytest.fixture
@@ -65,38 +70,43 @@ def check(record: Record) -> None:
     assert (record.port_kind, record.io) == (kind, io)
 
 
-@pytest.mark.parametrize("switch", list(SWITCHES))
-def test_pairs_and_chains_one_way_and_both(bench: Bench, tmp_path: Path, switch: str) -> None:
+@pytest.mark.parametrize(("switch", "scenario"), IN_PAIRS_AND_CHAINS)
+def test_pairs_and_chains_one_way_and_both(
+    bench: Bench, tmp_path: Path, switch: str, scenario: str
+) -> None:
     need([switch])
-    scenarios = [one.scenario for one in IN_MACHINES if one.switch == switch]
     file = campaign_file(
         tmp_path,
-        f"switch: {switch}\nenvironment: qemu\nscenario: [{', '.join(scenarios)}]\n"
+        f"switch: {switch}\nenvironment: qemu\nscenario: {scenario}\n"
         "bidirectional: [false, true]\npacket_size: 64\nduration: 2s\nrate: 1k\nburst: 4\n"
         f"dimension: throughput\n{SWITCHES[switch][2]}",
     )
     code, _, err = bench.run(
-        "run", file, "--no-baseline", "--quiet", *settings(*SHORT), timeout_s=900.0
+        "run", file, "--no-baseline", "--quiet", *settings(*SHORT), timeout_s=600.0
     )
     assert code == 0, err
     records = bench.records()
-    asked = {(record.trial.scenario, record.trial.bidirectional) for record in records}
-    assert asked == {(scenario, both) for scenario in scenarios for both in (False, True)}
+    assert sorted(record.trial.bidirectional for record in records) == [False, True]
     for record in records:
         check(record)
-        chain = int(record.trial.scenario.partition("-")[2] or 0)
-        wires = record.wire_ends
-        assert wires == {"p2v": ["tx0"], "v2v": []}.get(record.trial.scenario, ["tx0", "rx0"])
-        assert len(record.vnfs) == chain
-        assert len(record.machines) == (chain or 2 - len(wires))
-        assert record.reconciliation is not None
-        arrived = sum(path.arrived for path in record.reconciliation.paths)
-        assert arrived > 0, describe(record)
-        for vnf in record.vnfs:
-            assert (vnf.forwarded_frames or 0) >= arrived, f"{vnf.node} was passed by"
-        ways = record.throughput.directions if record.throughput else []
-        both = ["forward", "reverse"] if record.trial.bidirectional else []
-        assert [way.direction for way in ways] == both
+        check_scenario(record, scenario)
+
+
+def check_scenario(record: Record, scenario: str) -> None:
+    """Which of its ends are machines, and that frames went through all that it names."""
+    chain = int(scenario.partition("-")[2] or 0)
+    wires = record.wire_ends
+    assert wires == {"p2v": ["tx0"], "v2v": []}.get(scenario, ["tx0", "rx0"])
+    assert len(record.vnfs) == chain
+    assert len(record.machines) == (chain or 2 - len(wires))
+    assert record.reconciliation is not None
+    arrived = sum(path.arrived for path in record.reconciliation.paths)
+    assert arrived > 0, describe(record)
+    for vnf in record.vnfs:
+        assert (vnf.forwarded_frames or 0) >= arrived, f"{vnf.node} was passed by"
+    ways = record.throughput.directions if record.throughput else []
+    both = ["forward", "reverse"] if record.trial.bidirectional else []
+    assert [way.direction for way in ways] == both
 
 
 @pytest.mark.parametrize(

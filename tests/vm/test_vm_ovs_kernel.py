@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.vm.conftest import check_contract, check_forwarded, contract, records, trial
 from tests.vm.guest import Machine, Outcome
 
@@ -30,9 +32,19 @@ def test_ovs_kernel_datapath(
     assert "Linux 6" in record.switch_details["version"]
 
 
-def test_it_forwards_as_its_modes_say(
-    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+@pytest.mark.parametrize(
+    ("which", "count"),
+    [("forwards", 3), ("(starts or killed)", 2), ("not (forwards or starts or killed)", 5)],
+    ids=["frames", "life-and-death", "requests"],
+)
+def test_contract(
+    which: str,
+    count: int,
+    new_machine: Callable[..., Machine],
+    keep: Callable[[Outcome], Outcome],
 ) -> None:
-    """Of the tests that every switch passes those of frames, in all of its connect modes."""
-    job = f"modprobe openvswitch\n{contract(f'{ONLY} and forwards')}"
-    check_contract(keep(new_machine().run(job)), 3)
+    """The tests that every switch passes, in parts that an emulated guest has time for: frames in
+    all three modes; starting, stopping, dying, `kill -9` and cleaning; what it refuses, a second
+    one on the same ports and beside the first, what is missing."""
+    job = f"modprobe openvswitch\n{contract(f'{ONLY} and {which}')}"
+    check_contract(keep(new_machine().run(job)), count)

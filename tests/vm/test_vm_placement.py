@@ -1,5 +1,6 @@
-"""SMT siblings and NUMA nodes, in guests that have two sockets with a NUMA node each, and two
-threads a core. The plan is judged by what the guest's kernel says of its CPUs."""
+"""SMT siblings and NUMA nodes, in a guest that has two sockets with a NUMA node each, and two
+threads a core. The plan is judged by what the guest's kernel says of its CPUs, a trial by where
+its programs were allowed to run."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.testbed.facts import parse_cpu_list
+from tests.vm.conftest import check_forwarded, records, trial
 from tests.vm.guest import MEMORY_MB, Machine, Outcome
 
 SOCKETS = 2  # of two threads a core, and a node each
@@ -33,6 +35,21 @@ ASKED = ("auto", "smt=avoid", "smt=siblings", "numa=same", "numa=other")
 CAMPAIGN = "switch: af-packet\nsweeps:\n  - {smt: [auto, avoid, siblings]}\n" + (
     "  - {numa: [same, other]}\n"
 )
+WATCH = """\
+watch() {
+  set +e  # what is looked at may have ended
+  while sleep 0.3; do
+    for name in $(grep -ls switchmark-traf /proc/[0-9]*/comm); do
+      words=$(tr '\0' ' ' <${name%comm}cmdline)
+      grep -hs Cpus_allowed_list ${name%comm}task/*/status | while read -r key cpus; do
+        echo "$cpus $words"
+      done
+    done
+  done >/exchange/ran-$1 2>/dev/null
+}
+"""
+RUN = ("smt=siblings", "numa=other")
+WHAT = "af-packet --rate 200 --set idle=sleep"  # few, and no program that keeps a core busy
 TELL = """\
 cd /sys/devices/system/cpu
 for cpu in cpu[0-9]*; do
@@ -109,6 +126,22 @@ def test_the_plan(new_machine: Callable[..., Machine], keep: Callable[[Outcome],
     assert "map of the cores" in outcome.output
 
 
+def test_where_the_programs_of_trials_ran(
+    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+) -> None:
+    job = WATCH
+    for asked in RUN:
+        line = trial(f"{WHAT} --set {asked}")
+        job += f"watch {asked} &\nwatcher=$!\n{line} || true\nkill $watcher || true\n"
+    outcome, cpus = run(job + "cp -r /tmp/results /exchange/\n", 2, new_machine, keep)
+    for asked, record in zip(RUN, records(outcome, len(RUN)), strict=True):
+        check_forwarded(record, "af-packet", "cross-connect")
+        assert record.placement is not None
+        placed = cores_of(record.placement.model_dump())
+        cpus.check(asked, *placed)
+        assert ran(outcome, asked) == placed, asked
+
+
 def planned(outcome: Outcome) -> list[tuple[str, dict[str, Any]]]:
     """What was asked for, and the plan's placement of it."""
     plan = json.loads((outcome.folder / "plan.json").read_text())
@@ -124,3 +157,16 @@ def cores_of(placement: dict[str, Any]) -> tuple[set[int], set[int]]:
     """Of the switch, and of the applications."""
     applications = placement["application_cores"].values()
     return set(placement["switch_cores"]), {core for own in applications for core in own}
+
+
+def ran(outcome: Outcome, asked: str) -> tuple[set[int], set[int]]:
+    """Where switch and applications were allowed to run, as the kernel said meanwhile; not before
+    they were put there."""
+    switch: set[int] = set()
+    applications: set[int] = set()
+    for line in (outcome.folder / f"ran-{asked}").read_text().splitlines():
+        allowed, _, words = line.partition(" ")
+        cpus = set(parse_cpu_list(allowed))
+        if len(cpus) == 1:
+            (switch if " forwarder " in words else applications).update(cpus)
+    return switch, applications

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.results.record import Record
 from tests.vm.conftest import check_forwarded, records, trial
 from tests.vm.guest import LIMIT_S, Machine, Outcome, Running
 
@@ -18,6 +19,10 @@ SSHD = "/usr/sbin/sshd"
 WIRES = ("control", "cable")  # in the guest eth0 and eth1
 STREAM_SINCE = (7, 2)  # the first QEMU whose network goes over a Unix socket
 SOCKET_S = 30.0
+TRIALS_S = 1.5 * LIMIT_S  # two of them
+DIMENSIONS = ("throughput", "latency")
+HEAD_START_S = 2.0  # of the first machine's clock, which counts from its start
+KNOWN_TO_NS = 50_000_000  # an emulated machine answers sooner, once in twenty times
 GRACE_S = 30.0  # to switch itself off
 ADDRESS = {"left": "192.0.2.1", "right": "192.0.2.2"}
 KNOWS_S = 600  # how long one host waits for the other, if nobody ends it sooner
@@ -44,8 +49,7 @@ LEFT = """\
 export SWITCHMARK_TESTBED={folder}/testbed.yaml
 ssh="ssh -i {folder}/key -o UserKnownHostsFile={folder}/known_hosts root@{right}"
 for _ in $(seq {knows}); do $ssh true 2>/tmp/refused && break; sleep 1; done
-{trial}
-$ssh touch /tmp/over
+{trials}$ssh touch /tmp/over
 {remains}
 cp -r /tmp/results /exchange/
 """
@@ -103,9 +107,10 @@ def joined(
             prepare = PREPARE.format(name=name, address=ADDRESS[name])
             running.append(guest.start(prepare + job))
             listens(folder, running[0])
+            time.sleep(0 if number else HEAD_START_S)
     finally:  # with the first the others are over, however it ended
         for number, one in enumerate(running):
-            ends.append(one.end(one.passed_s() + GRACE_S if number else LIMIT_S))
+            ends.append(one.end(one.passed_s() + GRACE_S if number else TRIALS_S))
     return ends
 
 
@@ -117,31 +122,52 @@ def listens(folder: Path, one: Running) -> None:
         time.sleep(0.05)
 
 
-def test_a_trial_between_two_machines(
+def test_trials_between_two_machines(
     folder: Path,
     new_machine: Callable[..., Machine],
     keep: Callable[[Outcome], Outcome],
 ) -> None:
-    what = "linux-bridge --rate 200 --set location=remote"
+    """One of throughput, and one of round trips, whose way there is timed by both clocks."""
+    what = "linux-bridge --rate 200 --set location=remote --dimension"
     words = {
         "remains": REMAINS,
         "folder": folder,
         "sshd": SSHD,
         "right": ADDRESS["right"],
         "knows": KNOWS_S,
-        "trial": f"{trial(what)} || true",
+        "trials": "".join(f"{trial(f'{what} {one}')} || true\n" for one in DIMENSIONS),
     }
     jobs = {"left": LEFT.format(**words), "right": RIGHT.format(**words)}
     left, right = (keep(one) for one in joined(folder, jobs, new_machine))
     left.check()
     right.check()
     assert right.output.split() == ["right"]
-    (record,) = records(left)
-    check_forwarded(record, "linux-bridge", "learning")
-    assert record.reconciliation is not None
-    assert record.reconciliation.agrees, record.reconciliation.findings
-    assert record.far_host is not None
-    assert (record.far_host.name, record.far_host.hostname) == ("right", "right")
-    assert record.far_host.near_interface == record.far_host.far_interface == "eth1"
+    loads, times = records(left, len(DIMENSIONS))
+    check_forwarded(loads, "linux-bridge", "learning")
+    check_times(times)
+    for record in (loads, times):
+        assert record.reconciliation is not None
+        assert record.reconciliation.agrees, record.reconciliation.findings
+        far = record.far_host
+        assert far is not None and (far.name, far.hostname) == ("right", "right")
+        assert far.near_interface == far.far_interface == "eth1"
     for one in (left, right):
         assert (one.folder / "left").read_text() == "", "a session has left something"
+
+
+def check_times(record: Record) -> None:
+    """The two clocks began with their machines, so what they are apart dwarfs what was timed; and
+    a way there takes no longer than there and back, as surely as the offset is known."""
+    assert record.status == "finished", record.message
+    assert record.verification is not None and record.verification.passed
+    there, back = record.one_way, record.latency
+    assert there is not None and back is not None
+    assert there.count > 0 and back.count > 0
+    unsure_ns, far = there.clock_uncertainty_ns, record.far_host
+    assert far is not None and far.clock_before is not None and far.clock_after is not None
+    assert unsure_ns is not None and 0 < unsure_ns < KNOWN_TO_NS
+    assert abs(far.clock_before.ahead_ns) > HEAD_START_S * 1e9 / 4
+    assert there.percentiles_ns["50"] - unsure_ns <= back.percentiles_ns["50"]
+    assert record.verdict is not None
+    median = there.percentiles_ns["50"]
+    assert ("clocks-uncertain" in record.verdict.marks) == (unsure_ns >= median)

@@ -51,13 +51,21 @@ class Link(NamedThing):
 @dataclass(frozen=True, slots=True)
 class LentDevice(Thing):
     """A network device of the host's own that is lent to a namespace of ours: it goes back, and
-    is set up. (The kernel would destroy a virtual one with the namespace.)"""
+    is set up, promiscuous only if it was so before. (The kernel would destroy a virtual one with
+    the namespace.)"""
 
     kind: ClassVar[str] = "lent-device"
     survives_boot: ClassVar[bool] = False
     name: str
     netns: str
-    promiscuous: bool = False  # before it was lent
+    promiscuous: bool = False
+
+    @classmethod
+    def of(cls, name: str, netns: str) -> LentDevice:
+        """This device of the host's, as it is before it is lent."""
+        from switchmark.testbed import netlink
+
+        return cls(name, netns, netlink.is_promiscuous(name))
 
     @override
     def problem(self, session_id: str) -> str | None:

@@ -1,0 +1,61 @@
+"""What a longer chain, or less CPU time, costs: a sentence for each line of that plot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from switchmark.report.axes import LINE_FROM, XAxis, x_axis
+from switchmark.report.throughput import facets
+from switchmark.results import words
+from switchmark.results.rows import SummaryRow
+from switchmark.results.statistics import Estimate, compare_with_best
+
+TOLD = ("scenario", "cpu_limit")  # swept for their cost; a size or a load speaks for itself
+
+
+def trends(rows: Sequence[SummaryRow]) -> tuple[str, list[str]]:
+    """The parameter in words, and what became of each contender's throughput over it; nothing
+    where no chain's length and no CPU limit was swept."""
+    x = x_axis(rows)
+    if x is None or x.field not in TOLD:
+        return "", []
+    lines = []
+    for title, members in facets(rows, x):
+        series: dict[str, list[SummaryRow]] = defaultdict(list)
+        for row in members:
+            if not row.is_baseline and x.of(row) is not None:
+                series[row.contender].append(row)
+        for name, own in sorted(series.items()):
+            told = _told(own, x)
+            if told:
+                lines.append(f"{name}{f', {title}' if title else ''}: {told}")
+    return x.title, lines
+
+
+def _told(rows: Sequence[SummaryRow], x: XAxis) -> str:
+    """From the first to the last, whether that is certain, and where a step goes the other way."""
+    valid = sorted((row for row in rows if row.valid), key=lambda row: x.of(row) or 0)
+    seen = [(f"{x.of(row):.15g}", row.throughput.forwarded_pps) for row in valid if row.throughput]
+    if len(seen) < LINE_FROM:
+        return ""
+    (first, begin), (last, end) = seen[0], seen[-1]
+    falls = end.mean < begin.mean
+    against = [
+        f"from {one} to {other} ({_pps(a)} to {_pps(b)})"
+        for (one, a), (other, b) in pairwise(seen)
+        if (b.mean < a.mean) != falls
+    ]
+    high, low = (begin, end) if falls else (end, begin)
+    (difference,) = compare_with_best(high, [low])
+    share = f", {words.percent(end.mean / begin.mean)} of that" if begin.mean else ""
+    steps = f", but not {'; '.join(against)}" if against else " at each step"
+    return (
+        f"{_pps(begin)} at {first}, {_pps(end)} at {last}{share} ({difference.note}); "
+        f"{'less' if falls else 'more'}{steps}."
+    )
+
+
+def _pps(value: Estimate) -> str:
+    return words.with_prefix(value.mean, "pps")

@@ -1,0 +1,24 @@
+"""What the tests of switches that are programs share: ports, and programs that are scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from switchmark.switch import t4p4s
+from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
+
+CROSS, LEARNING, STATIC = (
+    ConnectMode.CROSS_CONNECT,
+    ConnectMode.LEARNING,
+    ConnectMode.STATIC_MAC,
+)
+PORTS = [
+    SwitchPort(k, PortKind.VHOST_USER, t4p4s.table()[k], socket=f"/run/p{k}.sock") for k in range(4)
+]
+
+
+def script(path: Path, text: str) -> str:
+    """An executable file; its path."""
+    path.write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return str(path)

@@ -1,0 +1,125 @@
+"""VPP: what it is told at its start and after it, and what it tells of its frames."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from switchmark.switch import vpp
+from switchmark.switch.base import PortKind, SwitchPort
+from tests.unit.switch_programs import CROSS, LEARNING, PORTS, STATIC, script
+
+
+def test_cores_of_its_threads() -> None:
+    assert vpp.thread_cores([1], [0, 1]) == (1, ())
+    assert vpp.thread_cores([1, 2], [0, 1, 2]) == (0, (1, 2))
+    assert vpp.thread_cores([0, 1], [0, 1]) == (0, (1,))
+
+
+def test_startup_configuration() -> None:
+    text = vpp.startup_config(Path("/d"), "smx", 0, [2, 3])
+    assert "cpu { main-core 0 corelist-workers 2,3 }" in text
+    assert "cpu { main-core 1 }" in vpp.startup_config(Path("/d"), "smx", 1, [])
+    assert "plugin default { disable } plugin vhost_plugin.so { enable }" in text
+    assert set(re.findall(r"/\w+\S*", text)) >= {"/d/run", "/d/cli.sock", "/d/stats.sock"}
+    assert not re.search(r"[ ,]/(?!d/)", text), "a path that is not in our folder"
+
+
+def test_cross_connect_of_each_pair() -> None:
+    lines = vpp.commands(PORTS, CROSS)
+    assert [line for line in lines if "xconnect" in line] == [
+        "set interface l2 xconnect VirtualEthernet0/0/0 VirtualEthernet0/0/1",
+        "set interface l2 xconnect VirtualEthernet0/0/1 VirtualEthernet0/0/0",
+        "set interface l2 xconnect VirtualEthernet0/0/2 VirtualEthernet0/0/3",
+        "set interface l2 xconnect VirtualEthernet0/0/3 VirtualEthernet0/0/2",
+    ]
+    assert lines[:3] == [
+        "create vhost-user socket /run/p0.sock",
+        "set interface promiscuous on VirtualEthernet0/0/0",
+        "set interface rx-mode VirtualEthernet0/0/0 polling",
+    ]
+    assert lines[-1] == "set interface state VirtualEthernet0/0/3 up"
+    assert not any("bridge" in line or "pipe" in line for line in lines)
+
+
+def test_learning_and_static() -> None:
+    learning, static = (vpp.commands(PORTS[:2], mode) for mode in (LEARNING, STATIC))
+    domain = "create bridge-domain 1 learn {0} forward 1 uu-flood {0} flood {0} arp-term 0"
+    assert f"{domain.format(1)} mac-age 5" in learning
+    assert f"{domain.format(0)} mac-age 0" in static
+    assert "set interface l2 bridge pipe0.0 1" in learning
+    assert not any("l2fib" in line for line in learning)
+    assert f"l2fib add {PORTS[1].mac} 1 VirtualEthernet0/0/1 static" in static
+
+
+def test_devices_and_jumbo_frames() -> None:
+    port = SwitchPort(0, PortKind.VETH, "02:00:00:00:00:01", device="v0", mtu_bytes=9000)
+    assert vpp.interfaces_of([port, PORTS[1]]) == {0: "host-v0", 1: "VirtualEthernet0/0/0"}
+    lines = vpp.commands([port, PORTS[1]], CROSS)
+    assert lines[0] == "create host-interface name v0 cksum-gso-disable"
+    assert "set interface mtu packet 9000 host-v0" in lines
+
+
+def test_memif_patch_and_receive_mode() -> None:
+    ports = [SwitchPort(k, PortKind.MEMIF, "02:00:00:00:00:01", socket=f"/m{k}") for k in (0, 1)]
+    options = {"rx_mode": "adaptive", "cross_connect": "l2patch"}
+    assert vpp.commands(ports, CROSS, options) == [
+        "create memif socket id 1 filename /m0",
+        "create interface memif id 0 socket-id 1 slave ring-size 256 buffer-size 2048",
+        "set interface rx-mode memif1/0 adaptive",
+        "create memif socket id 2 filename /m1",
+        "create interface memif id 0 socket-id 2 slave ring-size 256 buffer-size 2048",
+        "set interface rx-mode memif2/0 adaptive",
+        "test l2patch rx memif1/0 tx memif2/0",
+        "test l2patch rx memif2/0 tx memif1/0",
+        "set interface state memif1/0 up",
+        "set interface state memif2/0 up",
+    ]
+
+
+def test_vhost_user_is_told_its_receive_mode_when_its_peer_is_there() -> None:
+    options = {"rx_mode": "interrupt", "cross_connect": "xconnect"}
+    assert not any("rx-mode" in line for line in vpp.commands(PORTS[:2], CROSS, options))
+    assert vpp.late_commands(PORTS[:2], options) == [
+        "set interface rx-mode VirtualEthernet0/0/0 interrupt",
+        "set interface rx-mode VirtualEthernet0/0/1 interrupt",
+    ]
+    assert vpp.late_commands(PORTS, vpp.DEFAULTS) == []
+
+
+def test_statistics_are_summed_over_threads() -> None:
+    told = vpp.parse_statistics(
+        "[0]: local0 /if/names\n[1]: VirtualEthernet0/0/0 /if/names\n"
+        "[0 @ 0]: 0 packets, 0 bytes /if/rx\n[1 @ 0]: 5 packets, 300 bytes /if/rx\n"
+        "[1 @ 1]: 7 packets, 420 bytes /if/rx\n[1 @ 1]: 9 packets, 1 bytes /if/tx\n"
+        "[1 @ 0]: 4 packets /if/drops\n"
+        "[0 @ 0]: 6 packets /err/VirtualEthernet0/0/0-tx/no error\n"
+        "[0 @ 0]: 2 packets /err/VirtualEthernet0/0/0-tx/tx packet drops (no available desc)\n"
+        "[0 @ 1]: 1 packets /err/VirtualEthernet0/0/0-tx/mmap failure\n"
+        "[0 @ 1]: 1 packets /err/l2-input/L2 input drops\n"
+    )
+    name = "VirtualEthernet0/0/0"
+    assert told == vpp.Statistics(
+        {"local0": 0, name: 12}, {"local0": 0, name: 9}, {"local0": 0, name: 4}, {name: 3}
+    )
+
+
+def test_links() -> None:
+    shown = (
+        "              Name                Idx   Link  Hardware\n"
+        "VirtualEthernet0/0/0               1    down  VirtualEthernet0/0/0\n"
+        "  Link speed: unknown\n"
+        "host-v0                            3     up   host-v0\n"
+        "  Ethernet address 02:fe:c7:93:5c:00 up up\n"
+    )
+    assert vpp.links_up(shown) == {"host-v0"}
+
+
+def test_without_its_tools(
+    root_with_hugepages: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("SWITCHMARK_VPP", script(tmp_path / "vpp", "echo vpp v1"))
+    assert "`vppctl` is neither beside" in str(vpp.Vpp().probe().reason)
