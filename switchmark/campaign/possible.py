@@ -121,9 +121,8 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         yield "nics are of one host; leave them or location: remote out"
     if any(io in (Io.UDP, Io.UDP_MMSG) for io in sweep.io):
         yield "io udp needs an address of ours at the port, and nics keep theirs; use io: raw"
-    if CableEnd.PCI not in can.cable_ends and (
-        own := [nic.switch for nic in named if is_pci(nic.switch)]
-    ):
+    own = [nic.switch for nic in named if is_pci(nic.switch)]
+    if own and CableEnd.PCI not in can.cable_ends:
         yield (
             f"{switch} drives no PCI port itself ({own[0]}); name a network device, or use "
             "ovs-dpdk or basicfwd"

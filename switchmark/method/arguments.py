@@ -66,8 +66,9 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
-    if port.nic is not None and is_pci(port.nic.tester):
-        args += ["--eal", f"--allow={port.nic.tester}"]  # and no other that DPDK could have
+    own = port.lent or (port.nic.tester if port.nic else "")
+    if is_pci(own):
+        args += ["--eal", f"--allow={own}"]  # and no other that DPDK could have
     plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in ("sender", "duplex"):
         args += ["--catch-up-us", str(catch_up_us)]

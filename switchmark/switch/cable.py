@@ -1,4 +1,4 @@
-"""How the end of a cable, to another host or a tester, becomes a port of a switch that is a program.
+"""How the end of a cable (to another host, or a tester) becomes a port of a switch's program.
 
 Two ways, whatever the switch: an interface of the host's is lent to it, and reached by one of
 DPDK's drivers for kernel interfaces or by a socket; a NIC that DPDK drives is named by its PCI

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from switchmark.testbed.nics import is_pci
 
 SYSFS = Path("/sys")
 NETWORK_CLASS = "0x02"  # of a network controller, the first digits of a PCI class
 FOR_DPDK = ("vfio-pci", "igb_uio", "uio_pci_generic")  # drivers that hand a NIC to a program
 SHARED = ("mlx4_core", "mlx5_core", "mana")  # with which DPDK works beside the kernel
-ADDRESS = re.compile(r"([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
 
 def pci_address(text: str) -> str | None:
     """A PCI address as the kernel writes it, `0000:03:00.0`; None where the text is none."""
-    if ADDRESS.fullmatch(text) is None:
-        return None
-    return text.lower() if text.count(":") == 2 else f"0000:{text.lower()}"
+    written = text.lower()
+    return next((one for one in (written, f"0000:{written}") if is_pci(one)), None)
 
 
 def pci_problem(address: str, sysfs: Path = SYSFS) -> str | None:
