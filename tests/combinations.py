@@ -72,7 +72,7 @@ WAYS_BETWEEN_HOSTS = {
     "fastclick": ([LEARNING, f"{CROSS}, {XDP}"], VHOST),
     "bess": ([CROSS, f"{CROSS}, {XDP}"], VHOST),
     "snabb": ([LEARNING, CROSS], VHOST),
-    "t4p4s": ([CROSS, f"{CROSS}, {XDP}"], VHOST),
+    "t4p4s": ([CROSS], VHOST),
 }  # fmt: skip
 
 RUN: dict[str, list[Combination]] = {

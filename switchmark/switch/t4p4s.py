@@ -25,9 +25,10 @@ from switchmark.switch.base import (
     PortKind,
     Probe,
     SwitchCounters,
+    SwitchOption,
     SwitchPort,
 )
-from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
+from switchmark.switch.cable import DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.options import WithOptions
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import ProgramSwitch, output_of
@@ -49,6 +50,13 @@ MEMORY_MB = 256
 LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 10.0
 ANSWER_BYTES = 1 << 16
+CABLE_DRIVER = SwitchOption(
+    "cable_driver",
+    "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics); its "
+    "program asks for frames of 1,536 bytes, and af-packet takes 1,518",
+    "af-xdp",
+    ("af-xdp",),
+)
 
 
 @cache
@@ -64,7 +72,7 @@ def arguments(
     mode: ConnectMode,
     core: int,
     file_prefix: str,
-    cable_driver: str = "af-packet",
+    cable_driver: str = "af-xdp",
 ) -> list[str]:
     """EAL's options, then the generated program's own: its ports and which core polls them.
     With a table of addresses the last port is the witness, a device that takes everything and
