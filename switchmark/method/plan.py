@@ -40,12 +40,12 @@ from switchmark.switch.base import (
     MADE_BY_SWITCH,
     Capabilities,
     ConnectMode,
-    HasMainThread,
     PortKind,
     Probe,
-    Splits,
     Switch,
+    has_main_thread,
     probe_for,
+    splits,
 )
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
@@ -118,10 +118,10 @@ def plan_trial(
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
-    if isinstance(switch, Splits):
+    if splits(switch):
         chain = resolve_scenario(trial.scenario)
         switch.split = split_of(trial, chain.chain if chain else 0)
-    if isinstance(switch, HasMainThread):
+    if has_main_thread(switch):
         switch.main_core = placement.switch_main_core
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     return TrialPlan(

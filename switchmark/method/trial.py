@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -46,6 +47,7 @@ from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Splits, Switch, SwitchCounters
 from switchmark.switch.contained import HOST
 from switchmark.testbed.host import Session
+from switchmark.testbed.own_cores import kept_to
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
@@ -253,6 +255,8 @@ def _measure(
     evidence = Evidence(
         sender=seen.source_counters,
         receiver=seen.sink_counters,
+        sent_frames=seen.sent_frames,
+        socket_drops=seen.socket_drops,
         baseline=baseline,
         kept_samples=seen.kept_samples,
         on_schedule=seen.on_schedule,
@@ -318,13 +322,16 @@ def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
 def _traffic(
     deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
 ) -> Seen:
-    """The measured part: one run, or the many of a method."""
+    """The measured part: one run, or the many of a method; the bench stays off the cores of a
+    switch that has some. (Of one that it starts again meanwhile, it would keep that one, too.)"""
     trial, streams = plan.trial, deployment.streams
-    if trial.method is not Method.PLAIN:
-        return many.measure(trial, deployment, baseline.forwarded_pps, watched)
-    if trial.dimension is Dimension.THROUGHPUT:
-        return throughput.measure(trial, streams, plan.policy, watched)
-    return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
+    apart = plan.placement.switch_cores and trial.method is not Method.RECOVERY
+    with kept_to(plan.placement.bench_cores) if apart else nullcontext():
+        if trial.method is not Method.PLAIN:
+            return many.measure(trial, deployment, baseline.forwarded_pps, watched)
+        if trial.dimension is Dimension.THROUGHPUT:
+            return throughput.measure(trial, streams, plan.policy, watched)
+        return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
 
 
 def _run_beside(

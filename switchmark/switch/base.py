@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from switchmark.testbed.host import Session
 
@@ -227,6 +227,27 @@ class HasMainThread(Protocol):
     """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
 
     main_core: int | None  # set before `start`; None: its own choice
+
+
+def splits(switch: Switch) -> TypeGuard[Splits]:
+    """Whether it can deal frames out."""
+    return _has(type(switch), Splits, switch)
+
+
+def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
+    """Whether it has a main thread beside those that forward."""
+    return _has(type(switch), HasMainThread, switch)
+
+
+_ABILITIES: dict[tuple[type, type], bool] = {}
+
+
+def _has(kind: type, ability: Any, switch: Switch) -> bool:
+    """`isinstance` looks at every member anew each time; campaigns have many trials and few
+    classes of switches, so each class is looked at once."""
+    if (kind, ability) not in _ABILITIES:
+        _ABILITIES[kind, ability] = isinstance(switch, ability)
+    return _ABILITIES[kind, ability]
 
 
 def probe_for(switch: Switch, mode: ConnectMode) -> Probe:
