@@ -178,9 +178,9 @@ class Bench:
         return 1 if asked_pps <= SINGLE_BELOW_PPS else int(self.options.burst)
 
     def ceiling_pps(self, made: Pair) -> float:
-        """What the port takes."""
-        most = made.run("max", self.options.burst, CEILING_S, self.cores)
-        return float(most["totals"]["tx_offered"] * 1e9 / most["duration_ns"])
+        """What the port takes, in the best of three runs: whatever disturbs only lowers it."""
+        runs = [made.run("max", self.options.burst, CEILING_S, self.cores) for _ in range(3)]
+        return float(max(one["totals"]["tx_offered"] * 1e9 / one["duration_ns"] for one in runs))
 
     def rate(self, made: Pair, port: str, asked_pps: int) -> Row:
         """All runs of a rate."""

@@ -56,6 +56,7 @@ class Row:
     below: str
     wanted: float | None
     of_cpu: bool = False  # compare rates a second of CPU time
+    hardy: bool = False  # and those are true whatever others do: nobody waits for a peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,13 @@ def _kernel(setting: Setting) -> Iterator[Part]:
                 if (case == "sender" or peer != kernel.FLOOR) and kernel.is_there(peer)
             ]
             rows = tuple(
-                Row(OURS, peer, KERNEL_WANTED.get((kind, peer)), of_cpu=case == "sender")
+                Row(
+                    OURS,
+                    peer,
+                    KERNEL_WANTED.get((kind, peer)),
+                    of_cpu=case == "sender",
+                    hardy=case == "sender",
+                )
                 for peer in peers
             )
 

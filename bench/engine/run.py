@@ -18,13 +18,13 @@ program of a part, in random order. The table is of the runs of the engine as it
 hash); others stay in the file and are not looked at.
 
   medians of the rates (Mpps); of kernel senders a second of their own CPU time, which other
-  programs on the core do not change
+  programs on the core do not change, so that all of their runs count
   ratio    of the medians; `=` where it lies within the larger spread of 1
   spread   half the distance between the quartiles, of the median
   wanted   the least ratio that is asked for, and whether it is reached
   runs     that count, of those made: a run of which others took more than --disturbed (waiting for
            a core, steal) does not; where fewer than three are left, the least disturbed three do,
-           and the line is marked `*`
+           the line is marked `*`, and nothing is said of what is wanted
   cores    `near` while the two cores share a cache (a line goes from one to the other within
            NEAR_NS, measured before every run), else `far`: virtual cores are moved about, and
            what is limited by lines between cores runs twice as fast while they are near
@@ -134,7 +134,7 @@ def line(part: Part, row: Row, results: Results, near: bool, limit: float) -> st
         made = [one for one in results.of(part.name, program) if one.near == near]
         if not made:
             return None
-        runs, alone = counting(made, limit)
+        runs, alone = (made, True) if row.hardy else counting(made, limit)
         rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
         medians.append(statistics.median(rates))
         spreads.append(spread(rates))
@@ -143,16 +143,18 @@ def line(part: Part, row: Row, results: Results, near: bool, limit: float) -> st
         words.append(f"{len(runs):>3} of {len(made):<3}")
     ratio = medians[0] / medians[1]
     tie = "=" if abs(ratio - 1) <= max(spreads) else " "
-    wanted = "" if row.wanted is None else f"{row.wanted:.2f} {_verdict(ratio, row.wanted)}"
+    wanted = "" if row.wanted is None else f"{row.wanted:.2f} {_verdict(ratio, row.wanted, whole)}"
     of_cpu = " a CPU s" if row.of_cpu else ""
     return (
         f"{part.name:<22}{'near' if near else 'far':<5}{row.above:<19}{words[0]}{words[1]}"
         f"  {row.below:<23}{words[2]}{words[3]}{ratio:>7.2f} {tie} {'' if whole else '*':<2}"
-        f"{wanted:<13}{of_cpu}"
+        f"{wanted:<17}{of_cpu}"
     )
 
 
-def _verdict(ratio: float, wanted: float) -> str:
+def _verdict(ratio: float, wanted: float, whole: bool) -> str:
+    if not whole:
+        return "(disturbed)"
     return "reached" if round(ratio, 2) >= wanted else "MISSED"
 
 

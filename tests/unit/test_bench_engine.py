@@ -58,6 +58,21 @@ def test_medians_ratio_and_verdict(bench: Any, engine: Path, tmp_path: Path) -> 
     assert "MISSED" in bench.line(less, less.rows[0], results, False, 0.02)
 
 
+def test_nothing_is_said_of_what_is_wanted_where_all_was_disturbed(
+    bench: Any, engine: Path, tmp_path: Path
+) -> None:
+    results = bench.Results(tmp_path / "runs.jsonl", engine)
+    one = part(bench, {"ours": [], "theirs": []}, wanted=1.0)
+    for program in ("ours", "theirs"):
+        for _ in range(3):
+            results.add(one.name, program, bench.Sample(1e6, 0.7, 2e6), None)
+    text = bench.line(one, one.rows[0], results, False, 0.02)
+    assert "(disturbed)" in text and " * " in text
+    hardy = bench.Row("ours", "theirs", 1.0, of_cpu=True, hardy=True)
+    text = bench.line(one, hardy, results, False, 0.02)
+    assert "reached" in text and "2.00" in text and " * " not in text
+
+
 def test_a_call_goes_on_where_the_last_one_ended(bench: Any, engine: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     first = part(bench, {"ours": [1.0], "theirs": [1.0]})
