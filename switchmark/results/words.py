@@ -68,6 +68,7 @@ def rate(rate_pps: int | None) -> str:
 
 
 _FIELD_WORDS: dict[str, Any] = {
+    "scenario": str,
     "packet_size_bytes": lambda value: f"{value} B",
     "pairs": lambda value: f"{value} pair{'' if value == 1 else 's'}",
     "rate_pps": lambda value: f"rate {rate(value)}",
