@@ -12,6 +12,7 @@ from switchmark.testbed.nics import is_pci
 from switchmark.testbed.placement import CATCH_UP_US
 
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
+_SOCKETS = (PortKind.VHOST_USER, PortKind.MEMIF)
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
 
 
@@ -19,15 +20,35 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
     if io is not Io.AUTO:
         return io
-    if kind in (PortKind.VHOST_USER, PortKind.MEMIF):
+    if kind in _SOCKETS:
         return Io.DPDK
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
 
 
-def needed_powers(io: Io) -> tuple[str, ...]:
-    """Capabilities (without CAP_, in small letters) that an application in a container needs
-    for this I/O, beyond those that every one has."""
-    return ("net_admin", "bpf") if io is Io.AF_XDP else ()
+PROGRAM_POWERS = ("net_raw", "ipc_lock", "sys_nice")  # of a VNF that is a program of the user's
+
+
+def needed_powers(io: Io, kind: PortKind) -> tuple[str, ...]:
+    """Capabilities (without CAP_, in small letters) that an application in a container needs for
+    this I/O on a port of this kind; a UDP socket needs none."""
+    match io:
+        case Io.UDP | Io.UDP_MMSG:
+            return ()
+        case Io.DPDK:  # which places memory by NUMA node; on a device it sets address and mode, too
+            return ("sys_nice",) if kind in _SOCKETS else ("sys_nice", "net_raw", "net_admin")
+        case Io.AF_XDP:  # (frames lie in memory that the kernel locks)
+            return ("net_raw", "net_admin", "bpf", "ipc_lock")
+        case _:
+            return ("net_raw",)
+
+
+def vnf_powers(vnf: str, kind: PortKind) -> tuple[str, ...]:
+    """The same for what stands in a chain."""
+    if vnf.startswith("/"):
+        return PROGRAM_POWERS
+    if vnf == "bridge":  # of the namespace, made from outside
+        return ()
+    return needed_powers(Io.RAW if vnf == "pcap" else resolve_io(Io.AUTO, kind), kind)
 
 
 def engine_args(
