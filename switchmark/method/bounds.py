@@ -195,8 +195,8 @@ def _what_noise(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> 
             f"in {stood} of {len(bad)} bad trials the sender's ring was full for a while, at loads "
             "that others carried without: the switch stood still, and what it then passed on at "
             "once was lost, at the latest where the receiver's ring was full. Give the switch "
-            "cores that nobody else uses, and each application one; or read a goal that forgives "
-            "such pauses (PDR)"
+            "cores that nobody else uses, and each application one; where that cannot be, deepen "
+            "the rings (ring: 1024), or read a goal that forgives such pauses (PDR)"
         ]
     given_up = sum(not trial.load_met and not _ring_was_full(trial) for trial in bad)
     if bad and given_up * 2 > len(bad):

@@ -231,6 +231,12 @@ def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
     assert port_spec(port, io) == expected
 
 
+def test_a_deeper_ring_is_the_vhost_user_ports() -> None:
+    port = spec(PortKind.VHOST_USER, socket_inside="/s/p")
+    assert port_spec(port, Io.DPDK, 1024) == "dpdk:virtio-user=/s/p,server,queue-size=1024"
+    assert port_spec(spec(), Io.RAW, 1024) == "raw:dev=eth0"
+
+
 @pytest.mark.parametrize("io", [Io.PACKET_MMAP, Io.AF_XDP, Io.IO_URING])
 def test_a_port_without_a_device_is_refused_by_name(io: Io) -> None:
     port = NodePort(PortKind.VHOST_USER, "02:53:4d:00:00:01", "10.64.0.1/24", 1500)
