@@ -25,6 +25,12 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
 
 
+def io_on(io: Io, port: NodePort) -> Io:
+    """The same on this very port: the end of a cable may be a NIC that only DPDK reaches."""
+    nic = port.lent is not None and port.made is not None
+    return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
+
+
 def needed_powers(io: Io) -> tuple[str, ...]:
     """Capabilities (without CAP_, in small letters) that an application in a container needs
     for this I/O, beyond those that every one has."""
@@ -47,7 +53,7 @@ def engine_args(
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
-        "--port", port_spec(port, resolve_io(trial.io, port.kind), trial.ring),
+        "--port", port_spec(port, io_on(trial.io, port), trial.ring),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
         "--src-ip", own_ip,
@@ -61,8 +67,9 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
-    if port.nic is not None and is_pci(port.nic.tester):
-        args += ["--eal", f"--allow={port.nic.tester}"]  # and no other that DPDK could have
+    own = port.lent or (port.nic.tester if port.nic else "")
+    if is_pci(own):
+        args += ["--eal", f"--allow={own}"]  # and no other that DPDK could have
     plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in ("sender", "duplex"):
         args += ["--catch-up-us", str(catch_up_us)]

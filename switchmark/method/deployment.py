@@ -25,11 +25,13 @@ from switchmark.results.record import Placement
 from switchmark.switch import contained
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
+from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
 from switchmark.testbed.nics import is_pci
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan
+    from switchmark.remote.site import FarSide
 
 READY_TIMEOUT_S = 20.0
 
@@ -252,6 +254,9 @@ class Deployment:
         nodes = self.plan.topology.nodes
         places = [self.plan.environment_of(node.place) for node in nodes]
         far = self.plan.far
+        if self.plan.topology.direct and far is not None:
+            self._create_ends_of_cable(specs, far)
+            return
         if self.plan.topology.direct:
             for k in range(0, len(specs), 2):
                 ends = places[k].create_wire(self.session, specs[k], specs[k + 1])
@@ -262,6 +267,21 @@ class Deployment:
                 self._nodes[spec.name] = far.create(spec, node.place)
             else:
                 self._nodes[spec.name] = place.create(self.session, spec)
+
+    def _create_ends_of_cable(self, specs: Sequence[NodeSpec], far: FarSide) -> None:
+        """Without a switch the cable's two ends are the ports of one application each."""
+        cable = far.site.testbed.cable
+        here, there = (
+            replace(spec, ports=(replace(spec.port, lent=end),))
+            for spec, end in zip(specs, (cable.near, cable.far), strict=True)
+        )
+        mtu_bytes = here.port.mtu_bytes
+        check_facing(self.session.host, cable.near, mtu_bytes)
+        far.switch.check_facing(cable.far, mtu_bytes)
+        near_place = self.plan.environment_of(self.plan.topology.nodes[0].place)
+        self._nodes[here.name] = near_place.create(self.session, here)
+        far_place = self.plan.topology.nodes[1].place
+        self._nodes[there.name] = far.create(there, far_place)
 
     def _start_vnf(self, name: str, pair: int) -> Vnf:
         plan, node = self.plan, self._nodes[name]

@@ -142,10 +142,14 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
 
 def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
     """Who decided the headline of a search or series; see docs/methods.md. What the switches let
-    through and the cable between them did not is the link's."""
+    through and the cable between them did not is the link's, also where no switch is."""
     bound = _method_limit(trial, found, evidence)
     lost = sum(one.lost_frames for one in found.trials)
-    open_ = bound.what == "switch" or (bound.what == "unknown" and not found.bounds)
+    open_ = (
+        bound.what == "switch"
+        or (bound.what == "unknown" and not found.bounds)
+        or trial.switch == "direct"
+    )
     if open_ and evidence.cable_lost and 2 * evidence.cable_lost >= lost:
         cable = f"{evidence.cable_lost} frames were lost on the cable between the hosts"
         return Limit(what="link", evidence=[*bound.evidence, cable])

@@ -350,11 +350,17 @@ def _calibrate(task: Task) -> Answer:
             name = f"latest frame at {fraction:g}"
             figures.append(MethodFigure(name=name, value=late_ns, unit="ns"))
     floor = _latency_at(task, 0.1, 0.1 * found.pps)
-    name = "one-way floor, median"
+    median, unsure = floor.latency.percentiles_ns["50"], floor.latency.clock_uncertainty_ns
     figures.append(
-        MethodFigure(name=name, value=floor.latency.percentiles_ns["50"], unit="ns",
-                     count=floor.latency.count)
-    )  # fmt: skip
+        MethodFigure(
+            name="one-way floor, median",
+            value=median,
+            unit="ns",
+            count=floor.latency.count,
+            low=None if unsure is None else max(0.0, median - unsure),
+            high=None if unsure is None else median + unsure,
+        )
+    )
     return Answer(
         headline="ceiling",
         figures=figures,

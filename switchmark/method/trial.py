@@ -23,7 +23,7 @@ from switchmark.method.connect_mode import wrong_mode
 from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
 from switchmark.method.failure import one_line, why
-from switchmark.method.far_cost import far_cost, hosts_used
+from switchmark.method.far_cost import begin_far_cost, far_cost, hosts_used
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
 from switchmark.method.meter import Meter
 from switchmark.method.neighbour import NoisyNeighbour
@@ -232,7 +232,7 @@ def _measure(
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
     machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
-    far_before = plan.far.site.read_cpu() if plan.far else None
+    far_before = begin_far_cost(plan.far) if plan.far else None
     with Meter.begin(switch, plan.placement, machines) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         here = [one for one in deployment.engines if one.result and not one.far]

@@ -29,6 +29,13 @@ class PortKind(StrEnum):
     VALE = "vale"  # a port of a VALE switch, opened by the application itself (netmap)
 
 
+class CableEnd(StrEnum):
+    """As what the end of a cable to another host is there for a switch."""
+
+    INTERFACE = "interface"  # a network device of the host's
+    PCI = "pci"  # a NIC that is apart from the kernel, for DPDK, named by its PCI address
+
+
 # Ports of these kinds exist only as part of their switch, which makes them before the nodes.
 MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE})
 
@@ -91,16 +98,11 @@ class Capabilities:
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     settled: str = ""  # why they cannot, where that is known
-    cabled: bool = True  # a port can be the host's own interface, with another host behind it
-    cabled_by_dpdk: bool = False  # such an interface is reached by a DPDK driver, not as a veth is
-    pci: bool = False  # a port can be a PCI function that the switch's own DPDK drives
+    # As what the end of a cable to another host can be a port; none: `uncabled` says why.
+    cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
+    uncabled: str = ""
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
-
-    @property
-    def takes_cable(self) -> bool:
-        """Whether a port can be the end of a cable to another host."""
-        return self.cabled and (PortKind.VETH in self.port_kinds or self.cabled_by_dpdk)
 
 
 @dataclass(frozen=True, slots=True)

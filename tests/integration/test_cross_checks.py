@@ -17,10 +17,11 @@ import pytest
 from switchmark.environment.base import Node
 from switchmark.method import latency
 from switchmark.method.cpu import cost
-from switchmark.method.hardware import HardwareCounters
+from switchmark.method.hardware import hardware_use
 from switchmark.method.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.testbed.cpu_time import CpuReading
+from switchmark.testbed.hardware import HardwareCounters
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
 from tests.truths import percent, truth
@@ -262,7 +263,7 @@ def test_perf_counts_the_cycles_that_we_count(polling: Rig) -> None:
     def ratio() -> float:
         counters = HardwareCounters.open_for([pid], [])
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        seen = counters.stop(frames=1)
+        seen = hardware_use(counters.stop(), frames=1)
         if seen is None or "<not" in done.stderr:
             pytest.skip(f"no hardware counters here: {counters.absent or done.stderr}")
         theirs = {line.split(";")[2]: float(line.split(";")[0])
