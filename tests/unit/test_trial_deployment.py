@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,24 @@ def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
         assert all(engine.ready["role"] == engine.role for engine in deployment.engines)
         del switch.log[:]
     assert switch.log == TAKEN_DOWN
+
+
+class SwitchOfFunctions(FakeSwitch):
+    """Its ports are PCI functions, which the applications drive themselves."""
+
+    def make_ports(self, session: Any, wanted: Any) -> list[MadePort]:
+        self._do("make ports")
+        return [MadePort(pci=f"0000:01:10.{port.index}") for port in wanted]
+
+
+def test_functions_of_the_applications_go_after_them() -> None:
+    """The kernel waits for who has a function open; we would wait for the kernel."""
+    switch = SwitchOfFunctions("sriov")
+    plan = replace(plan_for(trial(io=Io.DPDK), switch), port_kind=PortKind.VF)
+    with deploy(plan):
+        assert switch.log == ["make ports", *ONE_PAIR]
+        del switch.log[:]
+    assert switch.log == [*TAKEN_DOWN[1:], "stop switch"]
 
 
 def test_a_wire_is_made_in_one_piece() -> None:
