@@ -11,6 +11,7 @@ from switchmark.switch.base import PortKind
 from switchmark.testbed.nics import is_pci
 from switchmark.testbed.placement import CATCH_UP_US
 
+RING = Trial.model_fields["ring"].default
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
 
@@ -52,7 +53,7 @@ def engine_args(
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
-        "--port", port_spec(port, io_on(trial.io, port)),
+        "--port", port_spec(port, io_on(trial.io, port), trial.ring),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
         "--src-ip", own_ip,
@@ -92,10 +93,10 @@ def engine_args(
     return args
 
 
-def port_spec(port: NodePort, io: Io) -> str:
+def port_spec(port: NodePort, io: Io, ring: int = RING) -> str:
     """The engine's `--port` value for a node's port."""
     if io is Io.DPDK:
-        return f"dpdk:{_dpdk_port(port)}"
+        return f"dpdk:{_dpdk_port(port, ring)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
         return f"netmap:{port.made.netmap}"
     if port.device_inside is None and port.made is not None and port.made.pci is not None:
@@ -112,7 +113,7 @@ def port_spec(port: NodePort, io: Io) -> str:
     return f"{backend}:dev={port.device_inside}{mmsg}"
 
 
-def _dpdk_port(port: NodePort) -> str:
+def _dpdk_port(port: NodePort, ring: int) -> str:
     if port.made is not None and port.made.pci is not None:
         return f"pci={port.made.pci}"
     if port.socket_inside is None:
@@ -121,7 +122,8 @@ def _dpdk_port(port: NodePort) -> str:
         return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
     if port.back_end:
         return f"vhost={port.socket_inside},client"
-    return f"virtio-user={port.socket_inside},server"
+    size = "" if ring == RING else f",queue-size={ring}"
+    return f"virtio-user={port.socket_inside},server{size}"
 
 
 def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:
