@@ -22,6 +22,22 @@ static bool parse_probe(char **rest, struct command *command, char *error, size_
     return true;
 }
 
+/* `stop` alone, or with the number of frames that were sent to this receiver. */
+static bool parse_stop(char **rest, struct command *command, char *error, size_t size)
+{
+    static const char key[] = "sent=";
+    const char *word = strtok_r(NULL, " \t\r", rest);
+
+    if (word == NULL)
+        return true;
+    if (strncmp(word, key, sizeof key - 1) != 0 ||
+        !value_parse_count(word + sizeof key - 1, &command->sent)) {
+        snprintf(error, size, "stop: '%.40s' is not sent= and a number of frames", word);
+        return false;
+    }
+    return true;
+}
+
 static bool parse_start(char **rest, struct command *command, char *error, size_t size)
 {
     for (;;) {
@@ -42,7 +58,7 @@ bool command_parse(char *line, const struct traffic *base, struct command *comma
     const char *name = strtok_r(line, " \t\r", &rest);
     unsigned kind = 0;
 
-    *command = (struct command){.traffic = *base};
+    *command = (struct command){.traffic = *base, .sent = DRAIN_SENT_UNKNOWN};
     if (name == NULL)
         name = "";
     while (names[kind] != NULL && strcmp(names[kind], name) != 0)
@@ -60,6 +76,9 @@ bool command_parse(char *line, const struct traffic *base, struct command *comma
             return false;
     } else if (command->kind == COMMAND_START) {
         if (!parse_start(&rest, command, error, size))
+            return false;
+    } else if (command->kind == COMMAND_STOP) {
+        if (!parse_stop(&rest, command, error, size))
             return false;
     }
     const char *extra = strtok_r(NULL, " \t\r", &rest);

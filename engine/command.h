@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "drain.h"
 #include "options.h"
 
 enum command_kind {
@@ -19,6 +20,7 @@ enum command_kind {
 struct command {
     enum command_kind kind;
     unsigned count;         /* of probes */
+    uint64_t sent;          /* `stop`: frames for this receiver, or DRAIN_SENT_UNKNOWN */
     struct traffic traffic; /* of the trial to start */
 };
 

@@ -41,6 +41,7 @@ static void fail(struct control *c, const char *message)
 static const char *take_command(struct control *c, const struct command *command)
 {
     if (command->kind == COMMAND_STOP) {
+        atomic_store(&c->trial->sent, command->sent); /* first: who sees the stop reads it */
         if (c->running)
             stop_trial(c, REASON_STOP);
         else
@@ -53,6 +54,7 @@ static const char *take_command(struct control *c, const struct command *command
         return "command refused: too many are waiting";
     if (command->kind == COMMAND_START) {
         c->running = true;
+        atomic_store(&c->trial->sent, DRAIN_SENT_UNKNOWN);
         atomic_store(&c->trial->stop, REASON_NONE);
     }
     c->queue[c->queued++] = *command;
@@ -180,6 +182,7 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->arrived, &monotonic);
+    atomic_store(&trial->sent, DRAIN_SENT_UNKNOWN);
     if (start_at_once) {
         c->running = true;
         c->queue[c->queued++] =

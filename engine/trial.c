@@ -1,18 +1,16 @@
-/* The life of a trial. One thread prints, others measure: everything here that talks to the
- * outside does so once an interval, never once a burst. */
+/* The life of a trial: begin, what the loop asks once in a while, drain, end. */
 #include "trial.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "drain.h"
 #include "probes.h"
 #include "report/events.h"
+#include "snapshot.h"
 #include "workers.h"
 
-#define DRAIN_SILENCE_NS (20ULL * 1000 * 1000)
-#define DRAIN_LONGEST_NS (500ULL * 1000 * 1000)
 #define LEAD_NS (200ULL * 1000)
 #define NAP_NS 50000U
 
@@ -52,63 +50,6 @@ const struct sender_clock *trial_sender_clock(const struct trial *trial)
     return trial->traffic.sender_clock.hz > 0 ? &trial->sender_clock : NULL;
 }
 
-void trial_read_drops(struct trial *trial)
-{
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        struct io_port *port = trial->ends[i].port;
-        if (port->ops->rx_drops != NULL)
-            counter_set(&trial->ends[i].counters.rx_socket_drops, port->ops->rx_drops(port));
-    }
-}
-
-void trial_totals(const struct trial *trial, struct counters *totals)
-{
-    memset(totals, 0, sizeof *totals);
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        counters_sum(totals, &trial->ends[i].counters);
-        counters_subtract(totals, &trial->ends[i].before);
-    }
-}
-
-static void fill_snapshot(struct trial *trial, struct snapshot *snapshot)
-{
-    trial_read_drops(trial);
-    snapshot->index = trial->snapshot_index++;
-    snapshot->t_ns = clock_monotonic_ns();
-    trial_totals(trial, &snapshot->totals);
-    memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
-    cpu_times_read(&snapshot->cpu);
-    outage_look(trial, snapshot->t_ns);
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        const struct end *end = &trial->ends[i];
-        struct io_port *port = end->port;
-        for (unsigned useful = 0; useful < 2; useful++)
-            snapshot->spent_ticks[useful] +=
-                __atomic_load_n(&end->spent_ticks[useful], __ATOMIC_RELAXED);
-        snapshot->ports[i] = (struct port_snapshot){
-            .rx_frames = end->counters.rx_frames - end->before.rx_frames,
-            .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
-            .tx_offered = end->counters.tx_offered - end->before.tx_offered,
-            .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
-            .up = port->ops->link_up == NULL || port->ops->link_up(port),
-        };
-    }
-}
-
-static void take_snapshot(struct trial *trial)
-{
-    const uint64_t written = atomic_load_explicit(&trial->snapshots_written, memory_order_relaxed);
-    const uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_acquire);
-    const uint64_t one = 1;
-
-    if (written - read == SNAPSHOTS)
-        return; /* the reader is stuck: the next line will cover this interval as well */
-    fill_snapshot(trial, &trial->snapshots[written % SNAPSHOTS]);
-    atomic_store_explicit(&trial->snapshots_written, written + 1, memory_order_release);
-    if (write(trial->wake_fd, &one, sizeof one) < 0)
-        return; /* the counter of the eventfd is full: the reader is awake anyway */
-}
-
 static void set_next_event(struct trial *trial)
 {
     trial->next_event = trial->next_interval;
@@ -119,7 +60,7 @@ static void set_next_event(struct trial *trial)
 bool trial_event(struct trial *trial, uint64_t now)
 {
     if (now >= trial->next_interval) {
-        take_snapshot(trial);
+        snapshot_take(trial);
         while (trial->next_interval <= now) /* a stall makes one long interval, not many */
             trial->next_interval += trial->interval_ticks;
     }
@@ -315,51 +256,6 @@ static void begin(struct trial *trial)
         wait_for_start(trial);
 }
 
-static uint64_t frames_heard(const struct end *end)
-{
-    return end->counters.rx_frames + (end->probe != NULL ? end->probe->counters.rx_frames : 0);
-}
-
-/* One look at all ports; returns whether frames of our stream came. */
-static bool drain_once(struct trial *trial)
-{
-    bool heard = false;
-
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        const uint64_t before = frames_heard(&trial->ends[i]);
-        end_receive(trial, &trial->ends[i]);
-        heard |= frames_heard(&trial->ends[i]) != before;
-    }
-    return heard;
-}
-
-/* After the end: take what is still on its way, until the ports have been silent. A port is
- * silent when a look that *begins* late enough after the last frame finds nothing: time in
- * which this process did not run proves nothing. */
-static void drain(struct trial *trial)
-{
-    uint64_t now = clock_ticks();
-    const uint64_t last = now + clock_ns_to_ticks(DRAIN_LONGEST_NS);
-    const uint64_t silence = clock_ns_to_ticks(DRAIN_SILENCE_NS);
-    uint64_t heard = now;
-
-    trial->draining = true;
-    set_next_event(trial);
-    while (now < last) {
-        if (drain_once(trial)) {
-            heard = clock_ticks();
-        } else if (now > heard && now - heard >= silence) {
-            trial->drained = true;
-            return;
-        } else {
-            trial_idle(trial, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
-        }
-        now = clock_ticks();
-        if (now >= trial->next_event)
-            trial_event(trial, now);
-    }
-}
-
 static bool find_failure(const struct trial *trial, char *error, size_t size)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
@@ -394,13 +290,16 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     if (trial->options->hardware_counters)
         hardware_finish(&trial->hardware);
     trial_totals(trial, &trial->loop_totals);
-    if (trial->options->role->drains && trial->reason != REASON_FAILURE)
+    if (trial->options->role->drains && trial->reason != REASON_FAILURE) {
+        trial->draining = true;
+        set_next_event(trial);
         drain(trial);
+    }
     trial->drained_ns = clock_monotonic_ns();
     cpu_times_read(&trial->cpu_after);
     trial->run_delay_after_ns = cpu_run_delay_ns();
     trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
-    fill_snapshot(trial, &trial->last_snapshot);
+    snapshot_fill(trial, &trial->last_snapshot);
     for (unsigned i = 0; i < trial->end_count; i++) {
         receive_end(&trial->ends[i].rx);
         lanes_end(&trial->ends[i]);

@@ -95,9 +95,10 @@ struct trial {
     struct hardware hardware; /* used with --hardware-counters */
     enum reason reason;
     bool draining, drained;
-    bool partial;    /* the result lacks something through a fault ... */
-    char fault[480]; /* ... which is this; empty: none */
-    atomic_int stop; /* enum reason, set by the control thread */
+    bool partial;              /* the result lacks something through a fault ... */
+    char fault[480];           /* ... which is this; empty: none */
+    atomic_int stop;           /* enum reason, set by the control thread */
+    atomic_uint_fast64_t sent; /* frames for this receiver, as `stop` told, or DRAIN_SENT_UNKNOWN */
     atomic_uint workers_ready;
     atomic_bool workers_go;
 

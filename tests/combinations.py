@@ -5,6 +5,7 @@ Those tests take their parameters from here, or check their records against it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from switchmark.campaign.combinations import Combination, page
@@ -21,6 +22,11 @@ def _each(switch: str, scenarios: str, environments: str, kind: PortKind) -> lis
         for scenario in scenarios.split()
         for environment in environments.split()
     ]
+
+
+def _between(switch: str, scenarios: str, environments: str, kind: PortKind) -> list[Combination]:
+    listed = _each(switch, scenarios, environments, kind)
+    return [replace(one, between=True) for one in listed]
 
 
 # By tools/vm-tests, under software emulation where there is no KVM.
@@ -47,6 +53,28 @@ OTHERS_IN_MACHINES = [
     *_each("testpmd", "v2v", "qemu", VHOST),
 ]
 
+LEARNING, CROSS = "connect_mode: learning", "connect_mode: cross-connect"
+XDP = "switch_options: {cable_driver: af-xdp}"
+# Between hosts: by switch, what is said of it, and the kind of port that its nodes have.
+WAYS_BETWEEN_HOSTS = {
+    "linux-bridge": ([LEARNING, CROSS], VETH),
+    "tc-redirect": ([CROSS], VETH),
+    "xdp-redirect": ([CROSS], VETH),
+    "ovs-netdev": ([LEARNING, CROSS], VETH),
+    "ovs-afxdp": ([LEARNING], VETH),
+    "af-packet": ([CROSS], VETH),
+    "ovs-dpdk": (
+        [f"{LEARNING}, switch_options: {{pmd_maxsleep_us: 500}}", f"{CROSS}, {XDP}"], VHOST
+    ),
+    "basicfwd": ([CROSS, f"{CROSS}, {XDP}"], VHOST),
+    "testpmd": ([CROSS, f"{CROSS}, {XDP}"], VHOST),
+    "vpp": ([LEARNING, f"{CROSS}, {XDP}"], VHOST),
+    "fastclick": ([LEARNING, f"{CROSS}, {XDP}"], VHOST),
+    "bess": ([CROSS, f"{CROSS}, {XDP}"], VHOST),
+    "snabb": ([LEARNING, CROSS], VHOST),
+    "t4p4s": ([CROSS], VHOST),
+}  # fmt: skip
+
 RUN: dict[str, list[Combination]] = {
     "test_main_job_campaign.py::done": [
         *_each("linux-bridge", "v2v", "netns lxc", VETH),
@@ -70,6 +98,18 @@ RUN: dict[str, list[Combination]] = {
     "../vm/test_vm_environment.py::test_pairs_and_chains_one_way_and_both": IN_MACHINES,
     "../vm/test_vm_environment.py::test_one_pair_through_other_switches": OTHERS_IN_MACHINES,
     **INSIDE,
+    "test_between_hosts.py::test_trials_between_hosts": [
+        *_between("linux-bridge", "v2v pairs-2 loopback-2", "netns", VETH),
+        *_between("linux-bridge", "v2v", "bare", VETH),
+    ],
+    "test_between_hosts_switches.py::test_frames_cross_the_cable": [
+        one
+        for switch, (_, kind) in WAYS_BETWEEN_HOSTS.items()
+        for one in _between(switch, "v2v", "netns", kind)
+    ],
+    "test_between_hosts_calibration.py::test_the_cable_itself_is_measured_and_kept": _between(
+        "direct", "v2v", "netns", VETH
+    ),
 }
 
 

@@ -14,6 +14,7 @@ class Run:
 
     rate_pps: float
     disturbed: float
+    cpu_rate_pps: float | None = None  # a second of CPU time of the measured thread
 
 
 def spread(rates: list[float]) -> float:

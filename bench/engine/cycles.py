@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from programs import ProgramError, Traffic
-from run import find_engine, preferred
+from setting import find_engine, preferred, two_cores
 
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 ADDRESSES = (
@@ -111,9 +111,9 @@ def cases(folder: Path, devices: Sequence[str], wanted: Sequence[str]) -> list[C
         a, b = (f"dpdk:{mine}",), (f"dpdk:{theirs}",)
         found.append(Case(f"dpdk {kind}", (End("receiver", b), End("sender", a))))
         found.append(Case(f"dpdk {kind}", (End("server", b), End("client", a))))
-    between = tuple(f"dpdk:vhost={path}" for path in sockets[2:])
-    around = tuple(f"dpdk:virtio-user={path}" for path in sockets[2:])
-    found.append(Case("dpdk vhost", (End("forwarder", between), End("tester", around))))
+    inner = tuple(f"dpdk:vhost={path}" for path in sockets[2:])
+    outer = tuple(f"dpdk:virtio-user={path}" for path in sockets[2:])
+    found.append(Case("dpdk vhost", (End("forwarder", inner), End("tester", outer))))
     return [case for case in found if not wanted or case.name.split()[0] in wanted]
 
 
@@ -288,13 +288,12 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure and print."""
     options = arguments()
-    cores = [int(core) for core in options.cores.split(",") if core]
-    cores = cores or sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) != 2 or os.geteuid() != 0:
-        sys.exit("needs root and two cores: name them with --cores A,B")
+    cores = two_cores(options.cores)
+    if os.geteuid() != 0:
+        sys.exit("needs root, for veth devices")
     if options.profile and shutil.which("perf") is None:
         sys.exit("--profile: there is no `perf`; install linux-perf")
-    bench = Bench(find_engine(options.engine), (cores[0], cores[1]), options.seconds)
+    bench = Bench(find_engine(options.engine), cores, options.seconds)
     with (
         tempfile.TemporaryDirectory(prefix="sm-cycles-") as folder,
         veth() as devices,

@@ -23,11 +23,12 @@ import random
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from comparison import spread
-from programs import Program, Testpmd, Traffic
-from run import find_engine, preferred
+from programs import Program, Testpmd, Traffic, stolen_s
+from setting import find_engine, preferred
 
 WARM_UP_S = 0.3
 MACS = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
@@ -52,6 +53,15 @@ RECEIVERS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One run of a kind of traffic."""
+
+    rate_pps: float  # of the measured end
+    useful_ns: float = 0.0  # time of its useful rounds, a frame; 0 without windows
+    disturbed: float = 0.0  # share of the run that others took; not told with windows
+
+
 class Bench:
     """Runs one kind on one port kind."""
 
@@ -69,9 +79,8 @@ class Bench:
         self.seconds = seconds
         self.core, self.other = cores
 
-    def run(self, role: str, port: str, options: str) -> tuple[float, float]:
-        """Frames a second of the measured end, and the time of its useful rounds in ns a frame (0
-        without windows)."""
+    def run(self, role: str, port: str, options: str) -> Kind:
+        """One run of a kind of traffic."""
         words = options.split()
         programs: list[Program] = []
         try:
@@ -87,16 +96,19 @@ class Bench:
             if self.window_ms > 0:
                 time.sleep(self.seconds)
                 return best_windows(programs, counter)
+            waited, stolen = _waited_ns(programs), stolen_s()
             first = programs[0].frames(counter)
             time.sleep(self.seconds)
             last = programs[0].frames(counter)
+            taken_s = (_waited_ns(programs) - waited) / 1e9 + stolen_s() - stolen
             for program in programs:
                 program.finish()
-            return (last.frames - first.frames) / (last.time_s - first.time_s), 0.0
+            span_s = last.time_s - first.time_s
+            return Kind((last.frames - first.frames) / span_s, disturbed=taken_s / span_s)
         finally:
             for program in programs:
                 program.process.kill()
-            for socket in self.folder.iterdir():
+            for socket in self.folder.glob("*.sock"):
                 socket.unlink()
 
     def _wire(self, role: str, port: str, words: list[str]) -> list[Program]:
@@ -129,7 +141,11 @@ class Bench:
         return Traffic(self.engine, role, [spec], [*sending, "--idle", "poll", *words], core)
 
 
-def best_windows(programs: list[Program], counter: str) -> tuple[float, float]:
+def _waited_ns(programs: list[Program]) -> int:
+    return sum(program.process.waited_ns() for program in programs)
+
+
+def best_windows(programs: list[Program], counter: str) -> Kind:
     """End the run; the rate that one of twenty of the measured end's samples reaches, and the
     useful time a frame that one of twenty stays below."""
     measured = programs[0]
@@ -138,7 +154,7 @@ def best_windows(programs: list[Program], counter: str) -> tuple[float, float]:
         program.finish()
     rates = [one[counter] * 1e9 / one["duration_ns"] for one in measured.samples]
     useful_ns = measured.best_ns(lambda sample: int(sample[counter]))
-    return statistics.quantiles(rates, n=20)[-1], useful_ns
+    return Kind(statistics.quantiles(rates, n=20)[-1], useful_ns)
 
 
 def compare(bench: Bench, role: str, port: str, runs: int, only: str) -> None:
@@ -148,10 +164,10 @@ def compare(bench: Bench, role: str, port: str, runs: int, only: str) -> None:
     rates: dict[str, list[float]] = {kind[0]: [] for kind in kinds if kind}
     useful: dict[str, list[float]] = {kind: [] for kind in rates}
     for _ in range(runs):
-        for kind in random.sample([kind for kind in kinds if kind], len(rates)):
-            rate, useful_ns = bench.run(role, port, kind[1])
-            rates[kind[0]].append(rate)
-            useful[kind[0]].append(useful_ns)
+        for name, words in random.sample([kind for kind in kinds if kind], len(rates)):
+            one = bench.run(role, port, words)
+            rates[name].append(one.rate_pps)
+            useful[name].append(one.useful_ns)
     plain = plain_ns = 0.0
     for kind in kinds:
         if kind is None:

@@ -56,7 +56,7 @@ from pathlib import Path
 from comparison import spread
 from plain import Plain, compile_all
 from programs import ProgramError, Reading, Testpmd, Traffic, stolen_s
-from run import find_engine, preferred
+from setting import find_engine, preferred, two_cores
 from wire import DEVICE_A, DEVICE_B, IP_A, IP_B, MAC_A, MAC_B, Wire, inside
 
 WARM_UP_S = 0.4
@@ -157,7 +157,7 @@ class Bench:
         with ExitStack() as stack:
             wire = stack.enter_context(Wire())
             running: list[Traffic | Testpmd | Plain] = []
-            stack.callback(lambda: [each.process.kill() for each in running])
+            stack.callback(kill_all, running)
             read = wire.arrived
             with inside(wire.b):
                 if case != "sender":
@@ -224,6 +224,12 @@ class Bench:
         return f"engine {own:.1f} %, kernel {kernel:.1f} %"
 
 
+def kill_all(running: Sequence[Traffic | Testpmd | Plain]) -> None:
+    """End them at once."""
+    for each in running:
+        each.process.kill()
+
+
 def _waited_ns(running: Sequence[Traffic | Testpmd | Plain]) -> int:
     return sum(each.process.waited_ns() for each in running)
 
@@ -243,7 +249,7 @@ def compare(bench: Bench, kind: str, case: str) -> None:
     """Measure all programs of a kind and case alternately, and print their lines."""
     options = bench.options
     opponents = [each for each in KINDS[kind].opponents if case == "sender" or each != FLOOR]
-    programs = [OURS, *(each for each in opponents if _is_there(each))]
+    programs = [OURS, *(each for each in opponents if is_there(each))]
     runs: dict[str, list[Run]] = {program: [] for program in programs}
     for _ in range(options.runs):
         for program in random.sample(programs, len(programs)):
@@ -268,7 +274,8 @@ def _of_cpu_time(rates: dict[str, float], program: str) -> str:
     return f"{rates[program] / 1e6:>12.3f}{ratio:>8}"
 
 
-def _is_there(program: str) -> bool:
+def is_there(program: str) -> bool:
+    """Whether what an opponent takes is installed; if not, it is named."""
     needed = {TESTPMD: "dpdk-testpmd", IPERF: "iperf3"}.get(program, "cc")
     if shutil.which(needed) is None:
         print(f"{program}: left out, {needed} is not installed", file=sys.stderr)
@@ -301,12 +308,9 @@ def main() -> None:
     options = arguments()
     if os.geteuid() != 0:
         sys.exit("needs root, for network namespaces")
-    cores = [int(core) for core in (options.cores or "").split(",") if core]
-    cores = cores or sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) != 2:
-        sys.exit("needs two cores: name them with --cores A,B")
+    cores = two_cores(options.cores)
     with preferred(options.priority), tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
-        bench = Bench(options, (cores[0], cores[1]), compile_all(Path(folder)))
+        bench = Bench(options, cores, compile_all(Path(folder)))
         print(f"veth, {options.frame_size} B, burst {options.burst}; rates in Mpps, ratios of ours")
         print(
             f"{'kind':<13}{'case':<10}{'program':<25}   Mpps  spread   ratio  disturbed"

@@ -1,6 +1,7 @@
 """Pktgen-DPDK as one of the benchmark's senders. It is built beside the project, against the same
 DPDK; `SWITCHMARK_PKTGEN` names its binary. Its screen is not read: what it sends is counted by its
-counterpart.
+counterpart. Beside the thread that sends, two more poll without rest (command line and timer), so
+where it has not three cores of its own it is judged by the CPU time of the one that sends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Programs of the benchmark that take no commands: iperf3, and two of C files beside this one, a
-plain sender (plain.c) and loops that do nothing but the system call (floor.c).
+"""Programs of the benchmark that take no commands: iperf3, and those of the C files beside this
+one: a plain sender (plain.c), loops that do nothing but the system call (floor.c), the distance of
+two cores (distance.c), and what a core does to those who want to be in time (stalls.c).
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from programs import Process
+
+FLAGS = {"distance": ["-pthread"], "floor": ["-DHAVE_LIBURING"], "plain": [], "stalls": []}
+LIBRARIES = {"floor": ["-luring"]}
 
 
 class Plain:
@@ -26,18 +30,17 @@ class Plain:
 
 
 def compile_all(folder: Path) -> dict[str, Path]:
-    """`plain` and `floor` (without io_uring where liburing's header is missing), built into a
-    folder; nothing without a compiler."""
+    """Those that can be built, in a folder (`floor` without io_uring where liburing's header is
+    missing); nothing without a compiler."""
     if shutil.which("cc") is None:
         return {}
-    build: list[str | Path] = ["cc", "-O2", "-D_GNU_SOURCE", "-o"]
-    made = {name: folder / name for name in ("plain", "floor")}
-    source = {name: Path(__file__).with_name(f"{name}.c") for name in made}
-    subprocess.run([*build, made["plain"], source["plain"]], check=True, timeout=60)
-    floor = [*build, made["floor"], source["floor"]]
-    whole = subprocess.run(
-        [*floor, "-DHAVE_LIBURING", "-luring"], capture_output=True, check=False, timeout=60
-    )
-    if whole.returncode != 0:
-        subprocess.run(floor, check=True, timeout=60)
+    made: dict[str, Path] = {}
+    for name, flags in FLAGS.items():
+        target, source = folder / name, Path(__file__).with_name(f"{name}.c")
+        build = ["cc", "-O2", "-D_GNU_SOURCE", "-o", str(target), str(source)]
+        for extra in ([*flags, *LIBRARIES.get(name, [])], []):
+            built = subprocess.run([*build, *extra], capture_output=True, check=False, timeout=60)
+            if built.returncode == 0:
+                made[name] = target
+                break
     return made

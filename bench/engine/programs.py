@@ -22,6 +22,7 @@ from typing import Any
 
 ANSWER_TIMEOUT_S = 10.0
 INTERVAL_S = 0.1
+WORKERS = ("lcore-worker", "rte-worker")  # how DPDK calls its polling threads
 WHOLE = 0.05  # by how much the rounds of a sample may be longer or shorter than it
 
 
@@ -92,10 +93,18 @@ class Process:
         """CPU time of its threads since they began."""
         return self._schedstat(0)
 
-    def _schedstat(self, field: int) -> int:
+    def worker_ran_ns(self) -> int:
+        """CPU time of the thread that moves frames: a DPDK program's worker, else the first."""
+        return self._schedstat(0, worker=True) or self._schedstat(0, first=True)
+
+    def _schedstat(self, field: int, *, worker: bool = False, first: bool = False) -> int:
         total = 0
         for task in Path(f"/proc/{self._child.pid}/task").glob("*"):
             try:
+                if worker and not (task / "comm").read_text().startswith(WORKERS):
+                    continue
+                if first and int(task.name) != self._child.pid:
+                    continue
                 total += int((task / "schedstat").read_text().split()[field])
             except (FileNotFoundError, ProcessLookupError):
                 continue

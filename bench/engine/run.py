@@ -1,230 +1,209 @@
 #!/usr/bin/env python3
-"""Compares the traffic engine with dpdk-testpmd on the same port kind.
+"""The traffic engine beside its peers and the kernel's floors: every comparison, one table.
 
-Three comparisons, each with the same counterpart for both programs:
+    bench/engine/run.py                       all parts, 5 rounds each: some 20 minutes
+    bench/engine/run.py --within 100          as many runs as fit into 100 s; call it again
+    bench/engine/run.py --part receiver       parts with this in their name (repeatable)
+    bench/engine/run.py --list                the parts and how often each has been run
+    bench/engine/run.py --show                the table of what has been measured, nothing more
 
-  sender     `switchmark-traffic sender` (every frame has its own sequence number, two time
-             stamps and right checksums) against `testpmd txonly`; a `testpmd rxonly` receives.
-             Where SWITCHMARK_PKTGEN names a Pktgen-DPDK, against that, too, counted by the
-             receiver.
-  receiver   `switchmark-traffic receiver` (sequence and latency of every frame) against
-             `testpmd rxonly`; our sender sends.
-  forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
-             `testpmd io` through which a fixed set of frames goes round both ways.
+Parts (parts.py) are a port kind and a case: virtio-user, vhost and memif against dpdk-testpmd (and
+Pktgen-DPDK where SWITCHMARK_PKTGEN names it), kinds of traffic against the plainest, kernel devices
+against DPDK's drivers, plain loops, iperf3 and floors (loops that do nothing but the system call).
+ports.py, frames.py and kernel.py run some of them with other sizes, bursts and so on.
 
-Runs of the two programs alternate in random order, so that a change of the machine's mood
-hits both. A run in which a program waited for its core (schedstat) or the hypervisor took
-time (steal) for more than --disturbed is repeated up to three times and else marked. The
-table gives medians, the ratio of the medians, and the spread (half the distance between the
-quartiles, of the median). A ratio within the spreads is a tie, and the table says so.
+Every run is one line of a file (--results), written when it ends: a call that is interrupted loses
+one run, and the next call goes on with what has been run least. A round is one run of each
+program of a part, in random order. The table is of the runs of the engine as it is now (by its
+hash); others stay in the file and are not looked at.
 
-Needs two cores, about 400 MB of free hugepages, dpdk-testpmd, and the built engine.
+  medians of the rates (Mpps); of kernel senders a second of their own CPU time, which other
+  programs on the core do not change, so that all of their runs count
+  ratio    of the medians; `=` where it lies within the larger spread of 1
+  spread   half the distance between the quartiles, of the median
+  wanted   the least ratio that is asked for, and whether it is reached
+  runs     that count, of those made: a run of which others took more than --disturbed (waiting for
+           a core, steal) does not; where fewer than three are left, the least disturbed three do,
+           the line is marked `*`, and nothing is said of what is wanted
+  cores    `near` while the two cores share a cache (a line goes from one to the other within
+           NEAR_NS, measured before every run), else `far`: virtual cores are moved about, and
+           what is limited by lines between cores runs twice as fast while they are near
+
+Needs root, two cores, about 400 MB of free hugepages, dpdk-testpmd and the built engine.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
-import shutil
+import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from comparison import OURS, Line, Run, show, summary
-from pktgen import VARIABLE, Pktgen, find_pktgen
-from programs import Program, ProgramError, Reading, Testpmd, Traffic, stolen_s
+from comparison import spread
+from parts import Part, Row, Sample, Setting, every_part
+from plain import compile_all
+from programs import ProgramError
+from setting import find_engine, preferred, two_cores
 
-WARM_UP_S = 0.4
-CAROUSEL_BURSTS = 4  # each way; few enough to lie in one ring without drops
-ATTEMPTS = 3
-CASES = ("sender", "receiver", "forwarder")
-MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
-THEIRS, PKTGEN = "dpdk-testpmd", "pktgen"
-MOVING_TIMEOUT_S = 10.0
+NEAR_NS = 30.0
+RUN_AT_MOST_S = 8.0  # what a run may take with everything around it
+COUNT_AT_LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What all runs share."""
+class Made:
+    """One line of the file."""
 
-    engine: Path
-    port: str
-    measured_core: int
-    other_core: int
-    frame_size: int
-    burst: int
-    queue_size: int
-    seconds: float
-    pktgen: Path | None
+    part: str
+    program: str
+    rate_pps: float
+    disturbed: float
+    cpu_rate_pps: float | None
+    distance_ns: float | None  # of the two cores
+    engine: str
+
+    @property
+    def near(self) -> bool:
+        """Whether the cores shared a cache."""
+        return self.distance_ns is not None and self.distance_ns <= NEAR_NS
 
 
-class Bench:
-    """Builds the programs of one run on sockets in a folder of its own."""
+class Results:
+    """The file of runs, and those of this engine."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
-        self.settings = settings
-        self.folder = folder
+    def __init__(self, path: Path, engine: Path) -> None:
+        self.path = path
+        self.engine = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
+        text = path.read_text() if path.exists() else ""
+        whole, _, cut_off = text.rpartition("\n")
+        if cut_off:  # the call before was ended while it wrote
+            path.write_text(whole + "\n" if whole else "")
+        every = [Made(**json.loads(line)) for line in whole.splitlines()]
+        self.made = [one for one in every if one.engine == self.engine]
+        self.others = len(every) - len(self.made)
 
-    def _specs(self, kind: str, index: int) -> tuple[str, str]:
-        """A port of this kind on socket `index`: for the engine, and for testpmd."""
-        path, size = self.folder / f"{index}.sock", self.settings.queue_size
-        if kind == "virtio-user":
-            return (
-                f"dpdk:virtio-user={path},queue-size={size}",
-                f"net_virtio_user{index},path={path},queue_size={size}",
-            )
-        if kind == "vhost":
-            return f"dpdk:vhost={path}", f"net_vhost{index},iface={path}"
-        role = "server" if kind == "memif-server" else "client"
-        ring = self.settings.queue_size.bit_length() - 1
-        return (
-            f"dpdk:memif={path},role={role},id={index},queue-size={size}",
-            f"net_memif{index},role={role},id={index},socket={path},socket-abstract=no,rsize={ring}",
+    def add(self, part: str, program: str, sample: Sample, distance_ns: float | None) -> None:
+        """Keep a run."""
+        self.made.append(
+            Made(part, program, **asdict(sample), distance_ns=distance_ns, engine=self.engine)
         )
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps(asdict(self.made[-1])) + "\n")
 
-    def traffic(self, role: str, kind: str, core: int, ports: int = 1) -> Traffic:
-        """The engine with `ports` ports of this kind."""
-        specs = [self._specs(kind, index)[0] for index in range(ports)]
-        options = ["--frame-size", str(self.settings.frame_size), "--idle", "poll"]
-        if role != "receiver":
-            options += ["--burst", str(self.settings.burst)]
-        if role in ("sender", "tester"):
-            options += ["--rate", "max", "--src-mac", MAC_A, "--dst-mac", MAC_B]
-        return Traffic(self.settings.engine, role, specs, options, core)
+    def of(self, part: str, program: str) -> list[Made]:
+        """The runs of a program."""
+        return [one for one in self.made if (one.part, one.program) == (part, program)]
 
-    def testpmd(self, mode: str, kind: str, core: int, ports: int = 1) -> Testpmd:
-        """testpmd with the same ports, rings and burst."""
-        vdevs = [self._specs(kind, index)[1] for index in range(ports)]
-        size = self.settings.queue_size
-        options = [f"--burst={self.settings.burst}", f"--txd={size}", f"--rxd={size}"]
-        options.append(f"--txpkts={self.settings.frame_size - 4}")
-        return Testpmd(mode, vdevs, options, core)
-
-    def pktgen(self, kind: str, core: int) -> Pktgen:
-        """Pktgen with the same port, rings, size and burst."""
-        assert self.settings.pktgen is not None
-        vdev, s = self._specs(kind, 0)[1], self.settings
-        return Pktgen(self.settings.pktgen, vdev, s.frame_size, s.burst, s.queue_size, core)
-
-    def run(self, case: str, program: str) -> Run:
-        """Measure once."""
-        ours = program == OURS
-        mine, peer = PORT_KINDS[self.settings.port]
-        core, other = self.settings.measured_core, self.settings.other_core
-        if program == PKTGEN:
-            return self._measure(
-                lambda: self.pktgen(mine, core),
-                lambda: self.testpmd("rxonly", peer, other),
-                1,
-                "RX-packets",
-            )
-        if case == "sender":
-            make = (
-                (lambda: self.traffic("sender", mine, core))
-                if ours
-                else (lambda: self.testpmd("txonly", mine, core))
-            )
-            counter = "tx_offered" if ours else "TX-packets"
-            return self._measure(make, lambda: self.testpmd("rxonly", peer, other), 0, counter)
-        if case == "receiver":
-            make = (
-                (lambda: self.traffic("receiver", mine, core))
-                if ours
-                else (lambda: self.testpmd("rxonly", mine, core))
-            )
-            counter = "rx_frames" if ours else "RX-packets"
-            return self._measure(make, lambda: self.traffic("sender", peer, other), 0, counter)
-        make = (
-            (lambda: self.traffic("forwarder", mine, core, 2))
-            if ours
-            else (lambda: self.testpmd("io", mine, core, 2))
-        )
-        return self._measure(make, lambda: self._carousel(peer, other), 1, "RX-packets")
-
-    def _carousel(self, kind: str, core: int) -> Testpmd:
-        """A counterpart that sends frames round and round through the measured forwarder: it
-        touches none of them, and so is faster than any generator."""
-        counterpart = self.testpmd("io", kind, core, 2)
-        counterpart.first_bursts = CAROUSEL_BURSTS
-        return counterpart
-
-    def _measure(
-        self,
-        measured: Callable[[], Program | Pktgen],
-        other: Callable[[], Program],
-        counts: int,
-        counter: str,
-    ) -> Run:
-        """Start both (the listening side first), warm up, and read one's counter twice."""
-        mine = PORT_KINDS[self.settings.port][0]
-        programs: list[Program | Pktgen] = []
-        try:
-            order = (measured, other) if mine in LISTENING else (other, measured)
-            programs = [make() for make in order]
-            if mine not in LISTENING:
-                programs.reverse()
-            for program in programs:
-                program.start()
-            if counts == 1:  # a program that cannot tell when it begins
-                _wait_moving(programs[counts], counter)
-            time.sleep(WARM_UP_S)
-            waited, stolen = _waited_ns(programs), stolen_s()
-            first = programs[counts].frames(counter)
-            time.sleep(self.settings.seconds)
-            last = programs[counts].frames(counter)
-            taken_s = (_waited_ns(programs) - waited) / 1e9 + stolen_s() - stolen
-            for program in programs:
-                program.finish()
-            return Run(_rate(first, last), taken_s / (last.time_s - first.time_s))
-        finally:
-            for program in programs:
-                program.process.kill()
-            for socket in self.folder.iterdir():
-                socket.unlink()
+    def rounds(self, part: Part) -> int:
+        """How often all of its programs have been run."""
+        return min(len(self.of(part.name, program)) for program in part.programs)
 
 
-# The measured program's port, and its counterpart's. The listening side is started first.
-PORT_KINDS = {
-    "virtio-user": ("virtio-user", "vhost"),
-    "vhost": ("vhost", "virtio-user"),
-    "memif": ("memif-server", "memif-client"),
-}
-LISTENING = ("vhost", "memif-server")
+def distance_ns(program: Path | None, cores: Sequence[int]) -> float | None:
+    """How long a cache line takes from core to core now; None: not known."""
+    if program is None:
+        return None
+    words = [str(program), *(str(core) for core in cores)]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=20)
+    return float(said.stdout)
 
 
-def _wait_moving(program: Program | Pktgen, counter: str) -> None:
-    end_s = time.monotonic() + MOVING_TIMEOUT_S
-    while program.frames(counter).frames == 0:
-        if time.monotonic() > end_s:
-            raise ProgramError("no frames pass")
-        time.sleep(0.05)
+def counting(runs: Sequence[Made], limit: float) -> tuple[list[Made], bool]:
+    """Those that count, and whether they are undisturbed."""
+    left_alone = [one for one in runs if one.disturbed <= limit]
+    if len(left_alone) >= min(COUNT_AT_LEAST, len(runs)):
+        return left_alone, True
+    return sorted(runs, key=lambda one: one.disturbed)[:COUNT_AT_LEAST], False
 
 
-def _waited_ns(programs: list[Program | Pktgen]) -> int:
-    return sum(program.process.waited_ns() for program in programs)
+def line(part: Part, row: Row, results: Results, near: bool, limit: float) -> str | None:
+    """A line of the table; None: nothing has been run."""
+    words: list[str] = []
+    medians, spreads, whole = [], [], True
+    for program in (row.above, row.below):
+        made = [one for one in results.of(part.name, program) if one.near == near]
+        if not made:
+            return None
+        runs, alone = (made, True) if row.hardy else counting(made, limit)
+        rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
+        medians.append(statistics.median(rates))
+        spreads.append(spread(rates))
+        whole = whole and alone
+        words.append(f"{medians[-1] / 1e6:>8.2f}{100 * spreads[-1]:>6.1f} %")
+        words.append(f"{len(runs):>3} of {len(made):<3}")
+    ratio = medians[0] / medians[1]
+    tie = "=" if abs(ratio - 1) <= max(spreads) else " "
+    wanted = "" if row.wanted is None else f"{row.wanted:.2f} {_verdict(ratio, row.wanted, whole)}"
+    of_cpu = " a CPU s" if row.of_cpu else ""
+    return (
+        f"{part.name:<22}{'near' if near else 'far':<5}{row.above:<19}{words[0]}{words[1]}"
+        f"  {row.below:<23}{words[2]}{words[3]}{ratio:>7.2f} {tie} {'' if whole else '*':<2}"
+        f"{wanted:<17}{of_cpu}"
+    )
 
 
-def _rate(first: Reading, last: Reading) -> float:
-    return (last.frames - first.frames) / (last.time_s - first.time_s)
+def _verdict(ratio: float, wanted: float, whole: bool) -> str:
+    if not whole:
+        return "(disturbed)"
+    return "reached" if round(ratio, 2) >= wanted else "MISSED"
 
 
-def measure(bench: Bench, case: str, program: str, limit: float) -> Run:
-    """The least disturbed of up to three attempts."""
-    best: Run | None = None
-    for _ in range(ATTEMPTS):
-        run = bench.run(case, program)
-        if best is None or run.disturbed < best.disturbed:
-            best = run
-        if best.disturbed <= limit:
-            break
-    assert best is not None
-    return best
+def show(parts: Sequence[Part], results: Results, limit: float) -> None:
+    """The table."""
+    print(
+        "part                  cores                      Mpps  spread   runs"
+        "                               Mpps  spread   runs   ratio      wanted"
+    )
+    for part in parts:
+        for row in part.rows:
+            for near in (False, True):
+                text = line(part, row, results, near, limit)
+                if text is not None:
+                    print(text)
+    if results.others:
+        print(f"({results.others} runs in {results.path} are of other builds of the engine)")
+
+
+def measure(
+    parts: Sequence[Part],
+    results: Results,
+    setting: Setting,
+    rounds: int,
+    within_s: float | None,
+) -> None:
+    """Run what has been run least, until all have their rounds or the time is up."""
+    end_s = None if within_s is None else time.monotonic() + within_s
+    failed: set[str] = set()
+    while True:
+        open_parts = [
+            part for part in parts if part.name not in failed and results.rounds(part) < rounds
+        ]
+        if not open_parts:
+            return
+        part = min(open_parts, key=results.rounds)
+        fewest = results.rounds(part)
+        waiting = [one for one in part.programs if len(results.of(part.name, one)) == fewest]
+        for program in random.sample(waiting, len(waiting)):
+            if end_s is not None and time.monotonic() + RUN_AT_MOST_S > end_s:
+                return
+            distance = distance_ns(setting.built.get("distance"), setting.cores)
+            try:
+                sample = part.measure(program)
+            except ProgramError as failure:
+                print(f"{part.name}: {program}: left out: {failure}", file=sys.stderr)
+                failed.add(part.name)
+                break
+            results.add(part.name, program, sample, distance)
 
 
 def arguments() -> argparse.Namespace:
@@ -234,121 +213,41 @@ def arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
-    add(
-        "--port",
-        choices=PORT_KINDS,
-        default="virtio-user",
-        help="port kind of the measured program",
-    )
-    add("--case", choices=CASES, action="append", help="repeatable; default: all three")
-    add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
-    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
-    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
-    add("--burst", type=int, default=32, help="frames a burst, both programs (default 32)")
-    add("--queue-size", type=int, default=256, help="descriptors a ring, both programs")
-    add("--cores", help="measured program's core and the counterpart's, e.g. 0,1")
+    add("--part", action="append", default=[], metavar="TEXT", help="parts with this in their name")
+    add("--rounds", type=int, default=5, help="runs of every program (default 5)")
+    add("--within", type=float, metavar="SECONDS", help="stop in time; call again to go on")
+    add("--seconds", type=float, default=0.5, help="measured time of a run (default 0.5)")
+    add("--results", type=Path, default=Path("results/engine-benchmark.jsonl"))
+    add("--cores", help="the measured program's core and the other one, e.g. 0,1")
     add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
-    add(
-        "--priority",
-        action="store_true",
-        help="let this session have the cores before others (autogroup nice -20, undone after)",
-    )
-    add("--json", action="store_true", help="print one JSON document instead of the table")
+    add("--list", action="store_true", help="name the parts and stop")
+    add("--show", action="store_true", help="print the table and stop")
+    add("--priority", action="store_true", help="let this session have the cores before others")
     return parser.parse_args()
 
 
-def find_engine(given: Path | None) -> Path:
-    """The engine's binary. Exits with a remedy when there is none."""
-    root = Path(__file__).resolve().parents[2]
-    found = [given] if given else sorted(root.glob("build*/**/switchmark-traffic"))
-    on_path = shutil.which("switchmark-traffic")
-    found += [Path(on_path)] if on_path and not given else []
-    for path in found:
-        if path.is_file() and os.access(path, os.X_OK):
-            return path
-    sys.exit("no switchmark-traffic: build it (meson setup build; ninja -C build) or use --engine")
-
-
-@contextmanager
-def preferred(wanted: bool) -> Iterator[None]:
-    """On a machine that is busy with other things, have the cores first for a while."""
-    autogroup = Path("/proc/self/autogroup")
-    if not wanted:
-        yield
-        return
-    before = autogroup.read_text().split()[-1]
-    autogroup.write_text("-20")
-    try:
-        yield
-    finally:
-        autogroup.write_text(before)
-
-
 def main() -> None:
-    """Check what is there, measure, print."""
+    """Measure and print."""
     options = arguments()
-    with preferred(options.priority):
-        compare(options)
-
-
-def _pktgen_runs(bench: Bench) -> bool:
-    """Whether Pktgen takes this kind of port; else it is left out, and said so."""
-    try:
-        bench.run("sender", PKTGEN)
-    except ProgramError as failure:
-        print(f"pktgen: left out on {bench.settings.port}: {failure}", file=sys.stderr)
-        return False
-    return True
-
-
-def compare(options: argparse.Namespace) -> None:
-    """Run the comparisons and print them."""
-    if shutil.which("dpdk-testpmd") is None:
-        sys.exit("no dpdk-testpmd: install the package `dpdk`")
-    cores = [int(core) for core in (options.cores or "").split(",") if core]
-    cores = cores or sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) != 2:
-        sys.exit("needs two cores: name them with --cores A,B")
-    settings = Settings(
-        engine=find_engine(options.engine),
-        port=options.port,
-        measured_core=cores[0],
-        other_core=cores[1],
-        frame_size=options.frame_size,
-        burst=options.burst,
-        queue_size=options.queue_size,
-        seconds=options.seconds,
-        pktgen=find_pktgen(),
-    )
-    if settings.pktgen is None and "sender" in (options.case or CASES):
-        print(f"pktgen: left out, {VARIABLE} names none", file=sys.stderr)
-    lines: list[Line] = []
-    if not options.json:
-        print(f"{settings.port}, {settings.frame_size} B, burst {settings.burst}; rates in Mpps")
-        print("case           ours    spread  opponent        Mpps    spread   ratio  disturbed")
+    engine = find_engine(options.engine)
+    results = Results(options.results, engine)
     with tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
-        bench = Bench(settings, Path(folder))
-        for case in options.case or CASES:
-            opponents = [THEIRS]
-            if settings.pktgen is not None and case == "sender" and _pktgen_runs(bench):
-                opponents.append(PKTGEN)
-            runs: dict[str, list[Run]] = {program: [] for program in (OURS, *opponents)}
-            for _ in range(options.runs):
-                for program in random.sample(list(runs), len(runs)):
-                    runs[program].append(measure(bench, case, program, options.disturbed))
-            for opponent in opponents:
-                lines.append(summary(case, opponent, runs, options.disturbed))
-                if not options.json:
-                    print(show(lines[-1]), flush=True)
-    if options.json:
-        print(
-            json.dumps(
-                {
-                    "settings": vars(options) | {"engine": str(settings.engine)},
-                    "cases": [asdict(line) for line in lines],
-                }
-            )
-        )
+        (sockets := Path(folder) / "sockets").mkdir()
+        quiet = options.list or options.show
+        built = {} if quiet else compile_all(Path(folder))
+        setting = Setting(engine, two_cores(options.cores), options.seconds, sockets, built)
+        wanted = options.part or [""]
+        parts = [part for part in every_part(setting) if any(text in part.name for text in wanted)]
+        if options.list:
+            for part in parts:
+                print(f"{part.name:<24}{results.rounds(part):>3}  {', '.join(part.programs)}")
+            return
+        if not options.show:
+            if os.geteuid() != 0:
+                sys.exit("needs root, for network namespaces")
+            with preferred(options.priority):
+                measure(parts, results, setting, options.rounds, options.within)
+        show(parts, results, options.disturbed)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,24 @@ static inline enum sequence_arrival sequence_add(struct sequence_tracker *t, uin
     return SEQUENCE_FIRST;
 }
 
+/* The `count` numbers after the highest one arrived in order, one arrival after the other. */
+static inline void sequence_add_next(struct sequence_tracker *t, unsigned count)
+{
+    uint64_t next = t->next;
+    const uint64_t end = next + count;
+
+    while (next < end) {
+        const unsigned bit = next & 63, room = 64 - bit;
+        const unsigned take = end - next < room ? (unsigned)(end - next) : room;
+        const uint64_t bits = ~0ULL >> (64 - take) << bit;
+        uint64_t *word = &t->seen[(next / 64) % SEQUENCE_WORDS];
+        *word = bit == 0 ? bits : *word | bits;
+        next += take;
+    }
+    t->next = end;
+    t->unique += count;
+}
+
 /* The figures to report; sequences are as sent (64-bit, counted from the first one's epoch). */
 struct sequence_summary {
     uint64_t expected, received_unique, lost, duplicates, reordered;

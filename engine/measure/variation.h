@@ -52,6 +52,13 @@ static inline bool variation_add_same(struct variation *v, uint32_t sequence, in
     return true;
 }
 
+/* The `count` frames after the last one have its delay: so many pairs for variation_unchanged. */
+static inline uint64_t variation_add_next(struct variation *v, unsigned count)
+{
+    v->next += count;
+    return count;
+}
+
 static inline void variation_unchanged(struct variation *v, uint64_t pairs)
 {
     if (pairs > 0)

@@ -25,6 +25,7 @@ const struct role role_client = {
     .sends = true,
     .tracks = true,
     .drains = true,
+    .hears_itself = true,
     .latency = LATENCY_RTT,
     .run = run,
 };

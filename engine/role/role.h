@@ -19,6 +19,7 @@ struct role {
     bool sends;          /* follows a schedule (needs its peer to be there) */
     bool tracks;         /* reports loss from sequence numbers */
     bool drains;         /* waits for frames in flight after the end */
+    bool hears_itself;   /* what it receives are frames that it sent */
     bool listens_first;  /* runs before its schedule begins */
     enum latency_kind latency;
     void (*run)(struct trial *trial, unsigned worker);

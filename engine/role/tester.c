@@ -48,6 +48,7 @@ const struct role role_tester = {
     .sends = true,
     .tracks = true,
     .drains = true,
+    .hears_itself = true,
     .latency = LATENCY_ONE_WAY,
     .run = run,
 };

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "measure/clock.h"
+
 static void keep_sent(struct fake_port *port, const struct io_frame *frame)
 {
     if (port->sent_count == FAKE_FRAMES)
@@ -63,8 +65,13 @@ static void release_tx(struct io_port *base, struct io_frame *frames, unsigned c
 static unsigned receive(struct io_port *base, struct io_frame *frames, unsigned count)
 {
     struct fake_port *port = (struct fake_port *)base;
+    const bool late = port->late_until > 0 && clock_ticks() < port->late_until;
+    const unsigned there = late ? port->late_from : port->rx_count;
     unsigned got = 0;
-    for (; got < count && port->rx_next < port->rx_count; got++, port->rx_next++)
+
+    if (port->endless && port->rx_next == there)
+        port->rx_next = 0;
+    for (; got < count && port->rx_next < there; got++, port->rx_next++)
         frames[got] = (struct io_frame){.data = port->rx[port->rx_next],
                                         .length = port->rx_length[port->rx_next]};
     port->unreleased += got;

@@ -15,6 +15,9 @@ struct fake_port {
     unsigned pool;       /* buffers that tx_acquire can give */
     unsigned refusals;   /* that many sends take nothing first */
     bool persistent;     /* tx_prepare works */
+    unsigned late_from;  /* received frames from this one on come ... */
+    uint64_t late_until; /* ... at this tick */
+    bool endless;        /* what has been received comes again */
     unsigned unreleased; /* received frames in the roles' hands */
     unsigned rx_count, rx_next, sent_count;
     uint8_t *rx[FAKE_FRAMES], *sent[FAKE_FRAMES];

@@ -30,6 +30,11 @@ static void good_ones(void **state)
     assert_int_equal(c.kind, COMMAND_COUNTERS);
     assert_true(parse("stop"));
     assert_int_equal(c.kind, COMMAND_STOP);
+    assert_int_equal(c.sent, DRAIN_SENT_UNKNOWN);
+    assert_true(parse("stop sent=0"));
+    assert_int_equal(c.sent, 0);
+    assert_true(parse("stop sent=123456789012"));
+    assert_int_equal(c.sent, 123456789012);
     assert_true(parse("start"));
     assert_int_equal(c.traffic.rate.amount, 5);
     assert_true(parse("start rate=2M burst=16 duration=3 frame-size=128 interval=0.2 at=99"));
@@ -57,7 +62,10 @@ static void bad_ones_say_why(void **state)
         {"probe 0", "from 1 to"},
         {"probe x", "'x' is not a number"},
         {"probe 1 2", "'2' is too much"},
-        {"stop now", "'now' is too much"},
+        {"stop now", "'now' is not sent="},
+        {"stop sent=", "'sent=' is not sent="},
+        {"stop sent=-1", "'sent=-1' is not sent="},
+        {"stop sent=1 2", "'2' is too much"},
         {"start rate", "not key=value"},
         {"start rate=0", "--rate"},
         {"start rate=50%", "needs --line-rate"},

@@ -183,6 +183,22 @@ static void check_zipf(uint32_t count, double exponent)
     free(seen);
 }
 
+static void draws_together_are_draws_one_by_one(void **state)
+{
+    (void)state;
+    static struct zipf z;
+    const double exponents[] = {0.0, 0.5, 1.0, 1.3, 10.0};
+    for (unsigned e = 0; e < 5; e++) {
+        zipf_make(&z, 1000000, exponents[e]);
+        for (uint64_t key = 0; key < 20000; key += 37) {
+            uint32_t ranks[37];
+            zipf_ranks(&z, key, ranks, 37);
+            for (unsigned i = 0; i < 37; i++)
+                assert_int_equal(ranks[i], zipf_rank(&z, key + i * ZIPF_STEP));
+        }
+    }
+}
+
 static void zipf_is_zipf(void **state)
 {
     (void)state;
@@ -205,6 +221,7 @@ int main(void)
         cmocka_unit_test(a_seed_decides_the_order),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(zipf_is_zipf),
+        cmocka_unit_test(draws_together_are_draws_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "traffic/receive_check.h"
+#include "traffic/receive_follow.h"
 
 void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
 {
@@ -154,7 +155,8 @@ static inline void time_frame(struct receiver *rx, const uint8_t *payload, uint3
     variation_add(rx->variation, sequence, run->actual_ns);
 }
 
-static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t now, bool grouped)
+/* Returns whether it was a first copy with the highest number so far. */
+static inline bool measure(struct receiver *rx, const uint8_t *payload, uint64_t now, bool grouped)
 {
     const uint32_t sequence = __builtin_bswap32(load32(payload + 4));
     const enum sequence_arrival arrival = sequence_add(rx->tracker, sequence, now);
@@ -163,6 +165,24 @@ static inline void measure(struct receiver *rx, const uint8_t *payload, uint64_t
         flow_groups_add(rx->groups, sequence, arrival);
     if (rx->latency_wanted)
         time_frame(rx, payload, sequence, now);
+    return arrival == SEQUENCE_FIRST;
+}
+
+/* Can a row of frames after one that was right be taken by follow()? Touched frames differ in more
+ * than their number, and those whose every byte is verified must be read. */
+INLINE bool may_be_followed(const struct receiver *rx, const uint8_t *payload)
+{
+    return !rx->payload_only && !rx->touch && (payload[1] >> 4 & FRAME_TOUCHED) == 0;
+}
+
+/* Frames that follow the one just measured, which came in order. */
+static inline void measure_followers(struct receiver *rx, unsigned count)
+{
+    sequence_add_next(rx->tracker, count);
+    if (rx->latency_wanted) {
+        rx->run.frames += count;
+        rx->run.unchanged += variation_add_next(rx->variation, count);
+    }
 }
 
 /* A frame of another stream: perhaps the companion's, which then counts it. */
@@ -195,12 +215,21 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
             verdicts[i] = (uint8_t)verdict;
         if (verdict != VERDICT_DATA)
             continue;
+        const uint8_t *payload = payload_of(rx, &frames[i], plain);
         const uint32_t size = receive_frame_size(rx, &frames[i]);
-        bytes += size;
-        rx->trial_frames++;
-        rx->trial_bytes += size;
-        if (rx->tracking)
-            measure(rx, payload_of(rx, &frames[i], plain), now, grouped);
+        unsigned followers = 0;
+        if (rx->tracking && measure(rx, payload, now, grouped) && plain && !grouped &&
+            may_be_followed(rx, payload)) {
+            followers = follow(&frames[i], count - i);
+            measure_followers(rx, followers);
+            if (verdicts != NULL)
+                memset(&verdicts[i + 1], VERDICT_DATA, followers);
+            seen[VERDICT_DATA] += followers;
+            i += followers;
+        }
+        bytes += size * (1U + followers);
+        rx->trial_frames += 1U + followers;
+        rx->trial_bytes += size * (1U + followers);
     }
     end_run(rx);
     counter_add(&c->rx_frames, seen[VERDICT_DATA]);

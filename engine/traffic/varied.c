@@ -117,7 +117,7 @@ void varied_begin(struct varied *v, const struct frame_template *t,
 uint32_t varied_flow(const struct varied *v, uint64_t sequence)
 {
     if (v->zipf != NULL)
-        return zipf_rank(v->zipf, v->seed + sequence * 0x9e3779b97f4a7c15ULL);
+        return zipf_rank(v->zipf, v->seed + sequence * ZIPF_STEP);
     return v->flows > 0 ? (uint32_t)(sequence % v->flows) : 0;
 }
 
@@ -249,8 +249,7 @@ static uint32_t choose_flows(const struct varied *v, struct burst *b, unsigned c
 {
     if (v->zipf == NULL)
         return (uint32_t)(sequence % v->flows);
-    for (unsigned i = 0; i < count; i++)
-        b->flow[i] = zipf_rank(v->zipf, v->seed + (sequence + i) * 0x9e3779b97f4a7c15ULL);
+    zipf_ranks(v->zipf, v->seed + sequence * ZIPF_STEP, b->flow, count);
     return 0;
 }
 

@@ -42,23 +42,32 @@ static inline uint64_t zipf_mix(uint64_t x) /* splitmix64 */
     return x ^ (x >> 31);
 }
 
-/* No branch that the draw decides but the rare last one: half of them would be foretold wrongly. A
- * group of one rank is sure whatever comes of the second draw. */
+/* No branch that the draw decides but the rare last one: half of them would be foretold wrongly.
+ * One random number serves three choices: the group, by its upper half; group or alias, by what
+ * that leaves; the rank, by its lower half. What the rank leaves decides, nearly always, that it is
+ * kept; a group of one rank is sure whatever that is. */
 static inline uint32_t zipf_rank(const struct zipf *z, uint64_t key)
 {
     for (;;) {
-        const uint64_t one = zipf_mix(key);
-        const uint64_t two = zipf_mix(one + 0xd6e8feb86659fd93ULL);
-        uint64_t index = (one >> 32) * z->groups >> 32;
+        const uint64_t random = zipf_mix(key);
+        const uint64_t drawn = (random >> 32) * z->groups;
+        uint64_t index = drawn >> 32;
         const struct zipf_group *g = &z->group[index];
-        const uint64_t leave = (uint64_t)((uint32_t)one < g->keep) - 1; /* 0, or all ones */
+        const uint64_t leave = (uint64_t)((uint32_t)drawn < g->keep) - 1; /* 0, or all ones */
         index = (index & ~leave) | (g->alias & leave);
         g = &z->group[index];
-        const uint32_t rank = g->first + (uint32_t)((two >> 32) * g->ranks >> 32);
-        if (__builtin_expect((uint32_t)two >> 24 < g->sure, 1) || g->ranks == 1 ||
-            zipf_keep(z, g->first, rank, (uint32_t)two))
+        const uint64_t within = (uint64_t)(uint32_t)random * g->ranks;
+        const uint32_t rank = g->first + (uint32_t)(within >> 32), left = (uint32_t)within;
+        if (__builtin_expect(left >> 24 < g->sure, 1) || g->ranks == 1)
             return rank;
-        key = two;
+        key = zipf_mix(random + 0xd6e8feb86659fd93ULL);
+        if (zipf_keep(z, g->first, rank, (left & 0xff000000U) | (uint32_t)(key >> 40)))
+            return rank;
     }
 }
+
+#define ZIPF_STEP 0x9e3779b97f4a7c15ULL /* from the key of a draw to that of the next */
+
+/* zipf_rank for `count` keys from this one on. */
+void zipf_ranks(const struct zipf *z, uint64_t key, uint32_t *ranks, unsigned count);
 #endif

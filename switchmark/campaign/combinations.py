@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from switchmark.campaign.model import Io
 from switchmark.campaign.possible import (
+    bare_cable_problem,
     place_problem,
     ports_problem,
     wire_end_problem,
     wire_problem,
 )
 from switchmark.scenario.registry import resolve
-from switchmark.switch.base import Capabilities, PortKind
+from switchmark.switch.base import MADE_BY_SWITCH, CableEnd, Capabilities, ConnectMode, PortKind
 
 COLUMNS = ("p2p", "p2v", "v2p", "v2v", "pairs-2", "loopback-1", "loopback-3")
+COLUMNS_BETWEEN = ("p2p", "v2v", "pairs-2", "loopback-2")
 HARDWARE = frozenset({"pci", "pf", "vf"})  # kinds of port that only a NIC has
 
 INTRODUCTION = """\
@@ -35,6 +38,15 @@ Each cell names environments. **Bold**: run in the tests. Plain: possible, not r
 runs wherever its scenario does.
 """
 
+INTRODUCTION_BETWEEN = """\
+## Between hosts
+
+The same with `location: remote`, each path beginning on this host and ending on another
+([testbed.md](testbed.md)); `loopback-2` has one VNF on each. *The cable* is what its end can be on
+either host: an interface of the kernel's, by which driver where there is a choice (`cable_driver`),
+or the PCI address of a NIC, which needs one. `direct` is the cable with no switch.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Combination:
@@ -44,6 +56,7 @@ class Combination:
     scenario: str
     environment: str
     port_kind: PortKind
+    between: bool = False  # two hosts
 
 
 def problem(
@@ -52,17 +65,43 @@ def problem(
     """Why it cannot be; None when it can."""
     found = resolve(one.scenario)
     assert found is not None, one.scenario
-    if (text := wire_problem(one.switch, found)) is not None:
-        return text.partition(";")[0]
-    if (text := ports_problem(one.switch, can, found, found.pairs or 1)) is not None:
-        return text.partition(";")[0]
-    if one.port_kind not in environments[one.environment]:
-        return f"{one.environment} has no {one.port_kind} ports"
-    if (text := place_problem(one.switch, one.environment, found)) is not None:
-        return text.partition(";")[0]
-    if (text := wire_end_problem(can, found, one.port_kind)) is not None:
-        return text.partition(";")[0]
+    pairs = found.pairs or 1
+    text = (
+        wire_problem(one.switch, found)
+        or ports_problem(one.switch, can, found, pairs)
+        or (
+            f"{one.environment} has no {one.port_kind} ports"
+            if one.port_kind not in environments[one.environment]
+            else None
+        )
+        or place_problem(one.switch, one.environment, found)
+        or wire_end_problem(can, found, one.port_kind)
+        or (between_problem(one, can, pairs) if one.between else None)
+    )
+    return text and text.partition(";")[0]
+
+
+def between_problem(one: Combination, can: Capabilities, pairs: int) -> str | None:
+    """Why it cannot be between two hosts, with what is to be done instead; None when it can."""
+    if not can.cable_ends:
+        return f"{one.switch} cannot be between hosts: {can.uncabled}"
+    if one.port_kind in MADE_BY_SWITCH:
+        return f"{one.port_kind} ports are made by the switch, before the nodes"
+    if one.environment == "qemu":
+        return "virtual machines are of one host"
+    if one.switch == "direct":
+        return _bare_cable_problem(one, pairs)
+    if pairs > 1 and ConnectMode.LEARNING not in can.connect_modes:
+        return "several pairs share one cable, and cross-connect can carry one pair only"
     return None
+
+
+def _bare_cable_problem(one: Combination, pairs: int) -> str | None:
+    if one.port_kind is not PortKind.VETH:
+        return "direct between hosts has the cable for a port"
+    if one.environment == "bare":
+        return "direct between hosts lends the cable to a namespace"
+    return bare_cable_problem(pairs, Io.AUTO)
 
 
 def page(
@@ -72,12 +111,18 @@ def page(
 ) -> str:
     """The whole page."""
     reasons: dict[str, int] = {}
-    rows = list(_rows(switches, environments, run, reasons))
-    head = ["switch", "ports", *COLUMNS]
-    table = [head, ["---"] * len(head), *rows]
-    lines = [f"| {' | '.join(cells)} |" for cells in table]
+    lines = _table(["switch", "ports", *COLUMNS], list(_rows(switches, environments, run, reasons)))
+    between = _table(
+        ["switch", "ports", "the cable", *COLUMNS_BETWEEN],
+        list(_rows(switches, environments, run, reasons, between=True)),
+    )
     notes = [f"{number}. {reason}" for reason, number in reasons.items()]
-    return "\n".join([INTRODUCTION, *lines, "", *notes]) + "\n"
+    parts = [INTRODUCTION, *lines, "", INTRODUCTION_BETWEEN, *between, "", "## Why not", ""]
+    return "\n".join([*parts, *notes]) + "\n"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 def _rows(
@@ -85,17 +130,30 @@ def _rows(
     environments: Mapping[str, Collection[PortKind]],
     run: Collection[Combination],
     reasons: dict[str, int],
+    *,
+    between: bool = False,
 ) -> Iterator[list[str]]:
     for switch, can in switches.items():
         for kind in can.port_kinds:
             cells = [
                 _cell(
-                    [Combination(switch, scenario, place, kind) for place in environments],
+                    [Combination(switch, column, place, kind, between) for place in environments],
                     can, environments, run, reasons,
                 )
-                for scenario in COLUMNS
+                for column in (COLUMNS_BETWEEN if between else COLUMNS)
             ]  # fmt: skip
-            yield [f"`{switch}`", kind.value, *cells]
+            possible = any(not word.startswith("no:") for c in cells for word in c.split(", "))
+            if between and not possible and kind is not can.port_kinds[0]:
+                continue  # the switch has another row
+            yield [f"`{switch}`", kind.value, *([_cable(can)] if between else []), *cells]
+
+
+def _cable(can: Capabilities) -> str:
+    """What its end can be for a switch."""
+    drivers = next((one.choices for one in can.options if one.name == "cable_driver"), ())
+    interface = f"interface ({', '.join(drivers)})" if drivers else "interface"
+    words = {CableEnd.INTERFACE: interface, CableEnd.PCI: "PCI *(NIC)*"}
+    return ", ".join(words[end] for end in can.cable_ends) or "none"
 
 
 def _cell(

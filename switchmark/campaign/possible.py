@@ -12,7 +12,8 @@ from itertools import product
 from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.switch.base import CableEnd, Capabilities, ConnectMode, PortKind
+from switchmark.switch.cable import end_of
 from switchmark.testbed.nics import is_pci, parse_nics
 
 # What is to be done instead of them between hosts.
@@ -20,8 +21,6 @@ LOCAL_METHODS = {
     Method.RECOVERY: "it restarts one switch, and here there are two; leave location: remote out",
     Method.RECONFIGURATION: "it changes one switch, and here there are two; leave location: remote "
     "out",
-    Method.CALIBRATE: "it finds what the applications of one machine can do over a wire without a "
-    "switch; run it on each: switchmark trial direct --method calibrate",
 }
 DEVICES = frozenset(
     {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
@@ -113,7 +112,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         return
     if switch == "direct":
         yield "direct joins the applications themselves, without ports of the host; leave nics out"
-    elif not can.takes_cable:
+    elif not can.cable_ends:
         yield (
             f"{switch} takes no port of the host's own; leave nics out, or use linux-bridge, "
             "ovs-netdev, ovs-dpdk or basicfwd"
@@ -122,7 +121,8 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         yield "nics are of one host; leave them or location: remote out"
     if any(io in (Io.UDP, Io.UDP_MMSG) for io in sweep.io):
         yield "io udp needs an address of ours at the port, and nics keep theirs; use io: raw"
-    if not can.pci and (own := [nic.switch for nic in named if is_pci(nic.switch)]):
+    own = [nic.switch for nic in named if is_pci(nic.switch)]
+    if own and CableEnd.PCI not in can.cable_ends:
         yield (
             f"{switch} drives no PCI port itself ({own[0]}); name a network device, or use "
             "ovs-dpdk or basicfwd"
@@ -180,16 +180,16 @@ def _split_refusals(
 def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What cannot be between two hosts, each with a switch and one cable between them."""
     if switch == "direct":
-        yield "direct is a wire on one host; between hosts (location: remote) use a switch"
-    elif not can.takes_cable:
+        yield from _bare_cable_refusals(sweep)
+    elif not can.cable_ends:
         yield (
-            f"{switch} takes no interface of the host's own, as which the cable between hosts is "
-            "there; leave location: remote out, or use linux-bridge, ovs-netdev or ovs-dpdk"
+            f"{switch} cannot be between hosts: {can.uncabled}; leave location: remote out, or use "
+            "another switch"
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
     for mode in {one or can.connect_modes[0] for one in sweep.connect_mode}:
-        if mode is ConnectMode.CROSS_CONNECT and most > 1:
+        if mode is ConnectMode.CROSS_CONNECT and most > 1 and switch != "direct":
             yield (
                 "several pairs share the one cable between two hosts, so cross-connect can carry "
                 "one pair only; use connect_mode: learning, or one pair"
@@ -212,6 +212,45 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
         yield "vnf bridge in environment bare is of one host; use environment: netns"
     if any(vnf.startswith("/") for vnf in sweep.vnf):
         yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
+
+
+def _bare_cable_refusals(sweep: Sweep) -> Iterator[str]:
+    """What cannot be over the cable between two hosts with no switch at either end."""
+    found = [resolve(name) for name in sweep.scenario]
+    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    for io in sweep.io:
+        if (problem := bare_cable_problem(most, io)) is not None:
+            yield f"direct between hosts: {problem}"
+            return
+    for kind in sweep.port_kind:
+        if kind not in (None, PortKind.VETH):
+            yield f"direct between hosts has the cable for a port, and no {kind}; leave it out"
+    if "bare" in sweep.environment:
+        yield "direct between hosts lends the cable to a namespace; use environment: netns"
+
+
+def bare_cable_problem(pairs: int, io: Io) -> str | None:
+    """Why so many pairs cannot be joined by the cable between two hosts alone; None when they
+    can."""
+    if pairs > 1:
+        return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
+    if io in (Io.UDP, Io.UDP_MMSG):
+        return (
+            f"io {io} reaches the interface's own address only, which is the host's and is left "
+            "as it is; use io: raw or auto"
+        )
+    return None
+
+
+def cable_problem(switch: str, can: Capabilities, end: str) -> str | None:
+    """Why the switch cannot take this end of a cable, an interface or a PCI address, as a port;
+    None when it can."""
+    if end_of(end) in can.cable_ends:
+        return None
+    return (
+        f"{switch} takes interfaces of the kernel's and not NICs that are apart from it; give the "
+        "NIC back to its kernel driver and name its interface, or use a switch on DPDK"
+    )
 
 
 def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:

@@ -155,7 +155,7 @@ def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> None:
             width = "no interval" if one.half_width is None else f"+-{one.half_width:.1%}"
             note(f"{name}: {width} after {one.count} repetitions, {campaign.until_ci:.1%} asked")
         for strange in one.strange:
-            note(f"{name}: {strange}; kept in the mean")
+            note(f"{name}: {strange}")
 
 
 def _tune(session: Session, campaign: Campaign) -> dict[str, Any]:

@@ -151,6 +151,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
     _print_published(found, rows)
     _print_differences(rows)
+    _print_remarks(rows)
     _print_marks(rows)
     _print_failures(found, rows)
     if not rows:
@@ -371,6 +372,16 @@ def _print_differences(rows: list[SummaryRow]) -> None:
             )
         )
     print_line(f"  {METHOD}\n")
+
+
+def _print_remarks(rows: list[SummaryRow]) -> None:
+    if not any(row.remarks for row in rows):
+        return
+    print_line("Outliers, bands, unsteady runs (nothing is left out of the figures above):")
+    for row in rows:
+        for remark in row.remarks:
+            print_line(f"  {row.notation}: {remark}")
+    print_line()
 
 
 def _print_marks(rows: list[SummaryRow]) -> None:

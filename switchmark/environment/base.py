@@ -42,6 +42,7 @@ class NodePort:
     socket_host: Path | None = None
     socket_inside: str | None = None
     made: MadePort | None = None  # by the switch, before the node
+    lent: str | None = None  # the end of a cable, in place of a port of its own: device or PCI
     nic: Nic | None = None  # real ports in place of what would be made
     back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
 

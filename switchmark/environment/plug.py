@@ -77,6 +77,8 @@ def plug(
     for number, port in enumerate(spec.ports):
         if port.nic is not None:
             ports.append(_with_nic(session, plugged, port, port.nic))
+        elif port.lent is not None:
+            ports.append(_with_lent(session, plugged, port, port.lent))
         elif port.kind is PortKind.VETH:
             ports.append(_with_veth(session, plugged, number))
         elif port.kind is PortKind.TAP and taps:
@@ -172,16 +174,21 @@ def _with_veth(session: Session, plugged: Plugged, number: int) -> NodePort:
 
 
 def _with_nic(session: Session, plugged: Plugged, port: NodePort, nic: Nic) -> NodePort:
-    """The tester's real port: a device, which is lent to the node, or a PCI function that DPDK
-    drives from anywhere."""
+    """The tester's real port, and the switch's beyond it."""
     beyond = None if is_pci(nic.switch) else nic.switch
-    if is_pci(nic.tester):
-        made = MadePort(pci=nic.tester)
-        return replace(port, made=made, device_switch_side=beyond)
-    assert plugged.netns is not None, "wire ends are network namespaces"
-    plugged.lent.append(session.ledger.record(LentDevice.of(nic.tester, plugged.netns)))
-    netlink.lend(nic.tester, plugged.netns)
-    return replace(port, device_inside=nic.tester, device_switch_side=beyond)
+    lent = _with_lent(session, plugged, port, nic.tester)
+    return replace(lent, device_switch_side=beyond)
+
+
+def _with_lent(session: Session, plugged: Plugged, port: NodePort, name: str) -> NodePort:
+    """A real port of the host's: a device, which is lent to the node, or a PCI function that DPDK
+    drives from anywhere."""
+    if is_pci(name):
+        return replace(port, made=MadePort(pci=name))
+    assert plugged.netns is not None, "such nodes are network namespaces"
+    plugged.lent.append(session.ledger.record(LentDevice.of(name, plugged.netns)))
+    netlink.lend(name, plugged.netns)
+    return replace(port, device_inside=name)
 
 
 def _with_made(plugged: Plugged, number: int) -> NodePort:

@@ -11,6 +11,7 @@ from switchmark.switch.base import PortKind
 from switchmark.testbed.nics import is_pci
 from switchmark.testbed.placement import CATCH_UP_US
 
+RING = Trial.model_fields["ring"].default
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
 _SOCKETS = (PortKind.VHOST_USER, PortKind.MEMIF)
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
@@ -23,6 +24,12 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     if kind in _SOCKETS:
         return Io.DPDK
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
+
+
+def io_on(io: Io, port: NodePort) -> Io:
+    """The same on this very port: the end of a cable may be a NIC that only DPDK reaches."""
+    nic = port.lent is not None and port.made is not None
+    return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
 
 
 PROGRAM_POWERS = ("net_raw", "ipc_lock", "sys_nice")  # of a VNF that is a program of the user's
@@ -67,7 +74,7 @@ def engine_args(
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
-        "--port", port_spec(port, resolve_io(trial.io, port.kind)),
+        "--port", port_spec(port, io_on(trial.io, port), trial.ring),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
         "--src-ip", own_ip,
@@ -81,8 +88,9 @@ def engine_args(
         "--idle", idle,
         "--session",
     ]  # fmt: skip
-    if port.nic is not None and is_pci(port.nic.tester):
-        args += ["--eal", f"--allow={port.nic.tester}"]  # and no other that DPDK could have
+    own = port.lent or (port.nic.tester if port.nic else "")
+    if is_pci(own):
+        args += ["--eal", f"--allow={own}"]  # and no other that DPDK could have
     plain = trial.method is Method.PLAIN  # the others say so trial by trial
     if role in ("sender", "duplex"):
         args += ["--catch-up-us", str(catch_up_us)]
@@ -106,10 +114,10 @@ def engine_args(
     return args
 
 
-def port_spec(port: NodePort, io: Io) -> str:
+def port_spec(port: NodePort, io: Io, ring: int = RING) -> str:
     """The engine's `--port` value for a node's port."""
     if io is Io.DPDK:
-        return f"dpdk:{_dpdk_port(port)}"
+        return f"dpdk:{_dpdk_port(port, ring)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
         return f"netmap:{port.made.netmap}"
     if port.device_inside is None and port.made is not None and port.made.pci is not None:
@@ -126,7 +134,7 @@ def port_spec(port: NodePort, io: Io) -> str:
     return f"{backend}:dev={port.device_inside}{mmsg}"
 
 
-def _dpdk_port(port: NodePort) -> str:
+def _dpdk_port(port: NodePort, ring: int) -> str:
     if port.made is not None and port.made.pci is not None:
         return f"pci={port.made.pci}"
     if port.socket_inside is None:
@@ -135,7 +143,8 @@ def _dpdk_port(port: NodePort) -> str:
         return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
     if port.back_end:
         return f"vhost={port.socket_inside},client"
-    return f"virtio-user={port.socket_inside},server"
+    size = "" if ring == RING else f",queue-size={ring}"
+    return f"virtio-user={port.socket_inside},server{size}"
 
 
 def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:

@@ -19,15 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.campaign.model import Dimension, Method
+from switchmark.campaign.possible import bare_cable_problem
 from switchmark.environment.engine_binary import engine_version, find_engine
-from switchmark.errors import UnavailableError
+from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.method.arguments import resolve_io
 from switchmark.method.judge import Baseline
 from switchmark.method.trial import TrialPlan
 from switchmark.results.record import Record
+from switchmark.scenario.registry import without_vnfs
 from switchmark.testbed.facts import gather
 from switchmark.testbed.state import cache_dir
 
+WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
 
 
@@ -45,7 +48,7 @@ class Calibrations:
 
     def find(self, plan: TrialPlan) -> Baseline:
         """What the bare wire gave at this trial's point; empty when that is not known."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError, SwitchmarkError):
             held = json.loads(self._path(plan).read_text())
             if held["machine"] == dict(self.machine) and held["point"] == point_of(plan):
                 return Baseline(**held["baseline"])
@@ -76,7 +79,7 @@ class Calibrations:
 
     def forget(self, plan: TrialPlan) -> None:
         """Drop what is kept of this point."""
-        with suppress(OSError):
+        with suppress(OSError, KeyError, SwitchmarkError):
             self._path(plan).unlink()
 
     def _path(self, plan: TrialPlan) -> Path:
@@ -84,11 +87,20 @@ class Calibrations:
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
+def over_cable(plan: TrialPlan) -> bool:
+    """Whether the bare wire of a trial is the cable between its two hosts."""
+    if plan.far is None:
+        return False
+    io = resolve_io(plan.trial.io, plan.port_kind)
+    return bare_cable_problem(len(plan.topology.paths), io) is None
+
+
 def point_of(plan: TrialPlan) -> dict[str, Any]:
-    """Of a trial, what a ceiling (or a floor) depends on; the switch is not in it."""
+    """Of a trial, what a ceiling (or a floor) depends on; the switch is not in it. Raises
+    SwitchmarkError and KeyError where another host is in it that is not reached."""
     trial = plan.trial
     latency = trial.dimension is Dimension.LATENCY
-    return {
+    point = {
         "dimension": trial.dimension.value,
         "environment": plan.environment.name,
         "scenario": trial.scenario,
@@ -98,24 +110,37 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
         "packet_size_bytes": trial.packet_size_bytes,
         "burst": trial.burst,
         "touch": trial.touch,
+        "ring": trial.ring,
         "idle": plan.placement.idle,
         "application_cores": plan.placement.application_cores,
         "catch_up_us": plan.placement.catch_up_us,
         "rate_pps": trial.rate_pps if latency else None,  # a ceiling is that of saturation
     }
+    if plan.far is None or not over_cable(plan):
+        return point
+    cable, there = plan.far.site.testbed.cable, plan.far.placement or plan.far.place()
+    return point | {
+        "environment": WIRE_ENVIRONMENT if trial.environment == "bare" else trial.environment,
+        "scenario": without_vnfs(trial.scenario),
+        "port_kind": "cable",  # of the interfaces, whatever ports nodes have behind a switch
+        "cable": [cable.near, cable.far],
+        "far_machine": machine_facts(plan.far.site.facts),
+        "far_cores": there.application_cores,
+        "far_idle": there.idle,
+    }
 
 
-def machine_facts() -> dict[str, Any]:
-    """Of a machine, what its figures depend on."""
-    facts = gather()
+def machine_facts(facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Of a machine (this one, or that of these facts), what its figures depend on."""
+    seen = asdict(gather()) if facts is None else facts
     return {
-        "cpu_model": facts.cpu_model,
-        "microcode": facts.microcode,
-        "kernel": f"{facts.kernel} {facts.kernel_build}",
-        "governor": facts.governor,
-        "turbo": facts.turbo,
-        "smt": facts.smt_active,
-        "cores": list(facts.usable_cpus),
+        "cpu_model": seen["cpu_model"],
+        "microcode": seen["microcode"],
+        "kernel": f"{seen['kernel']} {seen['kernel_build']}",
+        "governor": seen["governor"],
+        "turbo": seen["turbo"],
+        "smt": seen["smt_active"],
+        "cores": list(seen["usable_cpus"]),
         "engine": _engine_build(),
     }
 

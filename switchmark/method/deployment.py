@@ -25,11 +25,13 @@ from switchmark.results.record import Placement
 from switchmark.switch import contained
 from switchmark.switch.base import MADE_BY_SWITCH, MadePort, MakesPorts, SwitchPort
 from switchmark.testbed.cpu_limit import CpuLimit
+from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
 from switchmark.testbed.nics import is_pci
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan
+    from switchmark.remote.site import FarSide
 
 READY_TIMEOUT_S = 20.0
 
@@ -194,7 +196,8 @@ class Deployment:
         plan = self.plan
         if plan.far is not None:
             self.far_placement = plan.far.begin()
-        specs = _with_made(plan.specs(), self._ports_made_by_switch())
+        made = self._ports_made_by_switch()
+        specs = _with_made(plan.specs(), made)
         self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
         self._create_nodes(specs)
         self._undo.callback(lambda: close_engines(self._spawned))
@@ -208,7 +211,10 @@ class Deployment:
             self.ends.append(PairEnds(a, b))
         self._undo.callback(self._remove_limit)
         self._undo.callback(contained.close, self._inside)
-        self._undo.callback(self.switch.stop)
+        # A function that an application drives itself goes after the application: the kernel would
+        # not take it away before. (It is stopped all the same, when the nodes are closed.)
+        if not any(port.pci for port in made):
+            self._undo.callback(self.switch.stop)
         self._start_switch()
         self._switch_runs = True
         boots = [machine.boot_timeout_s for machine in self.machines]
@@ -252,6 +258,9 @@ class Deployment:
         nodes = self.plan.topology.nodes
         places = [self.plan.environment_of(node.place) for node in nodes]
         far = self.plan.far
+        if self.plan.topology.direct and far is not None:
+            self._create_ends_of_cable(specs, far)
+            return
         if self.plan.topology.direct:
             for k in range(0, len(specs), 2):
                 ends = places[k].create_wire(self.session, specs[k], specs[k + 1])
@@ -262,6 +271,21 @@ class Deployment:
                 self._nodes[spec.name] = far.create(spec, node.place)
             else:
                 self._nodes[spec.name] = place.create(self.session, spec)
+
+    def _create_ends_of_cable(self, specs: Sequence[NodeSpec], far: FarSide) -> None:
+        """Without a switch the cable's two ends are the ports of one application each."""
+        cable = far.site.testbed.cable
+        here, there = (
+            replace(spec, ports=(replace(spec.port, lent=end),))
+            for spec, end in zip(specs, (cable.near, cable.far), strict=True)
+        )
+        mtu_bytes = here.port.mtu_bytes
+        check_facing(self.session.host, cable.near, mtu_bytes)
+        far.switch.check_facing(cable.far, mtu_bytes)
+        near_place = self.plan.environment_of(self.plan.topology.nodes[0].place)
+        self._nodes[here.name] = near_place.create(self.session, here)
+        far_place = self.plan.topology.nodes[1].place
+        self._nodes[there.name] = far.create(there, far_place)
 
     def _start_vnf(self, name: str, pair: int) -> Vnf:
         plan, node = self.plan, self._nodes[name]

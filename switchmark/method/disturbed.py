@@ -15,7 +15,7 @@ from switchmark.method.deployed import SHORTEST_INTERVAL_S, DeployedMeasurer, ra
 from switchmark.method.engine import EngineProcess
 from switchmark.method.measurer import LoadPoint
 from switchmark.method.outage import Sample, Span, last_loss, longest_silence
-from switchmark.method.throughput import RESULT_GRACE_S, run_traffic
+from switchmark.method.throughput import run_traffic, stop_all
 
 SAMPLES_A_TRIAL = 1000
 LONGEST_SAMPLE_S = 0.01
@@ -123,10 +123,7 @@ class DisturbedMeasurer(DeployedMeasurer):
         self._keep(overload, receivers_go_on=True)
         begun = time.monotonic()
         run_traffic(senders, [], second_s, tick, source_options=options(second_pps))
-        for receiver in receivers:
-            receiver.request_stop()
-        for receiver in receivers:
-            receiver.wait_result(RESULT_GRACE_S)
+        stop_all(receivers, senders)
         after = self._point(second_s, second_pps, time.monotonic() - begun)
         self._keep(after)
         gap_s = max(0.0, (min(one.started_ns or 0 for one in senders) - ended_ns) / 1e9)

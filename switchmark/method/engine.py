@@ -109,9 +109,10 @@ class EngineProcess:
         started = self._wait_event("started", ANSWER_TIMEOUT_S * self.patience)
         self.started_ns = self._time(started)
 
-    def request_stop(self) -> None:
-        """Ask for the end of the trial; its result follows (see `pump`)."""
-        self.ask("stop")
+    def request_stop(self, sent: int | None = None) -> None:
+        """Ask for the end of the trial; its result follows (see `pump`). A receiver that knows how
+        many frames were `sent` to it waits for late ones, and no longer than it has to."""
+        self.ask("stop" if sent is None else f"stop sent={sent}")
 
     def give_up_trial(self, duration_s: float, timeout_s: float) -> None:
         """End the trial of this length that runs. Raises `TrialFailed` when it does not end."""

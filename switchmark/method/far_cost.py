@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from switchmark.method.cpu import cost
 from switchmark.method.deployment import Deployment
+from switchmark.method.hardware import energy_between, hardware_use
 from switchmark.method.seen import Seen
 from switchmark.remote.site import FarSide
 from switchmark.results.cost import CpuCost
 from switchmark.testbed.cpu_time import CpuReading
 
 
+def begin_far_cost(far: FarSide) -> CpuReading:
+    """Before the traffic: the clocks over there; its hardware counters begin to run."""
+    cores = far.placement.application_cores.values() if far.placement else ()
+    return far.site.begin_meter([core for own in cores for core in own])
+
+
 def far_cost(deployment: Deployment, far: FarSide, before: CpuReading, seen: Seen) -> CpuCost:
     """Since that reading. Every frame that passed went through that host, too."""
-    after = far.site.read_cpu()
+    read = far.site.end_meter()
     there = [one.result for one in deployment.engines if one.result and one.far]
     results = seen.far_results or there
     work = deployment.vnf_work(far=True)
-    return cost(before, after, [*results, *work], frames=seen.passed_frames)
+    found = cost(before, read.clocks, [*results, *work], frames=seen.passed_frames)
+    hardware = hardware_use(read.counted, seen.passed_frames)
+    energy = energy_between(read.energy_before, read.energy, seen.passed_frames)
+    absent = read.counters_absent or "the counters never ran"
+    return found.model_copy(
+        update={
+            "hardware": hardware,
+            "hardware_absent": "" if hardware else absent,
+            "energy": energy,
+            "energy_absent": "" if energy else read.energy_absent,
+        }
+    )
 
 
 def hosts_used(far: FarSide | None, used: CpuCost) -> list[CpuCost]:

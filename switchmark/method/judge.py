@@ -15,6 +15,7 @@ from typing import Literal
 from switchmark.campaign.model import Method, Trial
 from switchmark.campaign.rates import is_steady
 from switchmark.results.marks import explain, marks_are_valid
+from switchmark.results.outliers import TWO_BANDS
 from switchmark.results.record import (
     Latency,
     Limit,
@@ -85,6 +86,8 @@ class Evidence:
     in_kernel: bool  # the switch runs in its callers' context, without a process of its own
     cpu_wait_share: float  # largest share of time an application waited for a core
     others_cores: float  # used by other programs or guests meanwhile
+    sent_frames: int = 0  # in the whole trial, as `socket_drops` and the loss are
+    socket_drops: int = 0  # frames dropped at the applications' own sockets
     two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
     counters_agree: bool = True  # of the switch, with those of the applications
@@ -118,11 +121,6 @@ class Evidence:
         """Frames that arrived damaged, answers included."""
         return self.sender.get("rx_corrupt", 0) + self.receiver.get("rx_corrupt", 0)
 
-    @property
-    def socket_drops(self) -> int:
-        """Frames dropped at the receivers' own sockets."""
-        return self.receiver.get("rx_socket_drops", 0)
-
 
 def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
     """Name what held the figure where it is."""
@@ -144,10 +142,14 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
 
 def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
     """Who decided the headline of a search or series; see docs/methods.md. What the switches let
-    through and the cable between them did not is the link's."""
+    through and the cable between them did not is the link's, also where no switch is."""
     bound = _method_limit(trial, found, evidence)
     lost = sum(one.lost_frames for one in found.trials)
-    open_ = bound.what == "switch" or (bound.what == "unknown" and not found.bounds)
+    open_ = (
+        bound.what == "switch"
+        or (bound.what == "unknown" and not found.bounds)
+        or trial.switch == "direct"
+    )
     if open_ and evidence.cable_lost and 2 * evidence.cable_lost >= lost:
         cable = f"{evidence.cable_lost} frames were lost on the cable between the hosts"
         return Limit(what="link", evidence=[*bound.evidence, cable])
@@ -206,7 +208,7 @@ def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
     return {
         "noise-decided": any(one.decided_by == "noise" for one in found.bounds),
         "out-of-budget": found.stopped == "budget",
-        "two-bands": any(note.startswith("two bands:") for note in found.notes),
+        "two-bands": any(note.startswith(TWO_BANDS) for note in found.notes),
         "nothing-arrived": sent > 0 and all(trial.forwarded_pps <= 0 for trial in found.trials),
         "corrupt-frames": any(trial.corrupt for trial in found.trials),
     }
@@ -218,11 +220,10 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
     if on_cable and seen.loss_ratio >= LOSS_WORTH_NAMING:
         return "link"
     ceiling = _ceiling_pps(seen, evidence)
-    offered = max(1, evidence.sender.get("tx_offered", 0))
     pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
     downstream_full = pushed_back or seen.loss_ratio >= LOSS_WORTH_NAMING
     receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
-    if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * offered:
+    if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * evidence.sent_frames:
         return "receiver"
     if trial.switch != "direct" and evidence.baseline.met_its_load and seen.intended_pps:
         # The applications carry this load without a switch: what is missing, it has not taken.

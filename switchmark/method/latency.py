@@ -18,7 +18,7 @@ from switchmark.method.engine import EngineProcess
 from switchmark.method.one_way import Clocks, TimedRun, corrected
 from switchmark.method.quality import delay_variation
 from switchmark.method.seen import Seen
-from switchmark.method.throughput import Tick, run_traffic, stretch, unique_frames
+from switchmark.method.throughput import Tick, run_traffic, stretch, total_of, unique_frames
 from switchmark.method.trim import totals
 from switchmark.method.verification import PairEnds
 from switchmark.results.histogram import merge_histograms, percentiles_ns
@@ -63,6 +63,8 @@ def measure(
         kept_samples=min(len(client.intervals) for client in clients),
         source_counters=totals(samples),
         sink_counters={},
+        sent_frames=total_of(clients, "tx_offered"),
+        socket_drops=total_of([*clients, *servers], "rx_socket_drops"),
         stretch=stretch(clients, trial.duration_s),
         passed_frames=_passed_frames(trial, pairs),
         on_schedule=all(

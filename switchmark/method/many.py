@@ -23,8 +23,9 @@ from switchmark.method.goal import preset
 from switchmark.method.judge import refused_in_kernel
 from switchmark.method.measurer import SATURATING, BudgetError
 from switchmark.method.seen import Seen
-from switchmark.method.task import Answer, Task, figure, unlike
+from switchmark.method.task import Answer, Task, figure
 from switchmark.method.throughput import Tick
+from switchmark.results.outliers import in_words
 from switchmark.results.record import (
     LatencyAtLoad,
     MethodBounds,
@@ -38,6 +39,7 @@ FIRST_LOOK_S = 1.0
 BURSTS_BUDGET_S = 120.0
 MIN_LOAD_SHARE = 0.001  # of the highest load, where that is below the usual lowest
 LATENESS_FRACTIONS = (0.1, 0.5, 0.9)
+pps_text = "{:.6g} pps".format
 
 
 def run_method(
@@ -90,6 +92,8 @@ def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, ti
         kept_samples=len(measurer.points),
         source_counters=measurer.source_counters,
         sink_counters=measurer.sink_counters,
+        sent_frames=sum(one.offered_frames for one in measurer.points),
+        socket_drops=sum(one.socket_drops for one in measurer.asides),
         on_schedule=all(one.load_met for one in found.latency),
         stretch=measurer.stretch,
         passed_frames=sum(one.offered_frames - one.lost_frames for one in measurer.points),
@@ -168,7 +172,7 @@ def _r_plus(task: Task) -> Answer:
     latency = [
         _latency_at(task, fraction, load) for fraction, load in r_plus.loads_at(found.pps).items()
     ]
-    notes = unlike(found.outliers, found.bands, "pps")
+    notes = in_words(found.outliers, found.bands, "trial", pps_text)
     notes += [
         f"latency at {one.fraction:g} R+: the load was not met, so it is of a lower one"
         for one in latency
@@ -318,7 +322,10 @@ def _soak(task: Task) -> Answer:
         figure("forwarded", found.forwarded_pps, "pps"),
         MethodFigure(name="not offered", value=found.unoffered_ratio, unit="ratio"),
     ]  # fmt: skip
-    notes = [f"course: {found.course.reason}", *unlike(found.course.outliers, None, "pps")]
+    notes = [
+        f"course: {found.course.reason}",
+        *in_words(found.course.outliers, None, "window", pps_text),
+    ]
     if not found.load_met:
         notes.append("not every window was offered what was intended")
     if found.silence_s is not None:
@@ -343,18 +350,24 @@ def _calibrate(task: Task) -> Answer:
             name = f"latest frame at {fraction:g}"
             figures.append(MethodFigure(name=name, value=late_ns, unit="ns"))
     floor = _latency_at(task, 0.1, 0.1 * found.pps)
-    name = "one-way floor, median"
+    median, unsure = floor.latency.percentiles_ns["50"], floor.latency.clock_uncertainty_ns
     figures.append(
-        MethodFigure(name=name, value=floor.latency.percentiles_ns["50"], unit="ns",
-                     count=floor.latency.count)
-    )  # fmt: skip
+        MethodFigure(
+            name="one-way floor, median",
+            value=median,
+            unit="ns",
+            count=floor.latency.count,
+            low=None if unsure is None else max(0.0, median - unsure),
+            high=None if unsure is None else median + unsure,
+        )
+    )
     return Answer(
         headline="ceiling",
         figures=figures,
         stopped=found.stopped,
         budget_s=task.budget_s,
         warm_up_trials=1,
-        notes=unlike(found.outliers, found.bands, "pps"),
+        notes=in_words(found.outliers, found.bands, "trial", pps_text),
         latency=[floor],
     )
 

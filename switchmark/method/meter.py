@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.method.cpu import cost
-from switchmark.method.hardware import (
-    EnergyReading,
-    HardwareCounters,
-    energy_absent,
-    energy_between,
-)
+from switchmark.method.hardware import energy_between, hardware_use
 from switchmark.results.cost import CpuCost
 from switchmark.results.record import Placement
 from switchmark.switch.base import Switch
 from switchmark.switch.work import SwitchWork, TellsWork
 from switchmark.testbed.cpu_time import CpuReading
+from switchmark.testbed.hardware import EnergyReading, HardwareCounters, energy_absent
 
 
 @dataclass
@@ -58,7 +54,7 @@ class Meter:
     ) -> CpuCost:
         """The cost since `begin`; `frames` passed the switch meanwhile."""
         clocks = CpuReading.take(self.switch.process_ids(), self.machines)
-        hardware = self.counters.stop(frames)
+        hardware = hardware_use(self.counters.stop(), frames)
         energy = energy_between(self.energy, EnergyReading.take(), frames)
         now = _work(self.switch)
         found = cost(

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from switchmark.campaign.expand import WIRE, expand, usable_ports
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.model import Campaign, Method, Trial
-from switchmark.campaign.possible import WIRELESS
+from switchmark.campaign.possible import WIRELESS, cable_problem
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.method.arguments import resolve_io
+from switchmark.method.calibration import WIRE_ENVIRONMENT, over_cable
 from switchmark.method.campaign import Step
 from switchmark.method.neighbour import cores_of
 from switchmark.method.neighbour import probe as probe_neighbour
@@ -39,24 +40,25 @@ from switchmark.switch.base import (
     MADE_BY_SWITCH,
     Capabilities,
     ConnectMode,
-    HasMainThread,
     PortKind,
     Probe,
-    Splits,
     Switch,
+    has_main_thread,
     probe_for,
+    splits,
 )
 from switchmark.switch.contained import HOST
 from switchmark.switch.contained import problem as contained_problem
+from switchmark.switch.direct import Direct
 from switchmark.switch.options import configured
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed.facing import check_facing, pci_problem
+from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.nics import is_pci, parse_nics
+from switchmark.testbed.pci import pci_problem
 from switchmark.testbed.placement import Demand, place
 
-WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
 
 
@@ -76,7 +78,7 @@ def plan_steps(
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
         if wire is not None:
             if wire not in wires:
-                planned = plan_trial(campaign, wire, there, cores)
+                planned = plan_trial(campaign, wire, there, cores, site)
                 wires[wire] = Step(planned, None, is_baseline=True)
             wire = wires[wire].plan.trial
         steps.append(Step(plan, wire))
@@ -106,17 +108,20 @@ def plan_trial(
     can = there.switches[trial.switch]
     remote = trial.location == "remote"
     held = there.environments[trial.environment]
-    # A port that is a device, as the cable's end is.
-    as_cable = (remote or trial.nics) and PortKind.VETH in can.port_kinds and PortKind.VETH in held
-    wanted = PortKind.VETH if as_cable else trial.port_kind
+    # A port that is a device, as that of the host's that takes its place is.
+    as_device = trial.nics and PortKind.VETH in can.port_kinds and PortKind.VETH in held
+    wanted = PortKind.VETH if as_device else trial.port_kind
     kinds = usable_ports(can, held, trial.io, wanted)
+    if remote:  # the agent there makes a node before there is a switch that could make its port
+        kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
+        kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options)
-    if isinstance(switch, Splits):
+    if splits(switch):
         chain = resolve_scenario(trial.scenario)
         switch.split = split_of(trial, chain.chain if chain else 0)
-    if isinstance(switch, HasMainThread):
+    if has_main_thread(switch):
         switch.main_core = placement.switch_main_core
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     return TrialPlan(
@@ -145,28 +150,38 @@ def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -
     )
 
 
-def _across(switch: Switch, far: FarSide, topology: Topology) -> AcrossHosts:
+def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
+    """One switch on each host; without a switch the cable itself."""
     cable = far.site.testbed.cable
+    if isinstance(switch, Direct):
+        switch.cable = f"{cable.near} to {cable.far}"
+        return switch
+    for end in (cable.near, cable.far):
+        if (refused := cable_problem(switch.name, switch.capabilities, end)) is not None:
+            raise UsageError(f"{far.site.testbed.path}: cables: {end}: {refused}")
     return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
 
 
 def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
     """The trial over the bare wire that this one is judged against; None for the wire itself.
 
-    Its placement must be the trial's own: with the switch's cores left idle."""
+    Its placement must be the trial's own: with the switch's cores left idle. Between hosts the
+    wire is their cable, where that can carry the trial; else it is one on this host."""
     if plan.trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None  # (such a port is not there without its switch, so it has no bare wire)
     scenario = without_vnfs(plan.trial.scenario)
-    wireless = plan.trial.environment in WIRELESS
-    if wireless and scenario != "p2p":
+    io = resolve_io(plan.trial.io, plan.port_kind)
+    cabled = over_cable(plan)
+    wireless = plan.trial.environment in WIRELESS or (cabled and plan.trial.environment == "bare")
+    if wireless and not cabled and scenario != "p2p":
         return None
     return plan.trial.model_copy(
         update={
             "switch": WIRE,
-            "location": "local",  # what the applications can do at best; not what the cable can
+            "location": "remote" if cabled else "local",
             "connect_mode": ConnectMode.CROSS_CONNECT,
-            "port_kind": wire_kind(plan.port_kind),
-            "io": resolve_io(plan.trial.io, plan.port_kind),
+            "port_kind": PortKind.VETH if cabled else wire_kind(plan.port_kind),
+            "io": io,
             "switch_cores": 1,
             "switch_options": "",
             "spare_cores": 0 if can.in_kernel else plan.trial.switch_cores,
@@ -224,9 +239,9 @@ def check_available(steps: Sequence[Step]) -> None:
             problems.append(f"{what} cannot run here: {_why(probe)}")
     problems += _nic_problems(steps)
     problems = list(dict.fromkeys(problems))  # a switch in several modes
-    far = {f.switch.name: f for f in (step.plan.far for step in steps) if f is not None}
-    for side in far.values():
-        problems += side.check()
+    far = {(f.switch.name, step.plan.mode): f for step in steps if (f := step.plan.far) is not None}
+    for (_, mode), side in far.items():
+        problems += side.check(mode)
     if problems:
         raise UnavailableError("\n".join(problems))
 

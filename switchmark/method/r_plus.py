@@ -15,9 +15,9 @@ from typing import Literal
 
 from switchmark.errors import UsageError
 from switchmark.method.measurer import SATURATING, BudgetError, Ledger, LoadPoint, Measurer
-from switchmark.method.steady_state import Outlier, find_outliers
-from switchmark.method.two_bands import Bands, find_bands
+from switchmark.results.outliers import Outlier, find_outliers
 from switchmark.results.statistics import Estimate, estimate
+from switchmark.results.two_bands import Bands, find_bands
 
 FRACTIONS = (0.10, 0.50, 0.99)
 DEFAULT_TRIAL_S = 10.0

@@ -96,6 +96,11 @@ class _Cable:
         lost = max(0, out.tx_frames - into.rx_frames)
         return cls(lost, lost + max(0, out.tx_dropped) + max(0, into.rx_dropped))
 
+    def bare(self, lost: int, counted: int) -> Stage:
+        """The stage of a cable with no switch at either end: what no application dropped."""
+        self.lost += max(0, lost - counted)
+        return _stage("between the hosts", lost, max(lost, counted))
+
     def between(self, stage: Stage) -> Stage:
         taken = min(self.left, max(0, stage.lost - stage.counted))
         self.left -= taken
@@ -119,13 +124,13 @@ def reconcile(
     ways = []
     forth = _Cable.crossed(changes, cable)
     back = _Cable.crossed(changes, cable[::-1] if cable else None)
-    cable_lost = (forth.lost if forth else 0) + (back.lost if back else 0)
     for number, pair in enumerate(pairs):
         vnfs = via[number] if via else ()
         first = 2 * (len(vnfs) + 1) * pair.a.pair  # port of the switch
         last = first + 2 * len(vnfs) + 1
         ways.append(_path(changes, pair.a, pair.b, (first, last), vnfs, forth))
         ways.append(_path(changes, pair.b, pair.a, (last, first), vnfs, back))
+    cable_lost = (forth.lost if forth else 0) + (back.lost if back else 0)
     paths = [way for way in ways if way.sent or way.arrived or way.not_sent]
     sent = sum(path.sent for path in paths)
     stages = [stage for path in paths for stage in path.stages]
@@ -159,7 +164,8 @@ def _path(
     on_leaving = changes.device(receiver.node).rx
     on_leaving += changes.application(receiver.node, "rx_socket_drops")
     if entry is None or leaving is None:
-        stages = [_stage("on the wire", sent - arrived, on_entry + on_leaving)]
+        lost, counted = sent - arrived, on_entry + on_leaving
+        stages = [cable.bare(lost, counted) if cable else _stage("on the wire", lost, counted)]
     else:
         stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving)
         if vnfs:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from switchmark.campaign.model import Campaign, Trial, usual_time_s
 from switchmark.method.campaign import Step
 from switchmark.method.r_plus import relative_half_width
-from switchmark.method.steady_state import find_outliers
-from switchmark.method.two_bands import find_bands
+from switchmark.results.outliers import strange_repetitions
 from switchmark.results.statistics import estimate
 from switchmark.results.store import Run
 
@@ -57,12 +56,7 @@ def ending_of(run: Run, campaign: Campaign, trial: Trial, repetitions: int) -> E
     more of the same tells nothing."""
     values = list(_figures(run, trial, repetitions))
     half = relative_half_width(estimate(values)) if values else None
-    bands = find_bands(values)
-    strange = [
-        f"repetition {one.index}: {one.value:.6g} (score {one.score:.1f})"
-        for one in find_outliers(values)
-    ]
-    strange += [f"two bands: {bands.describe()}"] if bands else []
+    strange = strange_repetitions(values, "{:.6g}".format)
     narrow = not values or (half is not None and half <= (campaign.until_ci or 1.0))
     return Ending(trial, len(values), half, narrow, tuple(strange))
 

@@ -21,6 +21,8 @@ class Seen:
     kept_samples: int  # of the receiver (or client) that has fewest
     source_counters: dict[str, int]  # summed over senders (or clients), kept window
     sink_counters: dict[str, int]  # summed over receivers, kept window; empty for latency
+    sent_frames: int = 0  # by all sources, in the whole trial
+    socket_drops: int = 0  # at the applications' own sockets, in the whole trial
     on_schedule: bool  # every paced source kept its schedule
     stretch: float = 0.0  # by so much of its duration a source ran too long, at most
     passed_frames: int = 0  # through the switch, both ways

@@ -18,21 +18,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.method.two_bands import Bands, find_bands
+from switchmark.results.outliers import Outlier, find_outliers
+from switchmark.results.two_bands import Bands, find_bands
 
 MSER_BATCH = 5
 MIN_SAMPLES = 20
 ALPHA = 0.01
-OUTLIER_SCORE = 3.5
-
-
-@dataclass(frozen=True, slots=True)
-class Outlier:
-    """A sample that does not belong to the rest; reported, never dropped."""
-
-    index: int
-    value: float
-    score: float  # modified z-score; beyond +-3.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,27 +122,6 @@ def kolmogorov_p(distance: float) -> float:
         return 1.0
     series = math.fsum((-1) ** (k - 1) * math.exp(-2 * (k * distance) ** 2) for k in range(1, 101))
     return min(1.0, max(0.0, 2 * series))
-
-
-def find_outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
-    """Values whose modified z-score lies beyond +-3.5, in order."""
-    if len(values) < 3:
-        return ()
-    median = statistics.median(values)
-    distances = [abs(value - median) for value in values]
-    # Where more than half of the values are equal, their median distance is 0 and the mean
-    # distance has to serve (Iglewicz and Hoaglin, the same section).
-    scale = statistics.median(distances) / 0.6745
-    if scale == 0:
-        scale = 1.253314 * statistics.fmean(distances)
-    if scale == 0:
-        return ()
-    scores = [(value - median) / scale for value in values]
-    return tuple(
-        Outlier(index, values[index], score)
-        for index, score in enumerate(scores)
-        if abs(score) > OUTLIER_SCORE
-    )
 
 
 def _without_trend(deviations: Sequence[float]) -> list[float]:

@@ -8,12 +8,8 @@ from dataclasses import dataclass
 from switchmark.campaign.model import Trial
 from switchmark.method.deployment import Deployment
 from switchmark.method.disturbed import DisturbedMeasurer
-from switchmark.method.steady_state import Outlier
-from switchmark.method.two_bands import Bands
 from switchmark.results.record import LatencyAtLoad, MethodBounds, MethodFigure
 from switchmark.results.statistics import Estimate
-
-TWO_BANDS = "two bands:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +49,3 @@ def figure(name: str, found: Estimate, unit: str) -> MethodFigure:
         {"name": name, "value": found.mean, "unit": unit, "low": found.low, "high": found.high,
          "count": found.count}
     )  # fmt: skip
-
-
-def unlike(outliers: Sequence[Outlier], bands: Bands | None, unit: str) -> list[str]:
-    """Values that do not belong to the rest, in words; the mean includes them."""
-    notes = [
-        f"outlier: trial {one.index} with {one.value:.6g} {unit} (score {one.score:.1f}), kept"
-        for one in outliers
-    ]
-    return [*notes, *([f"{TWO_BANDS} {bands.describe()}"] if bands else [])]

@@ -82,8 +82,15 @@ def run_traffic(
     # The time may have passed while this process did not run: that proves nothing.
     for source in waiting:
         source.wait_result(LATE_LOOK_S)
+    stop_all(sinks, sources)
+
+
+def stop_all(sinks: Sequence[EngineProcess], sources: Sequence[EngineProcess]) -> None:
+    """End the sinks' trial once what the sources have sent to them has arrived, or is lost."""
     for sink in sinks:
-        sink.request_stop()
+        own = [one for one in sources if one.pair == sink.pair]
+        told = own and all("totals" in (one.result or {}) for one in own)
+        sink.request_stop(total_of(own, "tx_offered") if told else None)
     for sink in sinks:
         sink.wait_result(RESULT_GRACE_S)
 
@@ -144,6 +151,8 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         if duplex
         else totals(_kept(senders, window)),
         sink_counters=totals(_kept(receivers, window)),
+        sent_frames=total_of(senders, "tx_offered"),
+        socket_drops=total_of(receivers, "rx_socket_drops"),
         on_schedule=all(_kept_schedule(sender) for sender in senders),
         stretch=stretch(senders, trial.duration_s),
         passed_frames=sum(unique_frames(receiver) for receiver in receivers),
@@ -198,6 +207,11 @@ def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
     """By how much of its duration the slowest source ran too long."""
     longest_ns = max((source.result or {})["duration_ns"] for source in sources)
     return max(0.0, float(longest_ns) / (duration_s * 1e9) - 1)
+
+
+def total_of(engines: Sequence[EngineProcess], counter: str) -> int:
+    """A counter's sum over the whole trial, what was drained after it included."""
+    return sum((one.result or {}).get("totals", {}).get(counter, 0) for one in engines)
 
 
 def unique_frames(receiver: EngineProcess) -> int:

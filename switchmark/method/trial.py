@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,7 +23,7 @@ from switchmark.method.connect_mode import wrong_mode
 from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
 from switchmark.method.failure import one_line, why
-from switchmark.method.far_cost import far_cost, hosts_used
+from switchmark.method.far_cost import begin_far_cost, far_cost, hosts_used
 from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
 from switchmark.method.meter import Meter
 from switchmark.method.neighbour import NoisyNeighbour
@@ -46,6 +47,7 @@ from switchmark.scenario.topology import Place, Topology
 from switchmark.switch.base import ConnectMode, PortKind, Splits, Switch, SwitchCounters
 from switchmark.switch.contained import HOST
 from switchmark.testbed.host import Session
+from switchmark.testbed.own_cores import kept_to
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
@@ -231,7 +233,7 @@ def _measure(
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
     machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
-    far_before = plan.far.site.read_cpu() if plan.far else None
+    far_before = begin_far_cost(plan.far) if plan.far else None
     with Meter.begin(switch, plan.placement, machines) as meter:
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         here = [one for one in deployment.engines if one.result and not one.far]
@@ -254,6 +256,8 @@ def _measure(
     evidence = Evidence(
         sender=seen.source_counters,
         receiver=seen.sink_counters,
+        sent_frames=seen.sent_frames,
+        socket_drops=seen.socket_drops,
         baseline=baseline,
         kept_samples=seen.kept_samples,
         on_schedule=seen.on_schedule,
@@ -319,13 +323,16 @@ def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
 def _traffic(
     deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
 ) -> Seen:
-    """The measured part: one run, or the many of a method."""
+    """The measured part: one run, or the many of a method; the bench stays off the cores of a
+    switch that has some. (Of one that it starts again meanwhile, it would keep that one, too.)"""
     trial, streams = plan.trial, deployment.streams
-    if trial.method is not Method.PLAIN:
-        return many.measure(trial, deployment, baseline.forwarded_pps, watched)
-    if trial.dimension is Dimension.THROUGHPUT:
-        return throughput.measure(trial, streams, plan.policy, watched)
-    return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
+    apart = plan.placement.switch_cores and trial.method is not Method.RECOVERY
+    with kept_to(plan.placement.bench_cores) if apart else nullcontext():
+        if trial.method is not Method.PLAIN:
+            return many.measure(trial, deployment, baseline.forwarded_pps, watched)
+        if trial.dimension is Dimension.THROUGHPUT:
+            return throughput.measure(trial, streams, plan.policy, watched)
+        return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
 
 
 def _run_beside(

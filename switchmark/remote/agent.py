@@ -26,7 +26,7 @@ from switchmark.environment.engine_binary import NAME
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.remote.codec import from_plain, to_plain
-from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort
+from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort, probe_for
 from switchmark.switch.options import configured
 from switchmark.switch.registry import make_switch
 from switchmark.testbed import capabilities, procfs
@@ -34,6 +34,12 @@ from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.cpu_time import CpuReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import gather
+from switchmark.testbed.hardware import (
+    EnergyReading,
+    HardwareCounters,
+    MeterReading,
+    energy_absent,
+)
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.session import open_session
 from switchmark.testbed.things import Directory
@@ -120,6 +126,8 @@ class Agent:
         self._nodes: dict[int, Node] = {}
         self._switch: Switch | None = None
         self._next = 0
+        self._counters = HardwareCounters()
+        self._energy = EnergyReading({}, {})
 
     def answer(self, request: dict[str, Any]) -> None:
         """Do what is asked, and say what came of it."""
@@ -182,11 +190,15 @@ class Agent:
         """The last of its standard error."""
         return self._processes[process].stderr_tail()
 
-    def do_probe(self, environment: str, switch: str) -> dict[str, Probe]:
+    def do_settings(self, variables: dict[str, str]) -> None:
+        """Where this host's programs lie, as the testbed file says."""
+        os.environ.update(variables)
+
+    def do_probe(self, environment: str, switch: str, mode: str) -> dict[str, Probe]:
         """Whether this host can run them."""
         return {
             f"environment {environment}": ENVIRONMENTS[environment]().probe(),
-            f"switch {switch}": make_switch(switch).probe(),
+            f"switch {switch}": probe_for(make_switch(switch), ConnectMode(mode)),
         }
 
     def do_facing(self, device: str, mtu_bytes: int) -> None:
@@ -217,9 +229,23 @@ class Agent:
         self._nodes[node].close()
         del self._nodes[node]
 
-    def do_cpu(self) -> CpuReading:
-        """What has been used of this host's cores, by the switch and in all."""
-        return CpuReading.take(self._switch.process_ids() if self._switch else ())
+    def do_begin_meter(self, cores: list[int]) -> CpuReading:
+        """What has been used of this host's cores, by the switch and in all; counters begin to
+        run, of an in-kernel switch on these cores."""
+        pids = self._switch.process_ids() if self._switch else ()
+        self._counters.close()
+        self._counters = HardwareCounters.open_for(pids, cores)
+        self._energy = EnergyReading.take()
+        return CpuReading.take(pids)
+
+    def do_end_meter(self) -> MeterReading:
+        """The same since then."""
+        clocks = CpuReading.take(self._switch.process_ids() if self._switch else ())
+        counted = self._counters.stop()
+        return MeterReading(
+            clocks, counted, self._counters.absent, self._energy, EnergyReading.take(),
+            energy_absent(),
+        )  # fmt: skip
 
     def do_start_switch(
         self, name: str, options: str, ports: list[Any], mode: str, cores: list[int]

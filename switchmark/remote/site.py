@@ -6,7 +6,7 @@ the next trial opens it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from switchmark.environment.base import NodeSpec
 from switchmark.environment.engine_binary import find_engine
+from switchmark.errors import UnavailableError
 from switchmark.remote import bundle
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.connection import ClockReading, Connection, HostLost
@@ -27,6 +28,7 @@ from switchmark.testbed import procfs
 from switchmark.testbed.cpu_time import CpuReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu
+from switchmark.testbed.hardware import MeterReading
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.placement import Demand, place
@@ -61,15 +63,21 @@ class Site:
         engine = find_engine().read_bytes()
         self.connection.close()
         self.connection.open()
+        self.connection.ask("settings", variables=dict(self.testbed.far.settings))
         self.engine_version = self.connection.ask("engine", 10.0, data=engine)
 
     def close(self) -> str:
         """Have everything there undone; returns the agent's last words, if it had any."""
         return self.connection.close()
 
-    def read_cpu(self) -> CpuReading:
-        """What has been used of that host's cores, by the switch and in all."""
-        return from_plain(CpuReading, self.connection.ask("cpu", 5.0))
+    def begin_meter(self, cores: Sequence[int]) -> CpuReading:
+        """What has been used of that host's cores, by the switch and in all. Its hardware counters
+        begin to run: for the switch, or where that has no process on these cores."""
+        return from_plain(CpuReading, self.connection.ask("begin_meter", 5.0, cores=list(cores)))
+
+    def end_meter(self) -> MeterReading:
+        """The same, and what has been counted since then."""
+        return from_plain(MeterReading, self.connection.ask("end_meter", 5.0))
 
     @property
     def is_this_machine(self) -> bool:
@@ -77,9 +85,11 @@ class Site:
         other's programs as strangers."""
         return bool(self.connection.hello.get("boot_id") == procfs.boot_id())
 
-    def probe(self, environment: str, switch: str) -> dict[str, Probe]:
+    def probe(self, environment: str, switch: str, mode: ConnectMode) -> dict[str, Probe]:
         """Whether that host can run them, by what they are."""
-        found = self.connection.ask("probe", 10.0, environment=environment, switch=switch)
+        found = self.connection.ask(
+            "probe", 30.0, environment=environment, switch=switch, mode=mode.value
+        )
         return {name: from_plain(Probe, one) for name, one in found.items()}
 
     def place(self, demand: Demand) -> Placement:
@@ -87,6 +97,13 @@ class Site:
         facts = self.connection.hello["facts"]
         cpus = from_plain(tuple[Cpu, ...], facts["cpus"])
         return place(cpus, frozenset(facts["usable_cpus"]), demand)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What that host is, as `testbed.facts.gather` tells it there. Raises KeyError before it
+        has been reached."""
+        facts: Mapping[str, Any] = self.connection.hello["facts"]
+        return facts
 
     def session(self, here: Session) -> Session:
         """The agent's session, for what is done there command by command. Its ledger is kept
@@ -169,10 +186,16 @@ class FarSide:
         """Reach the host, choose cores there, compare the clocks."""
         self.clock = self.clock_after = self.placement = self.cpu = None
         self.site.open()
-        self.placement = self.site.place(self.demand)
+        self.placement = self.place()
         self.switch.cores = self.placement.switch_cores
         self.clock = self.compare()
         return self.placement
+
+    def place(self) -> Placement:
+        """The cores of that host that this trial gets; a bare cable has no switch on any."""
+        found = self.site.place(self.demand)
+        bare = self.switch.name == "direct"
+        return found.model_copy(update={"switch_cores": []}) if bare else found
 
     def end(self) -> None:
         """Compare the clocks once more: they drift apart during a trial."""
@@ -194,24 +217,30 @@ class FarSide:
         environment = self.wires if where is Place.WIRE else self.environment
         return create_node(self.site.connection, environment, replace(spec, cores=cores))
 
-    def check(self) -> list[str]:
+    def check(self, mode: ConnectMode) -> list[str]:
         """Reach the host and ask whether it can run all this, and whether both ends of the cable
         can be lent; a line for each that cannot.
 
         Raises UnavailableError where it cannot be reached."""
         self.site.open()
-        cable = self.site.testbed.cable
-        check_facing(LocalHost(), cable.near, 0)
-        self.switch.check_facing(cable.far, 0)
-        probes = self.site.probe(self.environment, self.switch.name)
+        self._check_cable()
+        probes = self.site.probe(self.environment, self.switch.name, mode)
         if self.wires != self.environment:
-            probes |= self.site.probe(self.wires, self.switch.name)
+            probes |= self.site.probe(self.wires, self.switch.name, mode)
         return [
             f"{what} cannot run on {self.site.testbed.far}: {one.reason}"
             + (f"; {one.remedy}" if one.remedy else "")
             for what, one in probes.items()
             if not one.available
         ]
+
+    def _check_cable(self) -> None:
+        testbed, cable = self.site.testbed, self.site.testbed.cable
+        try:
+            check_facing(LocalHost(), cable.near, 0)
+            self.switch.check_facing(cable.far, 0)
+        except UnavailableError as error:
+            raise UnavailableError(f"{testbed.path}: cables: {error}") from None
 
     def as_record(self) -> FarHost:
         """What is kept of it."""

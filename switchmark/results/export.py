@@ -63,7 +63,7 @@ def columns() -> list[str]:
     return [
         "contender", *trial, "notation", "connect_mode_used", "port_kind_used", "io_used",
         "idle_used", "oversubscribed", "repetitions_finished", "repetitions_failed", "valid",
-        "marks", "limited_by", "intended_pps", *estimates, "of_baseline_ratio", *merged,
+        "marks", "remarks", "limited_by", "intended_pps", *estimates, "of_baseline_ratio", *merged,
         *bounds, "rtt_stdev_ns", "rtt_intended_mean_ns", "rtt_intended_stdev_ns",
         "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
         "applications_cores_used", "softirq_cores_used", "run_delay_share", "total_cores_used",
@@ -134,6 +134,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
         "repetitions_failed": row.failed,
         "valid": row.valid,
         "marks": list(row.marks),
+        "remarks": list(row.remarks),
         "limited_by": list(row.limited_by),
         "overhead_s": row.overhead_s,
         "trial_ids": list(row.trial_ids),

@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from switchmark.campaign.model import Trial
+from switchmark.campaign.rates import CONSTANT, is_steady
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
 from switchmark.results.groups import DONE, Group, Records
 from switchmark.results.histogram import PERCENTILES
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.order_statistics import Bounds
+from switchmark.results.outliers import TWO_BANDS, strange_repetitions
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.query import CPU_NUMBERS, HARDWARE_NUMBERS, TRIAL_COLUMNS
-from switchmark.results.statistics import Estimate, estimate
+from switchmark.results.statistics import RESOLUTION, Estimate, estimate
 
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
 KNOWN_TRUTH = "reference"
+CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
 BASELINE = "direct"  # the switch that is no switch: the bare wire
 _NOT_OF_THE_POINT = {
     "switch", "repetition", "connect_mode", "io", "port_kind", "idle", "switch_cores",
@@ -95,7 +99,8 @@ class SummaryRow:
     quality: QualitySummary
     between: BetweenHostsSummary
     valid: bool  # every repetition is
-    marks: tuple[str, ...]  # of all repetitions
+    marks: tuple[str, ...]  # of all repetitions, and of what they are together
+    remarks: tuple[str, ...]  # outliers, bands, unsteady runs: what the means do not tell
     limited_by: tuple[str, ...]  # the most frequent first
     overhead_s: float | None  # median of the bench's own time a trial
     trial_ids: tuple[str, ...]  # finished ones
@@ -122,7 +127,10 @@ def draw_together(group: Group) -> SummaryRow:
     """The row of a group; percentiles are of the first repetition (`summary.py` merges them)."""
     finished, failed = group.finished, group.failed
     any_of = finished or failed
+    remarks = _remarks(finished)
     marks = dict.fromkeys(mark for marks in finished.column("marks") for mark in marks)
+    if any(one.startswith(TWO_BANDS) for one in remarks):
+        marks["two-bands"] = None
     limits = Counter(finished.column("limited_by"))
     overheads = finished.known("overhead_s")
     return SummaryRow(
@@ -144,11 +152,52 @@ def draw_together(group: Group) -> SummaryRow:
         between=summarise_between_hosts(finished),
         valid=len(finished) > 0 and all(finished.column("valid")),
         marks=tuple(marks),
+        remarks=remarks,
         limited_by=tuple(what for what, _ in limits.most_common()),
         overhead_s=estimate(overheads).median if overheads else None,
         trial_ids=tuple(finished.column("trial_id")),
         failures=tuple(failed.column("message")),
     )
+
+
+def _remarks(records: Records) -> tuple[str, ...]:
+    """What does not belong to the rest, among the repetitions and within them. All of it is in
+    the means."""
+    if records.has("forwarded_pps"):
+        steady = is_steady(records.first("schedule") or CONSTANT)  # else it is meant to change
+        among = strange_repetitions(records.column("forwarded_pps"), _pps)
+        return (*among, *(_within(records) if steady else ()))
+    if records.has("rtt_p50_ns"):
+        return tuple(strange_repetitions(records.column("rtt_p50_ns"), _us))
+    return ()
+
+
+def _within(records: Records) -> Iterator[str]:
+    """Of the samples of each run."""
+    means = zip(records.column("steady_mean_pps"), records.column("steady_rest_pps"), strict=True)
+    pairs = [(mean, rest) for mean, rest in means if mean is not None and rest is not None]
+    apart = [pair for pair in pairs if abs(pair[0] - pair[1]) > RESOLUTION * abs(pair[0])]
+    if apart:
+        with_them = sum(mean for mean, _ in pairs) / len(pairs)
+        without = sum(rest for _, rest in pairs) / len(pairs)
+        yield (
+            f"outliers among the samples of {len(apart)} of {len(records)} repetitions: the mean "
+            f"is {_pps(with_them)} with them and {_pps(without)} without"
+        )
+    changes = [p for p in records.column("steady_change_p") if p is not None and p < CHANGE_ALPHA]
+    if changes:
+        yield (
+            f"not steady in {len(changes)} of {len(records)} repetitions: the load changed within "
+            f"the run (CUSUM, p {min(changes):.2g} at least)"
+        )
+
+
+def _pps(value: float) -> str:
+    return f"{value / 1e6:.4g} Mpps"
+
+
+def _us(value: float) -> str:
+    return f"{value / 1e3:.4g} us"
 
 
 def _trial(records: Records) -> Trial:

@@ -38,6 +38,9 @@ def _line(topology: Topology, path: Path, via: tuple[str, ...], labels: Labels) 
     nodes = _on(topology, path, via)
     line = f"[{_where(nodes[0], labels)}: {_what(nodes[0], labels)}]"
     for before, node in pairwise(nodes):
+        if topology.direct and node.far:
+            line += f" {left}--cable--> [{_where(node, labels)}: {_what(node, labels)}]"
+            continue
         line += f" {left}--{_kind(before, labels)}--> [{labels.switch}]"
         if node.far != before.far:  # each host has a switch of its own
             line += f" {left}--cable--> [{labels.switch}]"

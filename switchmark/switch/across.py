@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from switchmark.switch.base import (
+    CableEnd,
     ConnectMode,
     PortKind,
     Probe,
@@ -20,8 +21,10 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.cable import end_of
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
+from switchmark.testbed.pci import pci_address
 
 CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a cable
 
@@ -98,8 +101,7 @@ class AcrossHosts:
         check_facing(session.host, self.cable.near, mtu_bytes)
         self.far.check_facing(self.cable.far, mtu_bytes)
         near_end, far_end = (
-            SwitchPort(0, PortKind.VETH, CABLE_MAC, device, mtu_bytes=mtu_bytes, cable=True)
-            for device in (self.cable.near, self.cable.far)
+            cable_port(name, mtu_bytes) for name in (self.cable.near, self.cable.far)
         )
         self._near_indexes = [*(port.index for port in near), len(ports)]
         self._far_indexes = [len(ports) + 1, *(port.index for port in far)]
@@ -149,6 +151,12 @@ class AcrossHosts:
         finally:
             if self._far_started:
                 self.far.stop()
+
+
+def cable_port(name: str, mtu_bytes: int) -> SwitchPort:
+    """The end of a cable, an interface or a PCI address, as a port of a switch."""
+    device, pci = (name, None) if end_of(name) is CableEnd.INTERFACE else (None, pci_address(name))
+    return SwitchPort(0, PortKind.VETH, CABLE_MAC, device, mtu_bytes=mtu_bytes, cable=True, pci=pci)
 
 
 def _numbered(ports: Sequence[SwitchPort]) -> list[SwitchPort]:

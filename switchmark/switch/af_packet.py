@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
 from switchmark.switch.basicfwd import BasicForwarder, Surroundings
-from switchmark.switch.ports import device_of, lent_of
+from switchmark.switch.cable import AtInterface, take_in
+from switchmark.switch.ports import device_of
 from switchmark.switch.private import Footprint
 from switchmark.switch.tools import kernel_release, not_root
 
@@ -36,8 +37,9 @@ class AfPacket(BasicForwarder):
         """Sockets need no memory of their own."""
 
     def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
-        namespace = footprint.namespace("sw")
-        namespace.adopt([device_of(port) for port in ports], lent_of(ports))
+        namespace = take_in(footprint, ports)
+        assert namespace is not None  # every port is a device
+        self._at_interface = AtInterface(namespace, ports)
         return {"netns": namespace.name}
 
     def _end_of(self, port: SwitchPort) -> str:

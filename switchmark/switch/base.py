@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from switchmark.testbed.host import Session
 
@@ -27,6 +27,13 @@ class PortKind(StrEnum):
     MACVLAN = "macvlan"  # a device on top of another, which delivers by its address
     VF = "vf"  # a virtual function of a NIC: the NIC's embedded switch is what is tested
     VALE = "vale"  # a port of a VALE switch, opened by the application itself (netmap)
+
+
+class CableEnd(StrEnum):
+    """As what the end of a cable to another host is there for a switch."""
+
+    INTERFACE = "interface"  # a network device of the host's
+    PCI = "pci"  # a NIC that is apart from the kernel, for DPDK, named by its PCI address
 
 
 # Ports of these kinds exist only as part of their switch, which makes them before the nodes.
@@ -91,16 +98,11 @@ class Capabilities:
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     settled: str = ""  # why they cannot, where that is known
-    cabled: bool = True  # a port can be the host's own interface, with another host behind it
-    cabled_by_dpdk: bool = False  # such an interface is reached by a DPDK driver, not as a veth is
-    pci: bool = False  # a port can be a PCI function that the switch's own DPDK drives
+    # As what the end of a cable to another host can be a port; none: `uncabled` says why.
+    cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
+    uncabled: str = ""
     description: str = ""
     options: tuple[SwitchOption, ...] = ()
-
-    @property
-    def takes_cable(self) -> bool:
-        """Whether a port can be the end of a cable to another host."""
-        return self.cabled and (PortKind.VETH in self.port_kinds or self.cabled_by_dpdk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,27 @@ class HasMainThread(Protocol):
     """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
 
     main_core: int | None  # set before `start`; None: its own choice
+
+
+def splits(switch: Switch) -> TypeGuard[Splits]:
+    """Whether it can deal frames out."""
+    return _has(type(switch), Splits, switch)
+
+
+def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
+    """Whether it has a main thread beside those that forward."""
+    return _has(type(switch), HasMainThread, switch)
+
+
+_ABILITIES: dict[tuple[type, type], bool] = {}
+
+
+def _has(kind: type, ability: Any, switch: Switch) -> bool:
+    """`isinstance` looks at every member anew each time; campaigns have many trials and few
+    classes of switches, so each class is looked at once."""
+    if (kind, ability) not in _ABILITIES:
+        _ABILITIES[kind, ability] = isinstance(switch, ability)
+    return _ABILITIES[kind, ability]
 
 
 def probe_for(switch: Switch, mode: ConnectMode) -> Probe:

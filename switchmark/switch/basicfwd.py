@@ -24,11 +24,12 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
+from switchmark.switch.options import WithOptions
 from switchmark.switch.ports import (
     check_request,
     device_of,
     how_it_ended,
-    lent_of,
     require,
     socket_of,
 )
@@ -108,7 +109,7 @@ def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
     ]
 
 
-class BasicForwarder:
+class BasicForwarder(WithOptions):
     """The engine as a port-to-port forwarder."""
 
     name = "basicfwd"
@@ -119,8 +120,8 @@ class BasicForwarder:
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
-        cabled_by_dpdk=True,
-        pci=True,
+        cable_ends=DPDK_ENDS,
+        options=(CABLE_DRIVER,),
         settled="its ports are those it was started with, and it has no table",
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
@@ -197,10 +198,9 @@ class BasicForwarder:
     def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
         """Make what all processes need; returns how they are to be spawned."""
         where: Surroundings = {"env": {"RUNTIME_DIRECTORY": str(footprint.folder("basicfwd"))}}
-        if cables := lent_of(ports):
-            namespace = footprint.namespace("sw")
-            namespace.adopt(cables, cables)
+        if (namespace := take_in(footprint, ports)) is not None:
             where["netns"] = namespace.name
+        self._at_interface = AtInterface(namespace, ports)
         return where
 
     def _end_of(self, port: SwitchPort) -> str:
@@ -212,7 +212,7 @@ class BasicForwarder:
         if port.pci is not None:
             return f"dpdk:pci={port.pci}"
         if port.cable:
-            return f"dpdk:af-packet={device_of(port)}"
+            return f"dpdk:{self.option('cable_driver')}={device_of(port)}"
         return f"dpdk:vhost={check_socket_path(socket_of(port))},client"
 
     def _more_arguments(self, tag: str) -> list[str]:
@@ -259,7 +259,7 @@ class BasicForwarder:
         ports = {}
         for k, pair in enumerate(self._pairs):
             ports[2 * k], ports[2 * k + 1] = pair.counters()
-        return SwitchCounters(ports)
+        return self._at_interface.added(SwitchCounters(ports))
 
     def alive(self) -> str | None:
         """None while every forwarder runs."""

@@ -25,11 +25,12 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, devargs
 from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
-from switchmark.switch.ports import socket_of
+from switchmark.switch.options import WithOptions
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import ProgramSwitch, output_of
-from switchmark.switch.tools import which
+from switchmark.switch.tools import own_text, which
 from switchmark.testbed.host import Spawned
 
 MEMORY_MB = 256
@@ -39,27 +40,29 @@ BURST = 32  # compiled in
 LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 10.0
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
-DRIVER = Path(__file__).with_name("bess_driver.py")
+DRIVER = own_text("bess_driver.py")
 # `exec`, so that the process we started is bessd itself; the mount dies with it.
 LAUNCH = 'mount -t hugetlbfs none "$0" && exec "$@"'
 
 
-def build_request(ports: tuple[SwitchPort, ...], mode: ConnectMode, core: int) -> dict[str, Any]:
+def build_request(
+    ports: tuple[SwitchPort, ...], mode: ConnectMode, core: int, cable_driver: str = "af-packet"
+) -> dict[str, Any]:
     """What the driver is to build: PMDPorts, and for static-mac the table (gate k is port k;
     an address that is not in it goes to no gate, which drops)."""
     table = [{"addr": port.mac, "gate": port.index} for port in ports]
     return {
         "do": "build",
         "cores": [core],
-        "ports": [pmd_port(port.index, socket_of(port)) for port in ports],
+        "ports": [pmd_port(port, cable_driver) for port in ports],
         "table": table if mode is ConnectMode.STATIC_MAC else None,
     }
 
 
-def pmd_port(number: int, path: str) -> dict[str, Any]:
-    """A vhost-user port that is the client of a socket."""
+def pmd_port(port: SwitchPort, cable_driver: str = "af-packet") -> dict[str, Any]:
+    """A vhost-user port that is the client of a socket, or the end of a cable."""
     return {
-        "vdev": f"net_vhost{number},iface={path},client=1",
+        "pci" if port.pci else "vdev": devargs("bess", port, cable_driver),
         "num_inc_q": 1,
         "num_out_q": 1,
         "size_inc_q": QUEUE_FRAMES,
@@ -67,7 +70,7 @@ def pmd_port(number: int, path: str) -> dict[str, Any]:
     }
 
 
-class Bess(ProgramSwitch):
+class Bess(WithOptions, ProgramSwitch):
     """BESS with `PortInc`, `PortOut` and `L2Forward`."""
 
     name = "bess"
@@ -79,6 +82,8 @@ class Bess(ProgramSwitch):
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
+        cable_ends=DPDK_ENDS,
+        options=(CABLE_DRIVER,),
         reconfigures=True,
         description="BESS, modules on one polling worker, vhost-user",
     )
@@ -92,7 +97,7 @@ class Bess(ProgramSwitch):
     def probe_more(self, program: Path, version: str) -> Probe:
         """Its client library, and a Python that can run it."""
         python, library = self._python(), _library(program)
-        said = output_of([python, str(DRIVER), "check", library])
+        said = output_of([python, "-c", DRIVER, "check", library])
         if said.strip().endswith("ok"):
             return Probe(True, version=version)
         last = (said.strip().splitlines() or [f"{python} does not run"])[-1]
@@ -132,13 +137,14 @@ class Bess(ProgramSwitch):
             ],
             cores=[core],
             env={"RUNTIME_DIRECTORY": str(folder)},
+            netns=self.netns,
         )
         self.until(Path(control).exists, "its control socket")
         self._driver = self.footprint.spawn(
-            [self._python(), str(DRIVER), "serve", _library(program), f"unix:{control}"]
+            [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"]
         )
         self._version = self._answer()["version"]
-        self._request(build_request(self.ports, self.mode, core))
+        self._request(build_request(self.ports, self.mode, core, self.option("cable_driver")))
 
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._driver is not None
@@ -171,7 +177,7 @@ class Bess(ProgramSwitch):
         ports = self._state()["ports"]
         return [port for port in self.ports if not ports[port.index]["up"]]
 
-    def counters(self) -> SwitchCounters:
+    def own_counters(self) -> SwitchCounters:
         """Frames since start."""
         state = self._state()
         ports = {
@@ -186,7 +192,10 @@ class Bess(ProgramSwitch):
         sockets = [check_socket_path(self._folder / f"n{k}.sock") for k in range(PORTS)]
         join: dict[str, Any] = {
             "do": "add-ports",
-            "ports": [pmd_port(count + k, path) for k, path in enumerate(sockets)],
+            "ports": [
+                pmd_port(SwitchPort(count + k, PortKind.VHOST_USER, "", socket=path))
+                for k, path in enumerate(sockets)
+            ],
             "gate": count + 1 if table else None,
         }
         part: dict[str, Any] = {"do": "remove-ports", "count": PORTS}
@@ -215,6 +224,7 @@ class Bess(ProgramSwitch):
             "cores": str(self.cores[0]),
             "burst": str(BURST),
             "descriptors": str(QUEUE_FRAMES),
+            **self.option_details(),
             "buffers": str(BUFFERS),
             "ring": "as the application has it",
             "checksum_offload": "not used",

@@ -1,7 +1,8 @@
 """`direct`: no switch at all, the wire itself.
 
 The environment joins each pair by one wire (`create_wire`). What a pair reaches here is
-the ceiling of the engine on this machine and port kind, from which headroom is read.
+the ceiling of the engine on this machine and port kind, from which headroom is read. Between
+hosts the wire is the cable: each end of it is lent to an application.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Direct:
     """The wire between the two ends of each pair."""
 
     name = "direct"
+    cable = ""  # its two ends, where it is one between hosts
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER, PortKind.VETH, PortKind.MEMIF),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
@@ -64,6 +66,8 @@ class Direct:
 
     def details(self) -> dict[str, str]:
         """What stands in a record."""
+        if self.cable:
+            return {"version": str(self.probe().version), "datapath": "none", "cable": self.cable}
         return {"version": str(self.probe().version), "datapath": "none: a wire for each pair"}
 
     def stop(self) -> None:

@@ -21,7 +21,9 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.ports import WITNESS_MAC, peer_index, socket_of
+from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
+from switchmark.switch.options import WithOptions
+from switchmark.switch.ports import WITNESS_MAC, peer_index
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 
@@ -39,13 +41,14 @@ def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -
     """The switch in Click's language. A full queue drops (Click's default is to wait, which
     would make the ports of one thread wait for each other)."""
     lines = [f'ControlSocket(UNIX, "{control}");']
+    numbers = ethdev_numbers(ports)
     for port in ports:
-        k = port.index
+        k, number = port.index, numbers[port.index]
         lines.append(
-            f"f{k} :: FromDPDKDevice({k}, PROMISC true, BURST {BURST}, NDESC {DESCRIPTORS});"
+            f"f{k} :: FromDPDKDevice({number}, PROMISC true, BURST {BURST}, NDESC {DESCRIPTORS});"
         )
         lines.append(
-            f"t{k} :: ToDPDKDevice({k}, BLOCKING false, BURST {BURST}, "
+            f"t{k} :: ToDPDKDevice({number}, BLOCKING false, BURST {BURST}, "
             f"IQUEUE {QUEUE_FRAMES}, NDESC {DESCRIPTORS});"
         )
     if mode is ConnectMode.CROSS_CONNECT:
@@ -103,7 +106,7 @@ def read_handlers(control: str, handlers: Iterable[str]) -> dict[str, str]:
     return values
 
 
-class FastClick(ProgramSwitch):
+class FastClick(WithOptions, ProgramSwitch):
     """FastClick with DPDK's vhost ports, one thread."""
 
     name = "fastclick"
@@ -115,6 +118,8 @@ class FastClick(ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
+        cable_ends=DPDK_ENDS,
+        options=(CABLE_DRIVER,),
         settled="while it runs, it takes no configuration with DPDK devices in it (`hotconfig` "
         'ends with "Trying to configure DPDK device after initialization")',
         description="FastClick, modular router with DPDK, vhost-user",
@@ -144,18 +149,17 @@ class FastClick(ProgramSwitch):
         self._config = click_config(self.ports, self.mode, self._control)
         file = folder / "switch.click"
         file.write_text(self._config)
-        vdevs = []
-        for port in self.ports:
-            vdevs += ["--vdev", f"net_vhost{port.index},iface={socket_of(port)},client=1"]
+        devices = eal_devices(self.name, self.ports, self.option("cable_driver"))
         core = self.cores[0]
         self.process = self.footprint.spawn(
             [
-                *(str(program), "--dpdk", "-l", str(core), "--no-pci", "--in-memory"),
+                *(str(program), "--dpdk", "-l", str(core), "--in-memory"),
                 *("-m", str(MEMORY_MB), "--no-telemetry"),
-                *(f"--file-prefix=sm{self.session.id}click", *vdevs, "--", str(file)),
+                *(f"--file-prefix=sm{self.session.id}click", *devices, "--", str(file)),
             ],
             cores=[core],
             env={"RUNTIME_DIRECTORY": str(folder)},
+            netns=self.netns,
         )
         self.until(self._answers, "its control socket")
 
@@ -176,7 +180,7 @@ class FastClick(ProgramSwitch):
         except (OSError, ValueError) as error:
             raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
 
-    def counters(self) -> SwitchCounters:
+    def own_counters(self) -> SwitchCounters:
         """What the elements at the ports have counted."""
         kinds = ("f{}.count", "t{}.count", "t{}.dropped")
         names = [kind.format(port.index) for port in self.ports for kind in kinds]
@@ -192,6 +196,7 @@ class FastClick(ProgramSwitch):
         """Also its configuration."""
         return super().details() | {
             "datapath": "DPDK net_vhost, client",
+            **self.option_details(),
             "cores": str(self.cores[0]),
             "burst": str(BURST),
             "descriptors": str(DESCRIPTORS),

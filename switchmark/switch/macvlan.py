@@ -34,6 +34,9 @@ class Macvlan(PortMakingSwitch):
         polling=False,
         in_kernel=True,
         reconfigures=True,
+        cable_ends=(),
+        uncabled="its ports exist only as devices on its own parent and are made before their "
+        "nodes, which the agent on another host cannot do",
         description="macvlan devices in bridge mode on one parent, in the kernel",
     )
 

@@ -15,14 +15,16 @@ from switchmark.switch.base import (
     ConnectMode,
     PortKind,
     Probe,
+    SwitchCounters,
     SwitchOption,
     SwitchPort,
 )
+from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
 from switchmark.switch.options import WithOptions
 from switchmark.switch.ovs import OvsSwitch
 from switchmark.switch.ovs_instance import option
 from switchmark.switch.ovs_memory import plan_pools
-from switchmark.switch.ports import device_of, lent_of, socket_of
+from switchmark.switch.ports import lent_of, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.tools import (
     hugepage_bytes_free,
@@ -34,8 +36,6 @@ from switchmark.switch.work import SwitchWork, parse_pmd_stats
 
 EAL_OPTIONS = "--in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
-LONGEST_ON_CABLE_BYTES = 1500  # a frame lies in one slot of 2 KiB of its ring
-DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's own interface
 
 
 OPTIONS = (
@@ -51,12 +51,7 @@ OPTIONS = (
         "auto",
         ("auto", "ingress", "all"),
     ),
-    SwitchOption(
-        "cable_driver",
-        "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics)",
-        "af-packet",
-        tuple(DRIVERS),
-    ),
+    CABLE_DRIVER,
     SwitchOption(
         "profile",
         "several of these at once: `balanced` (rxq_affinity ingress), "
@@ -89,8 +84,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         main_thread=True,
-        cabled_by_dpdk=True,
-        pci=True,
+        cable_ends=DPDK_ENDS,
         needs_hugepages=True,
         reconfigures=True,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
@@ -129,6 +123,11 @@ class OvsDpdk(WithOptions, OvsSwitch):
             )
         if cables := lent_of(self._ports):
             self.instance.namespace.adopt(cables, cables)
+        self._at_interface = AtInterface(self.instance.namespace, self._ports)
+
+    def counters(self) -> SwitchCounters:
+        """Also what the kernel counts at a cable's end."""
+        return self._at_interface.added(super().counters())
 
     def settings(self) -> dict[str, str]:
         """The daemon's settings, defaults that matter for the numbers included."""
@@ -168,14 +167,8 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return f"p{port.index}", columns
 
     def _cable(self, port: SwitchPort) -> list[str]:
-        if port.pci is None and port.mtu_bytes > LONGEST_ON_CABLE_BYTES:
-            raise UsageError(
-                f"{self.name}: over a cable its frames have up to {LONGEST_ON_CABLE_BYTES} bytes "
-                f"behind the header, not {port.mtu_bytes}; use a packet_size up to 1518"
-            )
-        driver = DRIVERS[self.option("cable_driver")]  # (of which a switch may have several)
-        device = port.pci or f"{driver}{port.index},iface={device_of(port)}"
-        columns = ["type=dpdk", option("options:dpdk-devargs", device)]
+        where = devargs(self.name, port, self.option("cable_driver"))
+        columns = ["type=dpdk", option("options:dpdk-devargs", where)]
         if port.mtu_bytes != STANDARD_MTU_BYTES:
             columns.append(f"mtu_request={port.mtu_bytes}")
         if (core := self._pinned_to(port)) is not None:

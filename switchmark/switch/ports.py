@@ -9,7 +9,7 @@ import signal
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.switch.base import Capabilities, ConnectMode, Probe, SwitchPort
+from switchmark.switch.base import CableEnd, Capabilities, ConnectMode, Probe, SwitchPort
 
 # The address of a witness that has one: where a table has an entry for it, too, a switch that
 # sends frames by the wrong entry is found out.
@@ -24,9 +24,12 @@ def check_request(
         can = ", ".join(capabilities.connect_modes)
         raise UsageError(f"{name}: connect mode {mode} is not something it can do; it can: {can}")
     for port in ports:
-        if port.cable and (capabilities.pci if port.pci else capabilities.takes_cable):
-            continue
-        if port.kind not in capabilities.port_kinds:
+        if port.cable:
+            end = CableEnd.PCI if port.pci else CableEnd.INTERFACE
+            if end not in capabilities.cable_ends:
+                can = ", ".join(capabilities.cable_ends) or capabilities.uncabled
+                raise UsageError(f"{name}: port {port.index} is a cable by {end}; it takes: {can}")
+        elif port.kind not in capabilities.port_kinds:
             can = ", ".join(capabilities.port_kinds)
             raise UsageError(f"{name}: port {port.index} is {port.kind}; it takes: {can}")
     cabled = any(port.cable for port in ports)  # many ports may lie behind that one

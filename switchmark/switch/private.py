@@ -115,6 +115,8 @@ class Namespace:
                 "make the node that owns it first, and give each device to one switch only"
             )
         self.batch("ip", [f"link set dev {device} up" for device in devices])
+        if lent:  # frames are for the applications' addresses, not for those of the interfaces
+            self.batch("ip", [f"link set dev {device} promisc on" for device in lent])
 
     def batch(self, tool: str, lines: Sequence[str], *, force: bool = False) -> None:
         """Run lines of `ip`, `bridge` or `tc` inside, in one process."""

@@ -23,6 +23,7 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.cable import AtInterface, take_in
 from switchmark.switch.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.private import Footprint, check_socket_path
 from switchmark.switch.tools import (
@@ -49,6 +50,7 @@ class ProgramSwitch:
     obtain: str  # how to get it
 
     session: Session
+    netns: str | None = None  # where its devices are; None: it has none
     process: Spawned | None = None
     _footprint: Footprint | None = None
 
@@ -99,7 +101,8 @@ class ProgramSwitch:
         raise NotImplementedError
 
     def launch(self, program: Path) -> None:
-        """Start `self.process` and return when it forwards, or will as soon as its peers come."""
+        """Start `self.process` in `self.netns` and return when it forwards, or will as soon as its
+        peers come."""
         raise NotImplementedError
 
     def waiting(self) -> list[SwitchPort]:
@@ -108,6 +111,10 @@ class ProgramSwitch:
 
     def counters(self) -> SwitchCounters:
         """Frames per port since start."""
+        return self._at_interface.added(self.own_counters())
+
+    def own_counters(self) -> SwitchCounters:
+        """The same, as far as the program itself knows."""
         raise NotImplementedError
 
     @property
@@ -124,7 +131,7 @@ class ProgramSwitch:
         check_request(self.name, self.capabilities, ports, mode)
         require(self.name, self.probe_mode(mode))
         for port in ports:
-            if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF):
+            if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF) and not port.cable:
                 check_socket_path(socket_of(port))
         program = self.program_for(mode)
         assert program is not None  # the probe has seen it
@@ -133,6 +140,9 @@ class ProgramSwitch:
         self._check_memory()
         self._footprint = Footprint(session)
         try:
+            namespace = take_in(self._footprint, ports)
+            self.netns = namespace.name if namespace else None
+            self._at_interface = AtInterface(namespace, ports)
             self.launch(program)
         except BaseException:
             self.stop()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from switchmark.switch.af_packet import AfPacket
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind, SwitchOption
-from switchmark.switch.options import WithOptions
 
 UP_TO = 1_000_000_000
 
@@ -44,7 +43,7 @@ FAULTS = (
 )
 
 
-class Reference(WithOptions, AfPacket):
+class Reference(AfPacket):
     """The engine as a forwarder with set faults, over veth."""
 
     name = "reference"

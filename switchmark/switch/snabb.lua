@@ -1,8 +1,9 @@
 -- Our program for Snabb: vhost-user ports joined in pairs, or by Snabb's learning bridge.
 --
---    snabb snsh snabb.lua cross-connect|learning AGEING_SECONDS SOCKET SOCKET ...
+--    snabb snsh snabb.lua cross-connect|learning AGEING_SECONDS PORT PORT ...
 --
--- Port N is the app `pN`, a vhost-user client of the N-th socket. The bridge gets one port
+-- Port N is the app `pN`, a vhost-user client of the N-th port's socket; where a port is no path
+-- but the name of an interface, a raw socket on that (a cable to another host). The bridge gets one port
 -- more, `witness`: what comes out of it was flooded. Whether a port has its peer stands in
 -- the counter switchmark/pN.counter (1 or 0), beside the counters of Snabb's own links. While
 -- it runs, ports can be added and taken away: switchmark/spare.
@@ -13,6 +14,7 @@ local counter = require("core.counter")
 local memory = require("core.memory")
 local shm = require("core.shm")
 local timer = require("core.timer")
+local RawSocket = require("apps.socket.raw").RawSocket
 local VhostUser = require("apps.vhost.vhost_user").VhostUser
 
 local HANDSHAKE_NS = 1e7 -- Snabb's own 500 ms make a start slow
@@ -48,14 +50,29 @@ for _, name in ipairs{"set_vring_kick", "set_vring_enable"} do
    end
 end
 
+-- A device whose queue is full is no reason to die: the frame waits, as at any full ring.
+function RawSocket:try_transmit (p)
+   local sent, err = S.write(self.sock, p.data, p.length)
+   if not sent and (err.AGAIN or err.NOBUFS) then return false end
+   return assert(sent, err) == p.length
+end
+
+local function is_socket (port)
+   return port:sub(1, 1) == "/"
+end
+
 local ports = {}
 for i = 1, #parameters do ports[i] = "p"..(i - 1) end
 
 -- The whole switch, with so many ports more that have nobody behind them.
 local function graph_with (more)
    local graph, all = config.new(), {unpack(ports)}
-   for i, socket in ipairs(parameters) do
-      config.app(graph, ports[i], VhostUser, {socket_path = socket})
+   for i, port in ipairs(parameters) do
+      if is_socket(port) then
+         config.app(graph, ports[i], VhostUser, {socket_path = port})
+      else
+         config.app(graph, ports[i], RawSocket, port)
+      end
    end
    for i = 1, more do
       local name = "n"..(i - 1)
@@ -88,14 +105,16 @@ engine.configure(graph_with(0))
 local up = {}
 for i, port in ipairs(ports) do
    local app = engine.app_table[port]
-   -- No checksum offload: Snabb would verify the checksum of every frame it delivers.
-   app.dev.supported_features = app.dev.supported_features + VERSION_1 - ffi.C.VIRTIO_NET_F_CSUM
-   -- A peer that met another switch before asks how far its queues had come.
-   app.dev.get_vring_base = function (self, index) return self.virtq[index].avail or 0 end
-   app.process_qemu_timer = timer.new("vhost-user handshake of "..port,
-                                      function () app:process_qemu_requests() end,
-                                      HANDSHAKE_NS, "non-repeating")
    up[i] = counter.create("switchmark/"..port..".counter")
+   if is_socket(parameters[i]) then
+      -- No checksum offload: Snabb would verify the checksum of every frame it delivers.
+      app.dev.supported_features = app.dev.supported_features + VERSION_1 - ffi.C.VIRTIO_NET_F_CSUM
+      -- A peer that met another switch before asks how far its queues had come.
+      app.dev.get_vring_base = function (self, index) return self.virtq[index].avail or 0 end
+      app.process_qemu_timer = timer.new("vhost-user handshake of "..port,
+                                         function () app:process_qemu_requests() end,
+                                         HANDSHAKE_NS, "non-repeating")
+   end
 end
 
 -- How many spare ports there shall be, written by the bench, and how many there are.
@@ -107,7 +126,8 @@ timer.activate(timer.new("which ports are up", function ()
       spare.there = spare.wanted
    end
    for i, port in ipairs(ports) do
-      counter.set(up[i], engine.app_table[port].vhost_ready and 1 or 0)
+      local ready = not is_socket(parameters[i]) or engine.app_table[port].vhost_ready
+      counter.set(up[i], ready and 1 or 0)
    end
 end, HANDSHAKE_NS, "repeating"))
 

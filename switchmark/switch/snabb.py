@@ -23,10 +23,11 @@ from switchmark.switch.base import (
     SwitchPort,
 )
 from switchmark.switch.changes import PORTS, Change
-from switchmark.switch.ports import peer_index, socket_of
+from switchmark.switch.ports import device_of, peer_index, socket_of
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.switch.tools import own_text
 
-PROGRAM = Path(__file__).with_name("snabb.lua")
+PROGRAM = "snabb.lua"  # in this folder
 LINK_FRAMES = 1024  # what a link between two apps holds
 PACKET_BYTES = 11 * 1024  # a packet buffer with its headroom
 COMMIT_ROUNDS = 100  # Snabb publishes its counters this often
@@ -81,13 +82,16 @@ class Snabb(ProgramSwitch):
     def launch(self, program: Path) -> None:
         """Start it and wait for its first round."""
         self._shm = self.footprint.folder("snabb")
+        (self._shm / PROGRAM).write_text(own_text(PROGRAM))
         self.process = self.footprint.spawn(
             [
-                *(str(program), "snsh", str(PROGRAM), self.mode.value, str(MAC_AGING_S)),
-                *map(socket_of, self.ports),
+                *(str(program), "snsh", str(self._shm / PROGRAM)),
+                *(self.mode.value, str(MAC_AGING_S)),
+                *(device_of(port) if port.cable else socket_of(port) for port in self.ports),
             ],
             cores=self.cores[:1],
             env={"SNABB_SHM_ROOT": str(self._shm)},
+            netns=self.netns,
         )
         self.until(lambda: self._read("engine/breaths") > 0, "first round of its loop")
 
@@ -105,7 +109,7 @@ class Snabb(ProgramSwitch):
         """The ports that our Lua program does not report as up."""
         return [port for port in self.ports if not self._read(f"switchmark/p{port.index}")]
 
-    def counters(self) -> SwitchCounters:
+    def own_counters(self) -> SwitchCounters:
         """Frames up to the moment of the call: waits until all have been published anew."""
         published = self._read("engine/breaths") + 2 * COMMIT_ROUNDS
         deadline = time.monotonic() + COUNTERS_TIMEOUT_S
@@ -161,4 +165,5 @@ class Snabb(ProgramSwitch):
             "checksum_offload": "off (VIRTIO_NET_F_CSUM not offered)",
             "mac_aging_s": str(MAC_AGING_S),
             "memory": "anonymous hugepages",
+            **({"cable_driver": "app RawSocket (AF_PACKET)"} if self.netns else {}),
         }

@@ -48,6 +48,9 @@ class Sriov(WithOptions, PortMakingSwitch):
         connect_modes=(ConnectMode.VEB,),
         polling=False,
         in_kernel=True,
+        cable_ends=(),
+        uncabled="its ports are functions of one NIC and are made before their nodes, which the "
+        "agent on another host cannot do",
         description="the embedded switch of an SR-IOV NIC, between its virtual functions",
         options=(
             SwitchOption(

@@ -25,12 +25,14 @@ from switchmark.switch.base import (
     PortKind,
     Probe,
     SwitchCounters,
+    SwitchOption,
     SwitchPort,
 )
-from switchmark.switch.ports import socket_of
+from switchmark.switch.cable import DPDK_ENDS, eal_devices, ethdev_numbers
+from switchmark.switch.options import WithOptions
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import ProgramSwitch, output_of
-from switchmark.switch.tools import which
+from switchmark.switch.tools import own_text, which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
 SOURCES = {
@@ -48,32 +50,43 @@ MEMORY_MB = 256
 LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 10.0
 ANSWER_BYTES = 1 << 16
+CABLE_DRIVER = SwitchOption(
+    "cable_driver",
+    "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics); its "
+    "program asks for frames of 1,536 bytes, and af-packet takes 1,518",
+    "af-xdp",
+    ("af-xdp",),
+)
 
 
 @cache
 def table() -> dict[int, str]:
     """The address of each port, as it stands in our P4 program."""
-    entries = ENTRY.findall(SOURCE.read_text())
+    entries = ENTRY.findall(own_text(SOURCE.name))
     return {int(port): ":".join(re.findall("..", digits)) for digits, port in entries}
 
 
 def arguments(
-    program: Path, ports: Sequence[SwitchPort], mode: ConnectMode, core: int, file_prefix: str
+    program: Path,
+    ports: Sequence[SwitchPort],
+    mode: ConnectMode,
+    core: int,
+    file_prefix: str,
+    cable_driver: str = "af-xdp",
 ) -> list[str]:
     """EAL's options, then the generated program's own: its ports and which core polls them.
     With a table of addresses the last port is the witness, a device that takes everything and
     gives nothing. The core is DPDK's lcore 0 whichever it is: the program crashes at its first
     frame on any other."""
-    vdevs = []
-    for port in ports:
-        vdevs += ["--vdev", f"net_vhost{port.index},iface={socket_of(port)},client=1"]
+    devices = eal_devices("t4p4s", ports, cable_driver)
+    count = len(ports)
     if mode is ConnectMode.STATIC_MAC:
-        vdevs += ["--vdev", "net_null0,no-rx=1"]
-    count = len(vdevs) // 2
+        devices += ["--vdev", "net_null0,no-rx=1"]
+        count += 1
     queues = ",".join(f"({port},0,0)" for port in range(count))
     return [
-        *(str(program), "--lcores", f"0@{core}", "--no-pci", "--in-memory", "-m", str(MEMORY_MB)),
-        *(f"--file-prefix={file_prefix}", *vdevs),
+        *(str(program), "--lcores", f"0@{core}", "--in-memory", "-m", str(MEMORY_MB)),
+        *(f"--file-prefix={file_prefix}", *devices),
         *("--", "-p", hex((1 << count) - 1), "--config", queues),
     ]
 
@@ -92,7 +105,7 @@ def ask_telemetry(path: str, questions: Sequence[str]) -> list[dict[str, Any]]:
     return answers
 
 
-class T4p4s(ProgramSwitch):
+class T4p4s(WithOptions, ProgramSwitch):
     """The programs that t4p4s made of ours."""
 
     name = "t4p4s"
@@ -104,6 +117,8 @@ class T4p4s(ProgramSwitch):
         connect_modes=(ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT),
         polling=True,
         needs_hugepages=True,
+        cable_ends=DPDK_ENDS,
+        options=(CABLE_DRIVER,),
         settled="its table is compiled in, and it is run without a controller that could change it",
         max_ports=16,
         description="T4P4S, a P4 program compiled to DPDK, vhost-user",
@@ -156,13 +171,27 @@ class T4p4s(ProgramSwitch):
                     f"{self.name}: port {port.index}: MTU {port.mtu_bytes}, its buffers take "
                     f"frames of up to {LONGEST_MTU_BYTES}"
                 )
+        self._numbers = ethdev_numbers(self.ports)
+        if len(self.ports) > 2 and any(port.pci for port in self.ports):
+            raise UsageError(
+                f"{self.name}: its program joins ports in the order in which DPDK finds them, a "
+                "NIC before all others; with a cable by PCI address use scenario: v2v"
+            )
         folder = self.footprint.folder("t4p4s")
         prefix = f"sm{self.session.id}t4"
         self._telemetry = check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2")
         self.process = self.footprint.spawn(
-            arguments(program, self.ports, self.mode, self.cores[0], prefix),
+            arguments(
+                program,
+                self.ports,
+                self.mode,
+                self.cores[0],
+                prefix,
+                self.option("cable_driver"),
+            ),
             cores=self.cores[:1],
             env={"RUNTIME_DIRECTORY": str(folder)},
+            netns=self.netns,
         )
         self.until(self._all_started, "its ports")
 
@@ -189,29 +218,30 @@ class T4p4s(ProgramSwitch):
     def waiting(self) -> list[SwitchPort]:
         """The ports whose DPDK device has no link."""
         links = self._ask("link_status", len(self.ports))
-        return [port for port in self.ports if links[port.index].get("status") != "UP"]
+        return [p for p in self.ports if links[self._numbers[p.index]].get("status") != "UP"]
 
-    def counters(self) -> SwitchCounters:
+    def own_counters(self) -> SwitchCounters:
         """What the DPDK devices have counted. What the table drops shows as the difference."""
         told = self._ask("stats", len(self.ports) + int(self._by_address))
         witness = int(told.pop()["opackets"]) if self._by_address else None
         ports = {
             index: PortCounters(
-                stats["ipackets"], stats["opackets"], stats["imissed"], stats["oerrors"]
+                *(told[number][key] for key in ("ipackets", "opackets", "imissed", "oerrors"))
             )
-            for index, stats in enumerate(told)
+            for index, number in self._numbers.items()
         }
         return SwitchCounters(ports, witness)
 
     def details(self) -> dict[str, str]:
         """Also the source, and what t4p4s leaves no choice about."""
-        source = SOURCES[self.mode]
+        source, text = SOURCES[self.mode], own_text(SOURCES[self.mode].name)
         return super().details() | {
             "version": str(self.probe_mode(self.mode).version),
             "datapath": "DPDK net_vhost, client",
-            "program": f"{source.name} {hashlib.sha256(source.read_bytes()).hexdigest()[:12]}",
+            "program": f"{source.name} {hashlib.sha256(text.encode()).hexdigest()[:12]}",
             "cores": str(self.cores[0]),
             "burst": "32 (compiled in)",
             "ring": "as the application has it",
             "checksum_offload": "not used",
+            **self.option_details(),
         }

@@ -25,7 +25,8 @@ from switchmark.switch.base import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.ports import socket_of
+from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
+from switchmark.switch.options import WithOptions
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import ProgramSwitch, output_of
 
@@ -41,7 +42,7 @@ _PORT_HEADING = re.compile(r"Forward statistics for port (\d+)")
 _TX_DROPPED = re.compile(r"TX-dropped:\s*(\d+)")
 
 
-class Testpmd(ProgramSwitch):
+class Testpmd(WithOptions, ProgramSwitch):
     """One `dpdk-testpmd` for all pairs."""
 
     name = "testpmd"
@@ -57,6 +58,8 @@ class Testpmd(ProgramSwitch):
         main_thread=True,
         max_ports=32,  # DPDK's own limit
         needs_hugepages=True,
+        cable_ends=DPDK_ENDS,
+        options=(CABLE_DRIVER,),
         settled="it stops forwarding before it takes another port, and it has no table",
         description="DPDK's test application, io forwarding between vhost-user ports",
     )
@@ -86,6 +89,7 @@ class Testpmd(ProgramSwitch):
 
     def launch(self, program: Path) -> None:
         """Start it; it forwards as soon as a pair has both its peers."""
+        self._numbers = ethdev_numbers(self.ports)
         folder = self.footprint.folder("testpmd")
         prefix = f"sm{self.session.id}tp"
         self._socket = Path(check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2"))
@@ -93,28 +97,38 @@ class Testpmd(ProgramSwitch):
             ["stdbuf", "-oL", str(program), *self._eal_options(prefix), "--", *self._options()],
             cores=sorted({*self.cores, *([] if self.main_core is None else [self.main_core])}),
             env={"RUNTIME_DIRECTORY": str(folder)},
+            netns=self.netns,
         )
         self.until(self._connect, "its telemetry answers")
         self.until(self._all_ports, "it has all its ports")
+        if not self._in_order:
+            # Its option --portlist sorts what it is given; its command does not.
+            listed = ",".join(str(self._numbers[port.index]) for port in self.ports)
+            self.process.write_line(f"set portlist {listed}")
+            self.process.write_line("start")
+
+    @property
+    def _in_order(self) -> bool:
+        """Whether DPDK numbers the devices as we do the ports."""
+        return all(index == number for index, number in self._numbers.items())
 
     def _eal_options(self, prefix: str) -> list[str]:
         """Thread 0 only waits for the end; threads 1 and up forward, one a core."""
         main = self.cores[0] if self.main_core is None else self.main_core
         threads = [f"0@{main}"]
         threads += [f"{number}@{core}" for number, core in enumerate(self.cores, 1)]
-        ports: list[str] = []
-        for port in self.ports:
-            ports += ["--vdev", f"net_vhost{port.index},iface={socket_of(port)},client=1"]
+        ports = eal_devices(self.name, self.ports, self.option("cable_driver"))
         return [
-            *("--no-pci", "--in-memory", "--single-file-segments", "-m", str(self.memory_mb())),
+            *("--in-memory", "--single-file-segments", "-m", str(self.memory_mb())),
             *(f"--file-prefix={prefix}", "--lcores", ",".join(threads), *ports),
         ]
 
     def _options(self) -> list[str]:
-        numbers = ",".join(str(port.index) for port in self.ports)
+        numbers = ",".join(str(number) for number in range(len(self.ports)))
         return [
             *("-i", "--forward-mode=io", "--port-topology=paired", f"--portlist={numbers}"),
-            *("--auto-start", f"--nb-cores={len(self.cores)}", f"--burst={BURST}"),
+            *(["--auto-start"] if self._in_order else []),
+            *(f"--nb-cores={len(self.cores)}", f"--burst={BURST}"),
             *("--disable-link-check", f"--total-num-mbufs={self._buffers()}"),
             *(f"--mbuf-size={self._buffer_bytes()}",),
         ]
@@ -133,7 +147,7 @@ class Testpmd(ProgramSwitch):
         return True
 
     def _all_ports(self) -> bool:
-        return bool(self._ask("/ethdev/list") == [port.index for port in self.ports])
+        return bool(self._ask("/ethdev/list") == list(range(len(self.ports))))
 
     def _ask(self, question: str) -> Any:
         """What the telemetry answers. Raises `TrialFailed` when it does not."""
@@ -151,18 +165,19 @@ class Testpmd(ProgramSwitch):
         return [
             port
             for port in self.ports
-            if self._ask(f"/ethdev/link_status,{port.index}")["status"] != "UP"
+            if self._ask(f"/ethdev/link_status,{self._numbers[port.index]}")["status"] != "UP"
         ]
 
-    def counters(self) -> SwitchCounters:
+    def own_counters(self) -> SwitchCounters:
         """The ports' own counters, and what testpmd dropped because a port took no more."""
         dropped = self._dropped()
         ports = {}
         for port in self.ports:
-            seen = self._ask(f"/ethdev/stats,{port.index}")
+            number = self._numbers[port.index]
+            seen = self._ask(f"/ethdev/stats,{number}")
             lost = seen["imissed"] + seen["ierrors"] + seen["rx_nombuf"]
             ports[port.index] = PortCounters(
-                seen["ipackets"], seen["opackets"], lost, dropped[port.index]
+                seen["ipackets"], seen["opackets"], lost, dropped[number]
             )
         return SwitchCounters(ports)
 
@@ -199,6 +214,7 @@ class Testpmd(ProgramSwitch):
             "buffers": str(self._buffers()),
             "buffer_bytes": str(self._buffer_bytes()),
             "idle": "poll",
+            **self.option_details(),
             "options": " ".join(self._options()),
         }
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from functools import cache
+from importlib import resources
 from pathlib import Path
 
 from switchmark.switch.base import Probe
@@ -44,6 +45,11 @@ def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
     chosen = os.environ.get(setting)
     found = map(which, [chosen] if chosen else candidates)
     return next((program for program in found if program), None)
+
+
+def own_text(name: str) -> str:
+    """A file of this folder. On another host the bench lies in an archive, and has no paths."""
+    return resources.files(__package__).joinpath(name).read_text()
 
 
 def version_text(program: Path) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.switch import vpp_changes
 from switchmark.switch.base import (
     Capabilities,
@@ -24,9 +24,10 @@ from switchmark.switch.base import (
     SwitchOption,
     SwitchPort,
 )
+from switchmark.switch.cable import DPDK_ENDS
 from switchmark.switch.changes import Change
 from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import device_of, lent_of, peer_index, socket_of
+from switchmark.switch.ports import device_of, peer_index, socket_of
 from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
 from switchmark.switch.tools import memory_nodes, online_cores, which
@@ -42,6 +43,8 @@ PLUGINS = (
     "memif_plugin.so",
     "af_packet_plugin.so",
 )  # in older releases part of VPP itself
+CABLE = "cable"  # and the port's number: the interface of a NIC that VPP drives itself
+XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # of cables to other hosts
 WITNESS = "pipe0.0"  # what goes into one end of a pipe comes out of the other, and ends there
 MEMIF_RING = 256  # the client's end, VPP, chooses; as many as the other kinds of port have
 OPTIONS = (
@@ -56,6 +59,12 @@ OPTIONS = (
         "what `cross-connect` is made of: `set interface l2 xconnect`, or the shorter `l2patch`",
         "xconnect",
         ("xconnect", "l2patch"),
+    ),
+    SwitchOption(
+        "cable_driver",
+        "by which of its own drivers the interface of a cable is reached (location: remote, nics)",
+        "af-packet",
+        ("af-packet", "af-xdp"),
     ),
 )
 DEFAULTS: Mapping[str, str] = {option.name: option.default for option in OPTIONS}
@@ -74,10 +83,19 @@ def thread_cores(
     return (others[0], tuple(cores)) if others else (cores[0], tuple(cores[1:]))
 
 
-def startup_config(folder: Path, prefix: str, main_core: int, workers: Sequence[int]) -> str:
+def startup_config(
+    folder: Path,
+    prefix: str,
+    main_core: int,
+    workers: Sequence[int],
+    more_plugins: Sequence[str] = (),
+    nics: Mapping[int, str] | None = None,
+) -> str:
     """What VPP reads first: every path in our folder, no plugin but those the ports need."""
     listed = ",".join(map(str, workers))
-    plugins = " ".join(f"plugin {name} {{ enable }}" for name in PLUGINS)
+    plugins = " ".join(f"plugin {name} {{ enable }}" for name in (*PLUGINS, *more_plugins))
+    named = " ".join(f"dev {pci} {{ name {CABLE}{k} }}" for k, pci in (nics or {}).items())
+    devices = f"dpdk {{ {named} }}\n" if named else ""
     return f"""\
 unix {{ nodaemon nobanner cli-no-pager runtime-dir {folder}/run
   cli-listen {folder}/cli.sock pidfile {folder}/run/vpp.pid }}
@@ -88,14 +106,16 @@ cpu {{ main-core {main_core}{f" corelist-workers {listed}" if workers else ""} }
 memory {{ main-heap-size 512M main-heap-page-size 4K }}
 buffers {{ buffers-per-numa {BUFFERS} default data-size 2048 page-size default-hugepage }}
 plugins {{ plugin default {{ disable }} {plugins} }}
-"""
+{devices}"""
 
 
 def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
     """VPP's name of each port: vhost-user interfaces are numbered in the order of making."""
     names, vhosts = {}, 0
     for port in ports:
-        if port.kind is PortKind.VETH:
+        if port.pci:
+            names[port.index] = f"{CABLE}{port.index}"
+        elif port.kind is PortKind.VETH:
             names[port.index] = f"host-{device_of(port)}"
         elif port.kind is PortKind.MEMIF:
             names[port.index] = f"memif{port.index + 1}/0"
@@ -113,7 +133,7 @@ def commands(
     lines = []
     for port in ports:
         name = names[port.index]
-        lines += _create(port)
+        lines += _create(port, options)
         if port.kind is not PortKind.MEMIF:  # which takes every frame anyway
             lines.append(f"set interface promiscuous on {name}")
         if not _mode_comes_later(port, options):
@@ -146,7 +166,12 @@ def _mode_comes_later(port: SwitchPort, options: Mapping[str, str]) -> bool:
     return port.kind is PortKind.VHOST_USER and options["rx_mode"] != "polling"
 
 
-def _create(port: SwitchPort) -> list[str]:
+def _create(port: SwitchPort, options: Mapping[str, str]) -> list[str]:
+    if port.pci:
+        return []  # VPP found it when it started
+    if port.cable and options["cable_driver"] == "af-xdp":
+        name = device_of(port)
+        return [f"create interface af_xdp host-if {name} num-rx-queues 1 name host-{name}"]
     if port.kind is PortKind.VETH:
         # Offloads are off on the bench's devices; VPP, left to itself, then tells the kernel of
         # a header that it does not write, and not one frame gets out.
@@ -235,6 +260,7 @@ class Vpp(WithOptions, ProgramSwitch):
         multi_core=True,
         main_thread=True,
         needs_hugepages=True,
+        cable_ends=DPDK_ENDS,
         reconfigures=True,
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
         options=OPTIONS,
@@ -272,21 +298,22 @@ class Vpp(WithOptions, ProgramSwitch):
         self._statistics = str(self._tool(program, "vpp_get_stats"))
         self._names = interfaces_of(self.ports)
         self._main_core, self._workers = thread_cores(self.cores, online_cores(), self.main_core)
-        devices = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
-        namespace = self.footprint.namespace("sw") if devices else None
+        nics = {port.index: port.pci for port in self.ports if port.pci}
         self._folder = self.footprint.folder("vpp")
         check_socket_path(self._folder / "stats.sock")
         prefix = f"sm{self.session.id}vpp"
         self.footprint.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
-        config.write_text(startup_config(self._folder, prefix, self._main_core, self._workers))
+        config.write_text(
+            startup_config(
+                self._folder, prefix, self._main_core, self._workers, self._plugins(program), nics
+            )
+        )
         script.write_text("\n".join(self._commands()) + "\n")
-        if namespace:
-            namespace.adopt(devices, lent_of(self.ports))
         self.process = self.footprint.spawn(
             [str(program), "-c", str(config)],
             cores=sorted({self._main_core, *self._workers}),
-            netns=namespace.name if namespace else None,
+            netns=self.netns,
         )
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
         self._apply(script)
@@ -297,6 +324,20 @@ class Vpp(WithOptions, ProgramSwitch):
         for command in late_commands(self.ports, self._options()):
             if answer := self._cli(*command.split()):
                 raise TrialFailed(f"{self.name}: {command}: {' '.join(answer.split())}")
+
+    def _plugins(self, program: Path) -> list[str]:
+        """What the ends of cables need more. Raises `UnavailableError` where there is none."""
+        wanted = {DPDK if port.pci else XDP for port in self.ports if port.cable}
+        if self.option("cable_driver") != "af-xdp":
+            wanted -= {XDP}
+        for name in wanted:
+            if not list(program.resolve().parents[1].glob(f"lib*/**/vpp_plugins/{name}")):
+                package = "vpp-plugin-dpdk" if name == DPDK else "vpp-plugin-core"
+                raise UnavailableError(
+                    f"{self.name}: {program} has no {name}, by which it would reach the cable; "
+                    f"install {package}, or build it with that plugin"
+                )
+        return sorted(wanted)
 
     def _options(self) -> dict[str, str]:
         return {option.name: self.option(option.name) for option in OPTIONS}
@@ -332,7 +373,7 @@ class Vpp(WithOptions, ProgramSwitch):
         up = links_up(self._cli("show", "hardware-interfaces"))
         return [port for port in self.ports if self._names[port.index] not in up]
 
-    def counters(self) -> SwitchCounters:
+    def own_counters(self) -> SwitchCounters:
         """Frames since start, from the statistics segment."""
         patterns = ("^/if/names$", "^/if/rx$", "^/if/tx$", "^/if/drops$", "^/err/.*-tx/")
         answer = self.session.host.run(

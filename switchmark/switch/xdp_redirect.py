@@ -110,7 +110,6 @@ class XdpRedirect(InKernelSwitch):
 
     name = "xdp-redirect"
     capabilities = Capabilities(
-        cabled=False,  # the far end of a port has to be set up, and of a cable it is not here
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=False,
@@ -143,6 +142,8 @@ class XdpRedirect(InKernelSwitch):
         """Load, attach and wake the far ends."""
         self._session_witness()
         for port in self.ports:
+            if port.cable:  # its other end is the other host's affair (docs/testbed.md)
+                continue
             self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
         netlink.inside(self.namespace.name, self._attach)
 

@@ -1,40 +1,30 @@
-"""Whether an interface can be lent to a switch as the end of a cable, or to a tester.
+"""Whether an interface, or a NIC, can be lent to a switch as the end of a cable, or to a tester.
 
 They take their ports into a namespace of their own. An interface that the host itself uses
 would be cut off by that, so one with an address, or one that belongs to something else, is
-refused before anything is touched.
+refused before anything is touched. A NIC named by its PCI address must be DPDK's already: the
+bench takes none away from the kernel.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Host
+from switchmark.testbed.pci import pci_address, pci_problem
 
 PLAIN_QDISCS = ("noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq", "pfifo")
 
 
-PCI_DEVICES = Path("/sys/bus/pci/devices")
-FOR_DPDK = ("vfio-pci", "uio_pci_generic", "igb_uio")  # drivers that hand a function over
-
-
-def pci_problem(address: str) -> str | None:
-    """Why DPDK cannot have this PCI function, and the remedy; None when it can."""
-    function = PCI_DEVICES / address
-    if not function.exists():
-        return "is not there; lspci -D lists what is"
-    driver = (function / "driver").resolve().name if (function / "driver").exists() else "no driver"
-    if driver in FOR_DPDK:
-        return None
-    return f"is held by {driver}, not by one for DPDK; dpdk-devbind.py -b vfio-pci {address}"
-
-
 def check_facing(host: Host, device: str, mtu_bytes: int) -> None:
-    """Raises UnavailableError that says why the interface cannot be lent, and the remedy."""
-    if (problem := _problem(host, device, mtu_bytes)) is not None:
+    """Raises UnavailableError that says why the interface, or the NIC of this PCI address, cannot
+    be lent, and the remedy."""
+    if (address := pci_address(device)) is not None:
+        if (problem := pci_problem(address)) is not None:
+            raise UnavailableError(f"PCI device {address}: {problem}")
+    elif (problem := _problem(host, device, mtu_bytes)) is not None:
         raise UnavailableError(f"interface {device}: {problem}")
 
 

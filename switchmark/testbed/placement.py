@@ -276,7 +276,8 @@ def _describe(
 
 
 def _bench_cores(cores: _Cores, used: Sequence[int], ordered: Sequence[Cpu]) -> list[int]:
-    """The housekeeping core, or when applications are on it, any that nothing runs on."""
+    """The housekeeping core, or when applications are on it, any that nothing runs on. Never one
+    of the switch's: where cores were named so that it has that one, an application's."""
     taken = {*used, *cores.switch}
     busy = {cpu.core for cpu in ordered if cpu.id in cores.switch}
     free = [
@@ -284,7 +285,10 @@ def _bench_cores(cores: _Cores, used: Sequence[int], ordered: Sequence[Cpu]) -> 
         for cpu in ordered
         if cpu.id not in taken and cpu.core not in busy and not cpu.isolated
     ]
-    return free[:1] or [cores.housekeeping]
+    if free or cores.housekeeping not in cores.switch:
+        return free[:1] or [cores.housekeeping]
+    apart = [core for core in used if core not in cores.switch]
+    return apart[-1:] or [cores.housekeeping]
 
 
 def _switch_reason(demand: Demand, switch: Sequence[int]) -> str:

@@ -25,11 +25,15 @@ from switchmark.campaign.source import (
     read_file,
 )
 from switchmark.errors import UsageError
+from switchmark.testbed.pci import pci_address
 
 VARIABLE = "SWITCHMARK_TESTBED"
 BECOME = ("none", "sudo")
-HOST_KEYS = ("local", "address", "port", "user", "key", "known_hosts", "become", "python")
+HOST_KEYS = (
+    "local", "address", "port", "user", "key", "known_hosts", "become", "python", "settings",
+)  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_SETTING = re.compile(r"SWITCHMARK_[A-Z0-9_]+")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")
 _EXAMPLE = "hosts: {left: {local: true}, right: {address: 192.0.2.7}}"
 _MAPPING = f"a testbed is a mapping with the keys hosts and cables, e.g. {_EXAMPLE}"
@@ -47,6 +51,7 @@ class SshTarget:
     known_hosts: Path = Path("~/.ssh/known_hosts")
     become: str = "none"  # how the account gets the rights: it has them, or by sudo
     python: str = "python3"  # at least 3.11
+    settings: tuple[tuple[str, str], ...] = ()  # environment variables of the bench there
 
     def __str__(self) -> str:
         return f"host {self.name} ({self.address})"
@@ -54,7 +59,8 @@ class SshTarget:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """Two interfaces that face each other: this machine's, and another host's."""
+    """Two interfaces that face each other: this machine's, and another host's. Each is the name of
+    a network device, or the PCI address of a NIC that DPDK drives."""
 
     near: str
     far: str
@@ -179,6 +185,7 @@ class _Reader:
             has = " or ".join(BECOME)
             self._note(node.place, f"{key}.become", f"'{become}' is not known; use {has}")
             return None
+        settings = self._settings(node, key)
         ssh_key = self._file(node, key, "key", "a private key")
         known_hosts = self._file(node, key, "known_hosts", "host keys, see ssh-keyscan")
         if len(self.problems) > before:
@@ -192,7 +199,26 @@ class _Reader:
             known_hosts or Path("~/.ssh/known_hosts").expanduser(),
             become,
             self._text(node, key, "python") or "python3",
+            settings,
         )
+
+    def _settings(self, node: Table, key: str) -> tuple[tuple[str, str], ...]:
+        """Where programs of that host lie, as the same variables say it of this one."""
+        table = node.entries.get("settings")
+        if table is None:
+            return ()
+        if not isinstance(table, Table):
+            text = "is a mapping, e.g. {SWITCHMARK_VPP: /usr/local/bin/vpp}"
+            self._note(table.place, f"{key}.settings", text)
+            return ()
+        found = []
+        for name in table.entries:
+            if not _SETTING.fullmatch(name):
+                text = "is no setting of the bench; their names begin with SWITCHMARK_"
+                self._note(table.key_places[name], f"{key}.settings.{name}", text)
+            elif (value := self._text(table, f"{key}.settings", name)) is not None:
+                found.append((name, value))
+        return tuple(found)
 
     def _first_cable(
         self,
@@ -236,8 +262,13 @@ class _Reader:
                 self._note(
                     node.place, f"{key}.{host}", f"is no host of this file (it has: {known})"
                 )
+            elif interface is not None and (address := pci_address(interface)) is not None:
+                ends[host] = address
             elif interface is None or not _INTERFACE.fullmatch(interface):
-                text = f"'{interface or ''}' is no name of an interface (1 to 15 characters)"
+                text = (
+                    f"'{interface or ''}' is no name of an interface (1 to 15 characters), and no "
+                    "PCI address (0000:03:00.0)"
+                )
                 self._note(node.place, f"{key}.{host}", text)
             else:
                 ends[host] = interface

@@ -203,12 +203,13 @@ class Engine:
         return self.process.stderr.read()
 
     def finish(self, how: str) -> tuple[Event, int]:
-        """End by `stop`, `eof`, or a signal's name; the result and the exit code."""
+        """End by `stop` (and what follows it), `eof`, or a signal's name; the result and the exit
+        code."""
         if how == "eof":
             assert self.process.stdin is not None
             self.process.stdin.close()
-        elif how == "stop":
-            self.tell("stop")
+        elif how.startswith("stop"):
+            self.tell(how)
         elif how != "wait":
             self.process.send_signal(signal.Signals[how])
         code = self.process.wait(timeout=20)
@@ -258,7 +259,7 @@ def run_pair(
         sender.tell(f"start duration={duration}")
         sent, code = sender.finish("wait")
         assert code == 0
-        received, code = receiver.finish("stop")
+        received, code = receiver.finish(f"stop sent={sent['totals']['tx_offered']}")
         assert code == 0
     return sent, received
 

@@ -58,9 +58,12 @@ def without_a_core(records: list[Record]) -> list[str]:
     return found
 
 
-def repeated(run_once: Callable[[], tuple[int, list[Record], str]]) -> list[Record]:
+def repeated(
+    run_once: Callable[[], tuple[int, list[Record], str]], *, failing: bool = True
+) -> list[Record]:
     """The records of a run in which every application had its core, of at most so many attempts;
-    on a machine that is busy in all of them the test is skipped, with what was seen."""
+    on a machine that is busy in all of them the test is skipped, with what was seen. Trials that
+    fail are put down to that, too, unless they are not to be (`failing`)."""
     story: list[str] = []
     for _ in range(ATTEMPTS):
         code, records, said = run_once()
@@ -70,6 +73,8 @@ def repeated(run_once: Callable[[], tuple[int, list[Record], str]]) -> list[Reco
             assert code == 0, said
             return records
         story += noise
+    if not failing and any(one.status == "failed" for one in records):
+        pytest.fail(f"in every attempt: {'; '.join(story)}")
     marks = [one.verdict.marks for one in records if one.verdict is not None]
     if not marks or any("disturbed" in one for one in marks):
         pytest.skip(f"this machine is too busy: {'; '.join(story)}")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from switchmark.results.record import Record
-from switchmark.switch.registry import make_switch
 from switchmark.testbed import capabilities
 from tests.integration.hosts_bench import (
     AHEAD_S,
@@ -212,34 +211,6 @@ def check_limited(record: Record) -> None:
     sender, receiver = record.engines
     spans = [(one.intervals[0].t_ns, one.intervals[-1].t_ns) for one in (sender, receiver)]
     assert spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1], "times of one clock"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("switch", "more"), [("ovs-dpdk", {"switch_options": "pmd_maxsleep_us:500"}), ("basicfwd", {})]
-)
-def test_vhost_user_switches_reach_the_cable(
-    hosts: TwoHosts, engine: Path, switch: str, more: dict[str, str]
-) -> None:
-    """Their nodes have sockets, and DPDK's AF_PACKET driver the interface."""
-    if not make_switch(switch).probe().available:
-        pytest.skip(f"{switch} does not run here")
-    args = trial_args(rate=200, burst=1, duration="2s", **more)
-    args[1] = switch
-
-    def once() -> tuple[int, list[Record], str]:
-        with hosts.favoured():
-            return measured(hosts, engine, *args)
-
-    (record,) = repeated(once)
-    assert record.port_kind == "vhost-user" and record.throughput is not None
-    assert record.throughput.pairs[0].lost_frames == 0
-    assert record.reconciliation is not None and record.reconciliation.cable_lost == 0
-    assert record.far_host is not None and record.far_host.cpu is not None
-    assert (record.far_host.cpu.switch_cores_used or 0) > 0, "of the switch over there"
-    assert hosts.remains() == []
-    for host in (hosts.left, hosts.right):
-        assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
 
 
 @pytest.mark.slow

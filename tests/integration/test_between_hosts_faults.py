@@ -80,7 +80,12 @@ def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) ->
             "right: ctl0",
             r"3 .*ctl0: has the address 192\.0\.2\.2/24, and the host",
         ),
-        ("left: cable0", "left: nowhere", r"3 interface nowhere: is not there"),
+        ("left: cable0", "left: nowhere", r"3 .*case6\.yaml: cables: interface nowhere: is not"),
+        (
+            "left: cable0",
+            'left: "ffff:ff:1f.7"',
+            r"2 .*case7\.yaml: cables: ffff:ff:1f\.7: linux-bridge takes interfaces of the kernel",
+        ),
     ]
     files = []
     for number, (before, after, _) in enumerate(cases):

@@ -17,12 +17,14 @@ import pytest
 from switchmark.environment.base import Node
 from switchmark.method import latency
 from switchmark.method.cpu import cost
-from switchmark.method.hardware import HardwareCounters
+from switchmark.method.hardware import hardware_use
 from switchmark.method.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.testbed.cpu_time import CpuReading
+from switchmark.testbed.hardware import HardwareCounters
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
+from tests.truths import percent, truth
 
 pytestmark = [
     pytest.mark.integration,
@@ -30,6 +32,7 @@ pytestmark = [
     needs_root,
 ]
 DEADLINE_S = 60.0  # of programs on a machine that does much else
+RATE_PPS, RATE_WITHIN = 5_000, 0.01
 PORT = 18_000  # of the other instruments; our own sockets have others
 
 
@@ -109,9 +112,11 @@ def wait_for(done: Callable[[], bool], meanwhile: Callable[[], object] = lambda:
         time.sleep(0.05)
 
 
-def test_tshark_counts_the_frames_that_we_count() -> None:
+@truth("frames forwarded", "tshark", "other tool", "exact")
+@truth("forwarded rate", "time stamps of tshark", "other tool", percent(RATE_WITHIN))
+def test_tshark_counts_the_frames_that_we_count_and_sees_our_rate() -> None:
     """To the frame, whenever it begins to capture and however late it tells: by the times at
-    which the kernel saw them."""
+    which the kernel saw them, which also give the rate."""
     tshark = need("tshark")
     with deployed(LinuxBridge()) as rig:
         device = node_of(rig, 1).spec.port.device_inside
@@ -127,7 +132,7 @@ def test_tshark_counts_the_frames_that_we_count() -> None:
             def rate_ratio() -> float:
                 measurer = rig.measurer
                 begun = time.time()
-                point = measurer.measure(0.5, 2_000)
+                point = measurer.measure(1.0, RATE_PPS)
                 ended = time.time()
                 arrived = point.offered_frames - point.lost_frames
                 assert arrived + measurer.asides[-1].socket_drops > 500
@@ -135,11 +140,11 @@ def test_tshark_counts_the_frames_that_we_count() -> None:
                 wait_for(lambda: len(capture.between(begun, ended)) >= due)
                 counted.append((begun, ended, due))
                 times = [at for at, _ in capture.between(begun, ended)]
-                rate = (len(times) - 1) / (times[-1] - times[0])
-                return rate / point.offered_pps
+                rate_pps = (len(times) - 1) / (times[-1] - times[0])
+                return rate_pps / point.forwarded_pps
 
             counted: list[tuple[float, float, int]] = []
-            find(1, 0.05, rate_ratio)
+            find(1, RATE_WITHIN, rate_ratio)
             capture.finish()
             for begun, ended, due in counted:
                 frames = capture.between(begun, ended)
@@ -161,6 +166,9 @@ def polling(module_state_dir: None) -> Iterator[Rig]:
         yield rig
 
 
+@truth(
+    "frames forwarded", "iperf3, and the bridge's counters", "other tool", "100 frames of its own"
+)
 def test_iperf3_and_the_bridge_count_alike(sockets: Rig) -> None:
     rig, iperf = sockets, need("iperf3")
     switch = rig.deployment.switch
@@ -177,6 +185,7 @@ def test_iperf3_and_the_bridge_count_alike(sockets: Rig) -> None:
     assert sent <= passed <= sent + 100
 
 
+@truth("throughput", "iperf3, datagrams as fast as it can", "other tool", "a factor of 2.6")
 def test_iperf3_saturates_at_about_what_we_do(sockets: Rig) -> None:
     """Both send one datagram a system call; the order of magnitude must agree."""
     rig, iperf = sockets, need("iperf3")
@@ -194,6 +203,7 @@ def test_iperf3_saturates_at_about_what_we_do(sockets: Rig) -> None:
     find(1.5, 1.1, ratio)
 
 
+@truth("latency, round trip", "sockperf, ping", "other tool", "a factor of 2.2")
 def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
     sockperf, ping = need("sockperf"), need("ping")
     with deployed(LinuxBridge(), dimension="latency", io="udp", rate="2000") as rig:
@@ -225,6 +235,7 @@ def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
         find(1.2, 1.0, worst_ratio)
 
 
+@truth("CPU cost", "pidstat", "other tool", "0.06 cores")
 def test_pidstat_sees_the_switch_use_what_we_say(polling: Rig) -> None:
     rig, pidstat = polling, need("pidstat")
     pids = tuple(rig.deployment.switch.process_ids())
@@ -242,6 +253,7 @@ def test_pidstat_sees_the_switch_use_what_we_say(polling: Rig) -> None:
     find(0, 0.06, off_by)
 
 
+@truth("CPU cost", "perf stat", "other tool", "35 %")
 def test_perf_counts_the_cycles_that_we_count(polling: Rig) -> None:
     rig, perf = polling, need("perf")
     pid = rig.deployment.switch.process_ids()[0]
@@ -251,7 +263,7 @@ def test_perf_counts_the_cycles_that_we_count(polling: Rig) -> None:
     def ratio() -> float:
         counters = HardwareCounters.open_for([pid], [])
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        seen = counters.stop(frames=1)
+        seen = hardware_use(counters.stop(), frames=1)
         if seen is None or "<not" in done.stderr:
             pytest.skip(f"no hardware counters here: {counters.absent or done.stderr}")
         theirs = {line.split(";")[2]: float(line.split(";")[0])

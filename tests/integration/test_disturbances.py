@@ -34,6 +34,7 @@ from switchmark.switch.xdp_redirect import XdpRedirect
 from switchmark.testbed.cpu_limit import find_hierarchy
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference, set_priority
+from tests.truths import truth
 
 pytestmark = [
     pytest.mark.integration,
@@ -69,6 +70,7 @@ def disturber(rig: Rig) -> DisturbedMeasurer:
     return DisturbedMeasurer(rig.plan.trial, rig.deployment.ends, lambda: None)
 
 
+@truth("reconfiguration", "the port taken down for a set time", "kernel", "30 ms")
 @on(LinuxBridge)
 def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -> None:
     """The bridge's port is taken down for so long: no frame passes meanwhile."""
@@ -120,6 +122,7 @@ def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
     assert switch.alive() is None
 
 
+@truth("soak", "the port taken down in two of six windows", "kernel", "exact")
 @on(LinuxBridge)
 def test_a_soak_finds_an_outage_and_goes_on(rig: Rig) -> None:
     """The sender's port is down in the third and the fourth of six windows: it takes nothing,
@@ -228,6 +231,7 @@ def test_a_limit_of_cpu_time_holds_for_a_switch_that_was_started_again() -> None
         assert limit.in_force()
 
 
+@truth("recovery", "rate of the reference, which has no queue", "ours", "50 ms of 0")
 def test_recovery_of_a_limiter_without_queue_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference loses what is above its rate, and nothing as soon as it is below. Killed
     and started again, it forwards again."""

@@ -1,5 +1,5 @@
-"""Truths that are not ours: the kernel's token bucket, its device counters, ping, /proc; and a
-meter of Open vSwitch.
+"""Truths that are not ours: the kernel's shapers, its device counters, ping, /proc; and a meter of
+Open vSwitch.
 
 The switch is the Linux bridge; what it lets pass is set by `tc tbf` on its port, and what
 passed is counted by the kernel's devices. Only our figures are under test.
@@ -8,47 +8,138 @@ passed is counted by the kernel's devices. Only our figures are under test.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from switchmark.method import latency
+from switchmark.method.back_to_back import back_to_back
+from switchmark.method.loss_vs_load import loss_vs_load
 from switchmark.method.measurer import SATURATING
+from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
-from switchmark.switch.ports import device_of
 from switchmark.testbed.cpu_time import process_cpu_s
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find, meter, shape
+from tests.integration.truth_rig import (
+    Rig,
+    deployed,
+    find,
+    meter,
+    search_over_truth,
+    shape,
+    shape_by_htb,
+    unshape,
+)
+from tests.truths import percent, truth
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.usefixtures("state_dir"),
+    pytest.mark.usefixtures("module_state_dir"),
     needs_root,
 ]
 
 RATE_PPS = 20_000
 FRAME_BYTES = 1000  # with FCS; the kernel counts 4 less
-TOLERANCE = 0.01
+BUCKET_S = 0.005  # of the rate: in the bucket, and as many frames again in the queue before it
+BUCKET_FRAMES = round(RATE_PPS * BUCKET_S)
+TOLERANCE, BURST_TOLERANCE = 0.01, 0.06
 
 
-def test_r_plus_is_what_the_kernels_token_bucket_lets_pass() -> None:
+@pytest.fixture(scope="class")
+def shaped(module_state_dir: None) -> Iterator[Rig]:
+    """A bridge behind a token bucket. The applications share a core, so that the sender makes up
+    for pauses of up to 9 ms, which bucket and queue together hold."""
     switch = LinuxBridge()
-    with deployed(switch, packet_size=str(FRAME_BYTES)) as rig:
-        shape(switch, RATE_PPS, FRAME_BYTES)
-        find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(rig))
+    with deployed(switch, packet_size=str(FRAME_BYTES), application_cpus="1") as rig:
+        shape(switch, RATE_PPS, FRAME_BYTES, BUCKET_S)
+        yield rig
 
 
-def test_r_plus_is_what_a_meter_of_open_vswitch_lets_pass() -> None:
+@pytest.fixture(scope="class")
+def metered(module_state_dir: None) -> Iterator[Rig]:
+    """An Open vSwitch with a meter."""
     switch = OvsNetdev()
     if not (probe := switch.probe()).available:
         pytest.skip(f"{switch.name}: {probe.reason}")
-    with deployed(switch) as rig:
-        meter(rig, RATE_PPS)
-        find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(rig))
+    with deployed(switch, application_cpus="1") as rig:
+        meter(rig, RATE_PPS, 2 * BUCKET_S)
+        yield rig
+
+
+class TestTokenBucketOfTheKernel:
+    """One deployment for all that find what `tc tbf` lets pass; then `tc htb` in its place."""
+
+    @truth("r-plus", "`tc tbf` behind linux-bridge", "kernel", percent(TOLERANCE))
+    def test_r_plus(self, shaped: Rig) -> None:
+        find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(shaped))
+
+    @truth("ndr-pdr", "`tc tbf` behind linux-bridge", "kernel", percent(TOLERANCE))
+    def test_ndr_and_pdr(self, shaped: Rig) -> None:
+        find(1, TOLERANCE, lambda: ndr_and_pdr_over_truth(shaped))
+
+    @truth("loss-vs-load", "`tc tbf` behind linux-bridge", "kernel",
+           f"a step; the losses {percent(TOLERANCE)} of the load")  # fmt: skip
+    def test_loss_vs_load(self, shaped: Rig) -> None:
+        """From twice the rate down: what the bucket does not let pass is lost, at every load."""
+        trial_s = 0.5
+
+        def worst() -> float:
+            found = loss_vs_load(shaped.measurer, max_pps=2 * RATE_PPS, trial_s=trial_s)
+            if found.lossless_from_pps != RATE_PPS or found.stopped != "two clean trials":
+                return 1.0
+            passes = RATE_PPS * trial_s + 2 * BUCKET_FRAMES
+            losses = [max(0.0, 1 - passes / point.offered_frames) for point in found.points]
+            seen = [point.loss_ratio for point in found.points]
+            return max(abs(a - b) for a, b in zip(seen, losses, strict=True))
+
+        find(0, TOLERANCE, worst)
+
+    @pytest.mark.slow
+    @truth("plateau", "`tc tbf` behind linux-bridge", "kernel", percent(TOLERANCE))
+    def test_plateau(self, shaped: Rig) -> None:
+        def height() -> float:
+            found = sweep(shaped.measurer, [5e3, 10e3, 15e3, 25e3, 30e3, 40e3], trial_s=1.0)
+            known = found.plateau.pps is not None
+            return found.plateau.pps.mean if known and found.plateau.pps else 0.0
+
+        find(RATE_PPS, TOLERANCE * RATE_PPS, height)
+
+    @pytest.mark.slow
+    @truth("back-to-back", "bucket and queue of `tc tbf`", "kernel", percent(BURST_TOLERANCE))
+    def test_back_to_back(self, shaped: Rig) -> None:
+        def frames() -> float:
+            found = back_to_back(
+                shaped.measurer, rate_pps=4 * RATE_PPS, throughput_pps=RATE_PPS,
+                shortest_s=1e-3, longest_s=0.05, repetitions=1,
+            )  # fmt: skip
+            return found.buffer_frames or 0.0
+
+        find(2 * BUCKET_FRAMES, 2 * BURST_TOLERANCE * BUCKET_FRAMES, frames)
+
+    @truth("r-plus", "`tc htb` behind linux-bridge", "kernel", percent(TOLERANCE))
+    def test_r_plus_behind_another_shaper(self, shaped: Rig) -> None:
+        """The last: it takes the token bucket's place."""
+        switch = shaped.deployment.switch
+        assert isinstance(switch, LinuxBridge)
+        unshape(switch)
+        shape_by_htb(switch, RATE_PPS, FRAME_BYTES)
+        find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(shaped))
+
+
+class TestMeterOfOpenVswitch:
+    """One deployment for both."""
+
+    @truth("r-plus", "a meter of ovs-netdev", "Open vSwitch", percent(TOLERANCE))
+    def test_r_plus(self, metered: Rig) -> None:
+        find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(metered))
+
+    @pytest.mark.slow
+    @truth("ndr-pdr", "a meter of ovs-netdev", "Open vSwitch", percent(TOLERANCE))
+    def test_ndr_and_pdr(self, metered: Rig) -> None:
+        find(1, TOLERANCE, lambda: ndr_and_pdr_over_truth(metered))
 
 
 def r_plus_of(rig: Rig) -> float:
@@ -57,6 +148,11 @@ def r_plus_of(rig: Rig) -> float:
     ).pps
 
 
+def ndr_and_pdr_over_truth(rig: Rig) -> float:
+    return search_over_truth(rig, RATE_PPS + 2 * BUCKET_FRAMES, 0.8 * RATE_PPS, 1.3 * RATE_PPS)
+
+
+@truth("frames sent and lost", "counters of the bridge's devices", "kernel", "exact")
 def test_counts_are_those_of_the_kernels_devices() -> None:
     """Saturated, so that frames are lost: in and out of the bridge, to the frame."""
     switch = LinuxBridge()
@@ -74,43 +170,7 @@ def test_counts_are_those_of_the_kernels_devices() -> None:
         assert point.lost_frames > drops  # the bucket was really too small
 
 
-DROP_EVERY = 64
-DROPPER = """
-unsigned long long seen;
-__attribute__((section("tc"), used)) int drop_nth(void *frame)
-{
-    return ++seen % %d == 0 ? 2 /* TC_ACT_SHOT */ : -1 /* TC_ACT_UNSPEC: go on */;
-}
-char _license[] __attribute__((section("license"), used)) = "GPL";
-"""
-
-
-CLANG = next(filter(None, map(shutil.which, ["clang", *(f"clang-{n}" for n in range(14, 24))])), "")
-
-
-@pytest.mark.skipif(not CLANG, reason="needs clang to compile a BPF program")
-def test_a_bpf_program_that_drops_every_nth_frame_is_found_out(tmp_path: Path) -> None:
-    source, program = tmp_path / "drop.c", tmp_path / "drop.o"
-    source.write_text(DROPPER.replace("%d", str(DROP_EVERY)))
-    subprocess.run([CLANG, "-O2", "-g", "-target", "bpf", "-c", source, "-o", program], check=True)
-    switch = LinuxBridge()
-    with deployed(switch) as rig:
-        device = device_of(switch.ports[0])
-        switch.namespace.batch(
-            "tc",
-            [f"qdisc add dev {device} clsact",
-             f"filter add dev {device} ingress bpf direct-action obj {program} sec tc"],
-        )  # fmt: skip
-        sent = 0
-        for load in (1_000, 5_000, 20_000):
-            measurer = rig.measurer
-            point = measurer.measure(1.0, load)
-            # The program counts on, from trial to trial; nothing else passes the bridge.
-            due = (sent + point.offered_frames) // DROP_EVERY - sent // DROP_EVERY
-            sent += point.offered_frames
-            assert point.lost_frames - measurer.asides[-1].socket_drops == due > 0
-
-
+@truth("latency, round trip", "ping", "other tool", "a factor of 5")
 def test_round_trips_are_those_of_ping() -> None:
     """ping's own way through the kernel is longer than that of raw sockets, never shorter by
     more than a little; both see the same two bridges crossings, so they lie close."""
@@ -139,6 +199,7 @@ def ping_median_ns(rig: Rig) -> float:
     return times[len(times) // 2] * 1e6
 
 
+@truth("CPU cost", "/proc/PID, from outside", "kernel", "0.1 s of 2 s")
 def test_cpu_time_is_what_the_kernel_charges() -> None:
     """The engine's own account of a run against the process's clock read from outside."""
     with deployed(LinuxBridge()) as rig:

@@ -24,7 +24,9 @@ from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed
 from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.deployment import Deployment
+from switchmark.method.goal import Goal
 from switchmark.method.judge import DISTURBED_CORES
+from switchmark.method.ndr_pdr import search
 from switchmark.method.plan import plan_steps
 from switchmark.method.trial import TrialPlan
 from switchmark.method.verification import verify, wait_reachable
@@ -117,6 +119,23 @@ def shape(switch: LinuxBridge, pps: int, frame_bytes: int, bucket_s: float = 0.0
     switch.namespace.batch("tc", [f"{where} tbf rate {bits} burst {burst} limit {burst}"])
 
 
+def shape_by_htb(switch: LinuxBridge, pps: int, frame_bytes: int, bucket_s: float = 0.005) -> None:
+    """The same by a class of `tc htb` and a queue of so many frames before it."""
+    frame = frame_bytes - 4
+    burst, device = round(pps * frame * bucket_s), device_of(switch.ports[1])
+    rates = f"rate {pps * frame * 8} burst {burst} cburst {burst}"
+    switch.namespace.batch("tc", [
+        f"qdisc add dev {device} root handle 1: htb default 1",
+        f"class add dev {device} parent 1: classid 1:1 htb {rates} quantum 1514",
+        f"qdisc add dev {device} parent 1:1 pfifo limit {round(pps * bucket_s)}",
+    ])  # fmt: skip
+
+
+def unshape(switch: LinuxBridge) -> None:
+    """Take the limit away again."""
+    switch.namespace.batch("tc", [f"qdisc del dev {device_of(switch.ports[1])} root"])
+
+
 def meter(rig: Rig, pps: int, bucket_s: float = 0.01) -> None:
     """Let an Open vSwitch pass so many frames a second of those that come from the sender: a meter
     of its own datapath, in packets, which drops the others."""
@@ -153,6 +172,23 @@ def find(
     if all(cores > DISTURBED_CORES for _, cores in seen):
         pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
     pytest.fail(f"never within {within:g} of {truth:g}: {story}")
+
+
+def search_over_truth(rig: Rig, passes_frames: float, min_pps: float, max_pps: float) -> float:
+    """NDR and PDR in one search with trials of a second, in which so many frames pass a limiter:
+    what was found over what the goal's loss makes of that; of the one that is further off."""
+    trial_s, ratios = 1.0, {"NDR": 0.0, "PDR": 0.005}
+    goals = [
+        Goal(name=name, loss_ratio=ratio, final_trial_s=trial_s, duration_sum_s=2 * trial_s,
+             exceed_ratio=0.5, width=0.005)
+        for name, ratio in ratios.items()
+    ]  # fmt: skip
+    found = search(rig.measurer, goals, min_pps=min_pps, max_pps=max_pps, warm_up_s=0, budget_s=60)
+    shares = [
+        (found[name].lower_pps or 0.0) * trial_s * (1 - ratio) / passes_frames
+        for name, ratio in ratios.items()
+    ]
+    return max(shares, key=lambda share: abs(share - 1))
 
 
 @dataclass(frozen=True)

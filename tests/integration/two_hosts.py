@@ -45,6 +45,13 @@ def sh(*args: str, inside: int | None = None, check: bool = True) -> str:
     return done.stdout
 
 
+def programs() -> dict[str, str]:
+    """Where a user's own switches lie: both hosts see them at the same place."""
+    ours = {"SWITCHMARK_TRAFFIC", "SWITCHMARK_STATE_DIR", "SWITCHMARK_TESTBED"}
+    found = {name: value for name, value in os.environ.items() if name.startswith("SWITCHMARK_")}
+    return {name: value for name, value in found.items() if name not in ours}
+
+
 def enter(pid: int) -> list[str]:
     return ["nsenter", "-t", str(pid), "-n", "-m", "-u", "-T", "--"]
 
@@ -63,6 +70,7 @@ def kept_folders() -> list[Path]:
     the engine, where these lie there."""
     engine = Path(os.environ.get("SWITCHMARK_TRAFFIC", ROOT / "engine"))
     needed = [ROOT, Path(sys.prefix), Path(sys.base_prefix), engine.parent]
+    needed += [Path(one).resolve().parents[1] for one in programs().values() if Path(one).exists()]
     hidden = {one for one in needed if any(one.is_relative_to(folder) for folder in PRIVATE)}
     return sorted(one for one in hidden if not hidden & set(one.parents))
 
@@ -241,6 +249,14 @@ class TwoHosts:
             words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 16kb limit 64kb"
             sh("nsenter", "-t", str(self.cable.pid), "-n", "tc", *words.split())
 
+    def let_cable_poll(self) -> None:
+        """The ends in the cable take frames from XDP, as NICs do. (A veth end does only while it
+        polls, which it does with receive offload.)"""
+        assert self.cable is not None
+        for end in ("c0", "c1"):
+            words = f"ethtool -K {end} gro on"
+            sh("nsenter", "-t", str(self.cable.pid), "-n", *words.split())
+
     @contextmanager
     def delayed(self, there_s: float) -> Iterator[None]:
         """Meanwhile the cable takes so long from left to right (and nothing set on the way back),
@@ -282,7 +298,7 @@ class TwoHosts:
         self.testbed.write_text(
             "hosts:\n  left: {local: true}\n"
             f"  right: {{address: {self.right.address}, user: root, key: key, "
-            "known_hosts: known_hosts}\n"
+            f"known_hosts: known_hosts, settings: {json.dumps(programs())}}}\n"
             "cables:\n  - {left: cable0, right: cable0}\n"
         )
 

@@ -58,10 +58,12 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nenvironment: bare\nio: udp", "has the host's one for all"),
         ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),
         ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),
-        ("switch: direct\nlocation: remote", "a wire on one host"),
-        ("switch: macvlan\nlocation: remote", "takes no interface of the host's own"),
-        ("switch: xdp-redirect\nlocation: remote", "takes no interface of the host's own"),
-        ("switch: testpmd\nlocation: remote", "or use linux-bridge, ovs-netdev or ovs-dpdk"),
+        ("switch: direct\nlocation: remote\npairs: 2", "a wire for one pair, not for 2"),
+        ("switch: direct\nlocation: remote\nio: udp", "which is the host's and is left as it is"),
+        ("switch: direct\nlocation: remote\nenvironment: bare", "lends the cable to a namespace"),
+        ("switch: direct\nlocation: remote\nport_kind: memif", "has the cable for a port"),
+        ("switch: macvlan\nlocation: remote", "cannot be between hosts: its ports exist only as"),
+        ("switch: sriov\nlocation: remote", "cannot be between hosts: its ports are functions"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
             "cross-connect can carry one pair only",
@@ -73,7 +75,7 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "method recovery is of one"),
         (
             "switch: linux-bridge\nlocation: remote\nmethod: calibrate",
-            "run it on each: switchmark trial direct --method calibrate",
+            "method calibrate is of the bare wire; use switch: direct",
         ),
         (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"

@@ -7,19 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.method import hardware
-from switchmark.method.hardware import (
-    EnergyReading,
-    HardwareCounters,
-    energy_absent,
-    energy_between,
-)
+from switchmark.method.hardware import energy_between, hardware_use
+from switchmark.testbed import hardware
+from switchmark.testbed.hardware import EnergyReading, HardwareCounters, energy_absent
 
 
 def test_own_instructions_are_counted_or_the_reason_is_given() -> None:
     counters = HardwareCounters.open_for([os.getpid()], [])
     sum(range(2_000_000))
-    found = counters.stop(frames=1000)
+    found = hardware_use(counters.stop(), frames=1000)
     if found is None:
         pytest.skip(f"no hardware counters: {counters.absent}")
     assert found.events["instructions"] > 2_000_000
@@ -31,7 +27,7 @@ def test_a_counter_that_is_refused_says_why(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(hardware, "_open", lambda *_: -2)
     counters = HardwareCounters.open_for([], [0])
     assert "no hardware counters" in counters.absent
-    assert counters.stop(1) is None
+    assert hardware_use(counters.stop(), 1) is None
     monkeypatch.setattr(hardware, "_open", lambda *_: -13)
     assert "perf_event_paranoid" in HardwareCounters.open_for([], [0]).absent
     monkeypatch.setattr(hardware.platform, "machine", lambda: "vax")

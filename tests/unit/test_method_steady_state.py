@@ -15,7 +15,7 @@ from switchmark.method.steady_state import (
     find_warm_up,
     kolmogorov_p,
 )
-from switchmark.method.two_bands import MIN_VALUES, critical_ratio, find_bands
+from switchmark.results.two_bands import MIN_VALUES, critical_ratio, find_bands
 
 RUNS = 400
 

@@ -38,8 +38,11 @@ def put(
     usable: set[int] | None = None,
     switch_cores: int = 1,
     idle: Idle = Idle.AUTO,
+    application_cpus: tuple[int, ...] = (),
 ) -> Placement:
-    demand = Demand(pairs(count), not kernel, kernel, switch_cores, idle)
+    demand = Demand(
+        pairs(count), not kernel, kernel, switch_cores, idle, application_cpus=application_cpus
+    )
     allowed = usable or {cpu.id for cpu in cpus if not cpu.isolated}
     placement = place(cpus, allowed, demand)
     assert set(placement.application_cores) == {name for pair in demand.pairs for name in pair}
@@ -74,6 +77,12 @@ def test_two_cores_in_kernel_switch_parts_sender_and_receiver() -> None:
     assert placement.application_cores == {"tx0": [1], "rx0": [0]}
     assert not placement.oversubscribed and placement.idle == "poll"
     assert placement.bench_cores == [0] and "shared" in placement.reason
+
+
+def test_the_bench_stays_off_the_switchs_core_when_the_applications_name_the_other() -> None:
+    placement = put(machine(2), application_cpus=(1,))
+    assert placement.switch_cores == [0] and load(placement) == {1: 2}
+    assert placement.bench_cores == [1]
 
 
 def test_three_cores_use_the_housekeeping_core_for_the_receiver() -> None:

@@ -19,7 +19,7 @@ from switchmark.switch.ovs_instance import (
 )
 from switchmark.switch.ports import check_request, lent_of
 from switchmark.switch.private import parse_socket_drops
-from switchmark.switch.testpmd import Testpmd
+from switchmark.switch.snabb import Snabb
 
 PORTS = [SwitchPort(k, PortKind.VETH, f"02:00:00:00:00:{k:02x}", device=f"v{k}") for k in range(4)]
 
@@ -198,10 +198,8 @@ def test_a_pci_port_is_opened_by_its_address_and_no_other_is() -> None:
     assert switch._pci == "-a 0000:01:00.1" and lent_of(switch._ports) == []
     switch._ports = (port_of(0), port_of(1))
     assert switch._pci == "--no-pci"
-    with pytest.raises(UsageError, match="port 1 is veth"):
-        other = replace(port, kind=PortKind.VETH)
-        check_request("testpmd", Testpmd.capabilities, [port_of(0), other],
-                      ConnectMode.CROSS_CONNECT)  # fmt: skip
+    with pytest.raises(UsageError, match="port 1 is a cable by pci; it takes: interface"):
+        check_request("snabb", Snabb.capabilities, [port_of(0), port], ConnectMode.CROSS_CONNECT)
 
 
 def port_of(index: int) -> SwitchPort:

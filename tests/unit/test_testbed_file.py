@@ -63,6 +63,9 @@ def test_the_first_cable_that_begins_here_says_which_host(tmp_path: Path) -> Non
         (("eth1, left: enp3s0f0", "eth1"), 13, r"cables\[1\]: has two ends: write \{host"),
         (("enp3s0f0", "much-too-long-name"), 13, "'much-too-long-name' is no name of an interf"),
         (("right: eth1", "right: eth5"), 13, "right's eth5 is in two cables; an interface has one"),
+        (("eth1, left: enp3s0f0", "'03:00.8', left: x"), 13, "'03:00.8' is no name of an interf"),
+        (("user: bench", "settings: vpp"), 7, "settings: is a mapping, e.g. .SWITCHMARK_VPP: /usr"),
+        (("user: bench", "settings: {PATH: /bin}"), 7, "settings.PATH: is no setting of the bench"),
         (("cables:", "cable:"), 11, "cable: is no key here; there are: hosts, cables"),
     ],
 )
@@ -79,6 +82,18 @@ def test_bad_files_are_refused_by_place_key_and_remedy(
     assert str(path) in str(error.value)
     if line is not None:
         assert f"{path}:{line}: " in str(error.value)
+
+
+def test_cables_by_pci_address_and_programs_of_the_other_host(tmp_path: Path) -> None:
+    text = GOOD.replace("eth1, left: enp3s0f0", '"0000:5E:00.1", left: "03:00.0"').replace(
+        "user: bench", "settings: {SWITCHMARK_VPP: /opt/vpp, SWITCHMARK_BESS: /opt/bessd}"
+    )
+    found = read_testbed(written(tmp_path, text))
+    assert found.cable == Cable("0000:03:00.0", "0000:5e:00.1"), "as the kernel writes them"
+    assert dict(found.far.settings) == {
+        "SWITCHMARK_VPP": "/opt/vpp",
+        "SWITCHMARK_BESS": "/opt/bessd",
+    }
 
 
 def test_a_host_that_is_cabled_with_nobody(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,24 @@ def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
         assert all(engine.ready["role"] == engine.role for engine in deployment.engines)
         del switch.log[:]
     assert switch.log == TAKEN_DOWN
+
+
+class SwitchOfFunctions(FakeSwitch):
+    """Its ports are PCI functions, which the applications drive themselves."""
+
+    def make_ports(self, session: Any, wanted: Any) -> list[MadePort]:
+        self._do("make ports")
+        return [MadePort(pci=f"0000:01:10.{port.index}") for port in wanted]
+
+
+def test_functions_of_the_applications_go_after_them() -> None:
+    """The kernel waits for who has a function open; we would wait for the kernel."""
+    switch = SwitchOfFunctions("sriov")
+    plan = replace(plan_for(trial(io=Io.DPDK), switch), port_kind=PortKind.VF)
+    with deploy(plan):
+        assert switch.log == ["make ports", *ONE_PAIR]
+        del switch.log[:]
+    assert switch.log == [*TAKEN_DOWN[1:], "stop switch"]
 
 
 def test_a_wire_is_made_in_one_piece() -> None:
@@ -237,6 +256,12 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
 )
 def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
     assert port_spec(port, io) == expected
+
+
+def test_a_deeper_ring_is_the_vhost_user_ports() -> None:
+    port = spec(PortKind.VHOST_USER, socket_inside="/s/p")
+    assert port_spec(port, Io.DPDK, 1024) == "dpdk:virtio-user=/s/p,server,queue-size=1024"
+    assert port_spec(spec(), Io.RAW, 1024) == "raw:dev=eth0"
 
 
 @pytest.mark.parametrize("io", [Io.PACKET_MMAP, Io.AF_XDP, Io.IO_URING])

@@ -45,8 +45,11 @@ def sender(pair: int, lines: list[str], offered: int, at_s: float = 0.0, **more:
     return engine("sender", pair, *lines, end, at_s=at_s)
 
 
-def receiver(pair: int, lines: list[str], unique: int, corrupt: int = 0, **loss: int) -> Any:
-    end = result(totals={"rx_corrupt": corrupt}, loss=LOSS | {"received_unique": unique} | loss)
+def receiver(
+    pair: int, lines: list[str], unique: int, corrupt: int = 0, drops: int = 0, **loss: int
+) -> Any:
+    totals = {"rx_corrupt": corrupt, "rx_socket_drops": drops}
+    end = result(totals=totals, loss=LOSS | {"received_unique": unique} | loss)
     return engine("receiver", pair, *lines, end)
 
 
@@ -77,6 +80,25 @@ def test_one_pair() -> None:
     assert seen.on_schedule
 
 
+def test_drops_and_loss_are_of_the_same_time() -> None:
+    """Of the whole trial: frames dropped before the kept window are among those lost."""
+    early = [interval(k, 0.2 + 0.2 * k, rx_frames=900 if k < 2 else 1000) for k in range(10)]
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    b = receiver(0, early, unique=9800, drops=200)
+    seen = measure((a, b))
+    assert seen.throughput.pairs[0].lost_frames == seen.socket_drops == 200
+    assert seen.sent_frames == 10_000
+    assert seen.source_counters["tx_offered"] == 6000, "of the kept window"
+
+
+def test_each_receiver_hears_how_many_frames_were_sent_to_it() -> None:
+    senders = [sender(k, samples(10, tx_offered=1), offered=10 + k) for k in range(2)]
+    receivers = [receiver(k, samples(10, rx_frames=1), unique=10) for k in (1, 0)]
+    run_traffic(senders, receivers, 2.0, lambda: None)
+    told = [one.spawned.commands[-1] for one in receivers]
+    assert told == ["stop sent=11", "stop sent=10"]
+
+
 def test_receivers_start_first_and_stop_last() -> None:
     order: list[str] = []
     a = sender(0, samples(10, tx_offered=1), offered=10)
@@ -89,7 +111,11 @@ def test_receivers_start_first_and_stop_last() -> None:
             w(line),
         )
     run_traffic([a], [b], 2.0, lambda: None)
-    assert order == ["receiver start duration=0", "sender start duration=2.0", "receiver stop"]
+    assert order == [
+        "receiver start duration=0",
+        "sender start duration=2.0",
+        "receiver stop sent=10",
+    ]
 
 
 def test_all_of_many_are_told_to_begin_before_the_first_is_waited_for() -> None:

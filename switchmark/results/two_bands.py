@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -34,11 +34,11 @@ class Bands:
     high_count: int
     crossings: int  # changes of band along the series: 1 is a step, many is flapping
 
-    def describe(self) -> str:
-        """One phrase for people."""
+    def describe(self, amount: Callable[[float], str] = "{:.6g}".format) -> str:
+        """One phrase for people; `amount` shows a value with its unit."""
         return (
-            f"{self.low_count} values around {self.low_mean:.6g}, {self.high_count} around "
-            f"{self.high_mean:.6g}, {self.crossings} changes between them"
+            f"{self.low_count} values around {amount(self.low_mean)}, {self.high_count} around "
+            f"{amount(self.high_mean)}, {self.crossings} changes between them"
         )
 
 

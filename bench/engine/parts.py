@@ -1,0 +1,159 @@
+"""The comparisons of run.py: who is compared with whom, on what port, and what is wanted.
+
+A part is one port kind and case; its programs are run in turns. Each of its rows divides the rate
+of one program by that of another. `wanted` is the least ratio; None: shown, nothing is asked of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import frames
+import kernel
+import ports
+from comparison import OURS
+from pktgen import find_pktgen
+
+PORT_CASES = {"sender": 1.0, "receiver": 0.9, "forwarder": 1.0, "rewriter": 1.0}
+KERNEL_WANTED: dict[tuple[str, str], float] = {
+    ("packet-mmap", kernel.TESTPMD): 1.1,
+    ("af-xdp", kernel.TESTPMD): 1.1,
+    ("raw-mmsg", kernel.PLAIN_ADDRESSED): 1.2,
+}
+PLAIN_64, PLAIN_1518 = "one flow", "untouched"
+TRAFFIC = {
+    "flows": {
+        PLAIN_64: "",
+        "1M flows": "--flows 1M",
+        "1M flows, ports": "--flows 1M:src-ip+src-port",
+        "1M flows, Zipf": "--flows 1M:zipf=1.0",
+    },
+    "touch": {
+        PLAIN_1518: "--frame-size 1518",
+        "every byte": "--frame-size 1518 --touch",
+    },
+}
+TRAFFIC_WANTED = {"1M flows": 0.9, "1M flows, ports": 0.9, "every byte": 0.85}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One run of one program."""
+
+    rate_pps: float
+    disturbed: float  # share of the run that others took
+    cpu_rate_pps: float | None = None  # a second of the sender's own CPU time
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One program against another."""
+
+    above: str
+    below: str
+    wanted: float | None
+    of_cpu: bool = False  # compare rates a second of CPU time
+    hardy: bool = False  # and those are true whatever others do: nobody waits for a peer
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is run in turns."""
+
+    name: str
+    programs: tuple[str, ...]
+    rows: tuple[Row, ...]
+    measure: Callable[[str], Sample]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all parts share."""
+
+    engine: Path
+    cores: tuple[int, int]
+    seconds: float
+    folder: Path
+    built: dict[str, Path]
+
+
+def every_part(setting: Setting) -> list[Part]:
+    """All of them, in order of how much hangs on them."""
+    return [*_ports(setting), *_traffic(setting), *_kernel(setting)]
+
+
+def _ports(setting: Setting) -> Iterator[Part]:
+    pktgen = find_pktgen()
+    for port in ports.PORT_KINDS:
+        bench = ports.Bench(
+            ports.Settings(
+                engine=setting.engine, port=port, measured_core=setting.cores[0],
+                other_core=setting.cores[1], frame_size=64, burst=32, queue_size=256,
+                seconds=setting.seconds, pktgen=pktgen,
+            ),
+            setting.folder,
+        )  # fmt: skip
+        for case, wanted in PORT_CASES.items():
+            peers = [ports.THEIRS]
+            if pktgen is not None and case == "sender" and port == "virtio-user":
+                peers.append(ports.PKTGEN)
+            rows: tuple[Row, ...] = (Row(OURS, ports.THEIRS, 1.0 if port == "memif" else wanted),)
+            if ports.PKTGEN in peers:
+                rows += (Row(OURS, ports.PKTGEN, None, of_cpu=True),)
+
+            def measure(program: str, bench: ports.Bench = bench, case: str = case) -> Sample:
+                run = bench.run(case, program)
+                return Sample(run.rate_pps, run.disturbed, run.cpu_rate_pps)
+
+            yield Part(f"{port} {case}", (OURS, *peers), rows, measure)
+
+
+def _traffic(setting: Setting) -> Iterator[Part]:
+    bench = frames.Bench(setting.engine, setting.folder, setting.seconds, setting.cores)
+    for port in ("virtio-user", "vhost"):
+        for name, kinds in TRAFFIC.items():
+            plain = next(iter(kinds))
+            rows = tuple(
+                Row(kind, plain, TRAFFIC_WANTED.get(kind)) for kind in kinds if kind != plain
+            )
+
+            def measure(program: str, port: str = port, kinds: dict[str, str] = kinds) -> Sample:
+                run = bench.run("sender", port, kinds[program])
+                return Sample(run.rate_pps, run.disturbed)
+
+            yield Part(f"{port} {name}", tuple(kinds), rows, measure)
+
+
+def _kernel(setting: Setting) -> Iterator[Part]:
+    options = argparse.Namespace(
+        engine=setting.engine, frame_size=64, burst=32, seconds=setting.seconds, disturbed=1.0
+    )
+    bench = kernel.Bench(options, setting.cores, setting.built)
+    for kind in kernel.KINDS:
+        for case in kernel.CASES:
+            if case != "sender" and kernel.KINDS[kind].vdev is None:
+                continue
+            peers = [
+                peer
+                for peer in kernel.KINDS[kind].opponents
+                if (case == "sender" or peer != kernel.FLOOR) and kernel.is_there(peer)
+            ]
+            rows = tuple(
+                Row(
+                    OURS,
+                    peer,
+                    KERNEL_WANTED.get((kind, peer)),
+                    of_cpu=case == "sender",
+                    hardy=case == "sender",
+                )
+                for peer in peers
+            )
+
+            def measure(program: str, kind: str = kind, case: str = case) -> Sample:
+                run = bench.run(kind, case, program)
+                return Sample(run.rate_pps, run.disturbed, run.cpu_rate_pps)
+
+            yield Part(f"{kind} {case}", (OURS, *peers), rows, measure)

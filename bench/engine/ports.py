@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""Compares the traffic engine with dpdk-testpmd on the same port kind (all of it, and more:
+run.py).
+
+Four comparisons, each with the same counterpart for both programs:
+
+  sender     `switchmark-traffic sender` (every frame has its own sequence number, two time
+             stamps and right checksums) against `testpmd txonly`; a `testpmd rxonly` receives.
+             Where SWITCHMARK_PKTGEN names a Pktgen-DPDK, against that, too, counted by the
+             receiver.
+  receiver   `switchmark-traffic receiver` (sequence and latency of every frame) against
+             `testpmd rxonly`; our sender sends.
+  forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
+             `testpmd io` through which a fixed set of frames goes round both ways.
+  rewriter   the same, each frame's MAC addresses written: `--mac-update` against `macswap`.
+
+Runs of the two programs alternate in random order, so that a change of the machine's mood
+hits both. A run in which a program waited for its core (schedstat) or the hypervisor took
+time (steal) for more than --disturbed is repeated up to three times and else marked. The
+table gives medians, the ratio of the medians, and the spread (half the distance between the
+quartiles, of the median). A ratio within the spreads is a tie, and the table says so.
+
+Needs two cores, about 400 MB of free hugepages, dpdk-testpmd, and the built engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from comparison import OURS, Line, Run, show, summary
+from pktgen import VARIABLE, Pktgen, find_pktgen
+from programs import Program, ProgramError, Testpmd, Traffic, stolen_s
+from setting import find_engine, preferred, two_cores
+
+WARM_UP_S = 0.4
+CAROUSEL_BURSTS = 4  # each way; few enough to lie in one ring without drops
+ATTEMPTS = 3
+CASES = ("sender", "receiver", "forwarder", "rewriter")
+MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+THEIRS, PKTGEN = "dpdk-testpmd", "pktgen"
+MOVING_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all runs share."""
+
+    engine: Path
+    port: str
+    measured_core: int
+    other_core: int
+    frame_size: int
+    burst: int
+    queue_size: int
+    seconds: float
+    pktgen: Path | None
+
+
+class Bench:
+    """Builds the programs of one run on sockets in a folder of its own."""
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings = settings
+        self.folder = folder
+
+    def _specs(self, kind: str, index: int) -> tuple[str, str]:
+        """A port of this kind on socket `index`: for the engine, and for testpmd."""
+        path, size = self.folder / f"{index}.sock", self.settings.queue_size
+        if kind == "virtio-user":
+            return (
+                f"dpdk:virtio-user={path},queue-size={size}",
+                f"net_virtio_user{index},path={path},queue_size={size}",
+            )
+        if kind == "vhost":
+            return f"dpdk:vhost={path}", f"net_vhost{index},iface={path}"
+        role = "server" if kind == "memif-server" else "client"
+        ring = self.settings.queue_size.bit_length() - 1
+        return (
+            f"dpdk:memif={path},role={role},id={index},queue-size={size}",
+            f"net_memif{index},role={role},id={index},socket={path},socket-abstract=no,rsize={ring}",
+        )
+
+    def traffic(self, role: str, kind: str, core: int, ports: int = 1) -> Traffic:
+        """The engine with `ports` ports of this kind."""
+        specs = [self._specs(kind, index)[0] for index in range(ports)]
+        options = ["--frame-size", str(self.settings.frame_size), "--idle", "poll"]
+        if role != "receiver":
+            options += ["--burst", str(self.settings.burst)]
+        if role == "sender":
+            options += ["--rate", "max"]
+        if role in ("sender", "rewriter"):
+            options += ["--src-mac", MAC_A, "--dst-mac", MAC_B]
+        if role == "rewriter":
+            role, options = "forwarder", [*options, "--mac-update"]
+        if role == "receiver":
+            options += ["--latency", "1"]
+        return Traffic(self.settings.engine, role, specs, options, core)
+
+    def testpmd(self, mode: str, kind: str, core: int, ports: int = 1) -> Testpmd:
+        """testpmd with the same ports, rings and burst."""
+        vdevs = [self._specs(kind, index)[1] for index in range(ports)]
+        size = self.settings.queue_size
+        options = [f"--burst={self.settings.burst}", f"--txd={size}", f"--rxd={size}"]
+        options.append(f"--txpkts={self.settings.frame_size - 4}")
+        return Testpmd(mode, vdevs, options, core)
+
+    def pktgen(self, kind: str, core: int) -> Pktgen:
+        """Pktgen with the same port, rings, size and burst."""
+        assert self.settings.pktgen is not None
+        vdev, s = self._specs(kind, 0)[1], self.settings
+        return Pktgen(self.settings.pktgen, vdev, s.frame_size, s.burst, s.queue_size, core)
+
+    def run(self, case: str, program: str) -> Run:
+        """Measure once."""
+        ours = program == OURS
+        mine, peer = PORT_KINDS[self.settings.port]
+        core, other = self.settings.measured_core, self.settings.other_core
+        if program == PKTGEN:
+            return self._measure(
+                lambda: self.pktgen(mine, core),
+                lambda: self.testpmd("rxonly", peer, other),
+                1,
+                "RX-packets",
+            )
+        if case == "sender":
+            make = (
+                (lambda: self.traffic("sender", mine, core))
+                if ours
+                else (lambda: self.testpmd("txonly", mine, core))
+            )
+            counter = "tx_offered" if ours else "TX-packets"
+            return self._measure(make, lambda: self.testpmd("rxonly", peer, other), 0, counter)
+        if case == "receiver":
+            make = (
+                (lambda: self.traffic("receiver", mine, core))
+                if ours
+                else (lambda: self.testpmd("rxonly", mine, core))
+            )
+            counter = "rx_frames" if ours else "RX-packets"
+            return self._measure(make, lambda: self.traffic("sender", peer, other), 0, counter)
+        mode = {"forwarder": "io", "rewriter": "macswap"}[case]
+        make = (
+            (lambda: self.traffic(case, mine, core, 2))
+            if ours
+            else (lambda: self.testpmd(mode, mine, core, 2))
+        )
+        return self._measure(make, lambda: self._carousel(peer, other), 1, "RX-packets")
+
+    def _carousel(self, kind: str, core: int) -> Testpmd:
+        """A counterpart that sends frames round and round through the measured forwarder: it
+        touches none of them, and so is faster than any generator."""
+        counterpart = self.testpmd("io", kind, core, 2)
+        counterpart.first_bursts = CAROUSEL_BURSTS
+        return counterpart
+
+    def _measure(
+        self,
+        measured: Callable[[], Program | Pktgen],
+        other: Callable[[], Program],
+        counts: int,
+        counter: str,
+    ) -> Run:
+        """Start both (the listening side first), warm up, and read one's counter twice."""
+        mine = PORT_KINDS[self.settings.port][0]
+        programs: list[Program | Pktgen] = []
+        try:
+            order = (measured, other) if mine in LISTENING else (other, measured)
+            programs = [make() for make in order]
+            if mine not in LISTENING:
+                programs.reverse()
+            for program in programs:
+                program.start()
+            if counts == 1:  # a program that cannot tell when it begins
+                _wait_moving(programs[counts], counter)
+            time.sleep(WARM_UP_S)
+            waited, stolen = _waited_ns(programs), stolen_s()
+            ran_ns = programs[0].process.worker_ran_ns()
+            first = programs[counts].frames(counter)
+            time.sleep(self.settings.seconds)
+            last = programs[counts].frames(counter)
+            ran_ns = programs[0].process.worker_ran_ns() - ran_ns
+            taken_s = (_waited_ns(programs) - waited) / 1e9 + stolen_s() - stolen
+            for program in programs:
+                program.finish()
+            frames, span_s = last.frames - first.frames, last.time_s - first.time_s
+            return Run(frames / span_s, taken_s / span_s, frames * 1e9 / max(ran_ns, 1))
+        finally:
+            for program in programs:
+                program.process.kill()
+            for socket in self.folder.glob("*.sock"):
+                socket.unlink()
+
+
+# The measured program's port, and its counterpart's. The listening side is started first.
+PORT_KINDS = {
+    "virtio-user": ("virtio-user", "vhost"),
+    "vhost": ("vhost", "virtio-user"),
+    "memif": ("memif-server", "memif-client"),
+}
+LISTENING = ("vhost", "memif-server")
+
+
+def _wait_moving(program: Program | Pktgen, counter: str) -> None:
+    end_s = time.monotonic() + MOVING_TIMEOUT_S
+    while program.frames(counter).frames == 0:
+        if time.monotonic() > end_s:
+            raise ProgramError("no frames pass")
+        time.sleep(0.05)
+
+
+def _waited_ns(programs: list[Program | Pktgen]) -> int:
+    return sum(program.process.waited_ns() for program in programs)
+
+
+def measure(bench: Bench, case: str, program: str, limit: float) -> Run:
+    """The least disturbed of up to three attempts."""
+    best: Run | None = None
+    for _ in range(ATTEMPTS):
+        run = bench.run(case, program)
+        if best is None or run.disturbed < best.disturbed:
+            best = run
+        if best.disturbed <= limit:
+            break
+    assert best is not None
+    return best
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add(
+        "--port",
+        choices=PORT_KINDS,
+        default="virtio-user",
+        help="port kind of the measured program",
+    )
+    add("--case", choices=CASES, action="append", help="repeatable; default: all")
+    add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
+    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
+    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
+    add("--burst", type=int, default=32, help="frames a burst, both programs (default 32)")
+    add("--queue-size", type=int, default=256, help="descriptors a ring, both programs")
+    add("--cores", help="measured program's core and the counterpart's, e.g. 0,1")
+    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
+    add(
+        "--priority",
+        action="store_true",
+        help="let this session have the cores before others (autogroup nice -20, undone after)",
+    )
+    add("--json", action="store_true", help="print one JSON document instead of the table")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Check what is there, measure, print."""
+    options = arguments()
+    with preferred(options.priority):
+        compare(options)
+
+
+def _pktgen_runs(bench: Bench) -> bool:
+    """Whether Pktgen takes this kind of port; else it is left out, and said so."""
+    try:
+        bench.run("sender", PKTGEN)
+    except ProgramError as failure:
+        print(f"pktgen: left out on {bench.settings.port}: {failure}", file=sys.stderr)
+        return False
+    return True
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Run the comparisons and print them."""
+    if shutil.which("dpdk-testpmd") is None:
+        sys.exit("no dpdk-testpmd: install the package `dpdk`")
+    cores = two_cores(options.cores)
+    settings = Settings(
+        engine=find_engine(options.engine),
+        port=options.port,
+        measured_core=cores[0],
+        other_core=cores[1],
+        frame_size=options.frame_size,
+        burst=options.burst,
+        queue_size=options.queue_size,
+        seconds=options.seconds,
+        pktgen=find_pktgen(),
+    )
+    if settings.pktgen is None and "sender" in (options.case or CASES):
+        print(f"pktgen: left out, {VARIABLE} names none", file=sys.stderr)
+    lines: list[Line] = []
+    if not options.json:
+        print(f"{settings.port}, {settings.frame_size} B, burst {settings.burst}; rates in Mpps")
+        print("case           ours    spread  opponent        Mpps    spread   ratio  disturbed")
+    with tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
+        bench = Bench(settings, Path(folder))
+        for case in options.case or CASES:
+            opponents = [THEIRS]
+            if settings.pktgen is not None and case == "sender" and _pktgen_runs(bench):
+                opponents.append(PKTGEN)
+            runs: dict[str, list[Run]] = {program: [] for program in (OURS, *opponents)}
+            for _ in range(options.runs):
+                for program in random.sample(list(runs), len(runs)):
+                    runs[program].append(measure(bench, case, program, options.disturbed))
+            for opponent in opponents:
+                lines.append(summary(case, opponent, runs, options.disturbed))
+                if not options.json:
+                    print(show(lines[-1]), flush=True)
+    if options.json:
+        print(
+            json.dumps(
+                {
+                    "settings": vars(options) | {"engine": str(settings.engine)},
+                    "cases": [asdict(line) for line in lines],
+                }
+            )
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ProgramError as failure:
+        sys.exit(str(failure))

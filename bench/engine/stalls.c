@@ -1,0 +1,87 @@
+/* What this core does to anything that wants to be in time: a loop that reads the clock and notes
+ * how long it was away, which nobody does better who runs here. From that, how late a program would
+ * be that wakes at any moment and does nothing else: one that is due within a gap waits for the
+ * gap's rest.
+ *
+ *   stalls SECONDS     prints one JSON line; times in ns */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#define GAPS_MAX 1000000U
+#define GAP_NS 150 /* shorter ones are the loop itself */
+
+static double gaps[GAPS_MAX]; /* ticks, then ns */
+static unsigned count;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The share of all moments that wait longer than this. */
+static double share_above(double late_ns, double whole_ns)
+{
+    double above = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        above += gaps[i] > late_ns ? gaps[i] - late_ns : 0;
+    return above / whole_ns;
+}
+
+static double lateness(double share, double whole_ns)
+{
+    double low = 0, high = whole_ns;
+
+    for (unsigned i = 0; i < 60; i++) {
+        const double middle = (low + high) / 2;
+        if (share_above(middle, whole_ns) > share)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+int main(int argc, char **argv)
+{
+    const double begun = now_s(), seconds = argc == 2 ? atof(argv[1]) : 0;
+    double longest = 0, whole_ns;
+    unsigned above_1us = 0, above_10us = 0;
+    struct rusage usage;
+
+    if (seconds <= 0)
+        return 2;
+    const uint64_t first = __rdtsc(), ticks_at_least = 2 * GAP_NS;
+    uint64_t last = first;
+    for (unsigned turn = 1; count < GAPS_MAX; turn++) {
+        const uint64_t now = __rdtsc();
+        if (now - last > ticks_at_least)
+            gaps[count++] = (double)(now - last);
+        last = now;
+        if (turn % 65536 == 0) {
+            if (now_s() - begun >= seconds)
+                break;
+            last = __rdtsc(); /* asking is no gap */
+        }
+    }
+    whole_ns = (now_s() - begun) * 1e9;
+    const double ns_a_tick = whole_ns / (double)(last - first);
+    for (unsigned i = 0; i < count; i++) {
+        gaps[i] *= ns_a_tick;
+        above_1us += gaps[i] > 1e3;
+        above_10us += gaps[i] > 1e4;
+        longest = gaps[i] > longest ? gaps[i] : longest;
+    }
+    getrusage(RUSAGE_SELF, &usage);
+    printf("{\"p99_ns\": %.0f, \"p999_ns\": %.0f, \"longest_ns\": %.0f, \"gaps_above_1us\": %u, "
+           "\"gaps_above_10us\": %u, \"preempted\": %ld}\n",
+           lateness(0.01, whole_ns), lateness(0.001, whole_ns), longest, above_1us, above_10us,
+           usage.ru_nivcsw);
+    return 0;
+}

@@ -1,0 +1,14 @@
+/* After the end of a trial: take what is still on its way, so that no late frame is called lost. */
+#ifndef SM_DRAIN_H
+#define SM_DRAIN_H
+
+#include <stdint.h>
+
+struct trial;
+
+#define DRAIN_SENT_UNKNOWN UINT64_MAX
+
+/* Receive until the ports have been silent for long enough; trial->drained says whether they
+ * ever were. */
+void drain(struct trial *trial);
+#endif

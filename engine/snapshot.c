@@ -1,0 +1,63 @@
+/* What a trial has done so far. One thread prints, others measure: what is said to the outside is
+ * gathered here once an interval, never once a burst. */
+#include "snapshot.h"
+
+#include <string.h>
+#include <unistd.h>
+
+void trial_read_drops(struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
+        if (port->ops->rx_drops != NULL)
+            counter_set(&trial->ends[i].counters.rx_socket_drops, port->ops->rx_drops(port));
+    }
+}
+
+void trial_totals(const struct trial *trial, struct counters *totals)
+{
+    memset(totals, 0, sizeof *totals);
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        counters_sum(totals, &trial->ends[i].counters);
+        counters_subtract(totals, &trial->ends[i].before);
+    }
+}
+
+void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
+{
+    trial_read_drops(trial);
+    snapshot->index = trial->snapshot_index++;
+    snapshot->t_ns = clock_monotonic_ns();
+    trial_totals(trial, &snapshot->totals);
+    memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
+    cpu_times_read(&snapshot->cpu);
+    outage_look(trial, snapshot->t_ns);
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const struct end *end = &trial->ends[i];
+        struct io_port *port = end->port;
+        for (unsigned useful = 0; useful < 2; useful++)
+            snapshot->spent_ticks[useful] +=
+                __atomic_load_n(&end->spent_ticks[useful], __ATOMIC_RELAXED);
+        snapshot->ports[i] = (struct port_snapshot){
+            .rx_frames = end->counters.rx_frames - end->before.rx_frames,
+            .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
+            .tx_offered = end->counters.tx_offered - end->before.tx_offered,
+            .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
+            .up = port->ops->link_up == NULL || port->ops->link_up(port),
+        };
+    }
+}
+
+void snapshot_take(struct trial *trial)
+{
+    const uint64_t written = atomic_load_explicit(&trial->snapshots_written, memory_order_relaxed);
+    const uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_acquire);
+    const uint64_t one = 1;
+
+    if (written - read == SNAPSHOTS)
+        return; /* the reader is stuck: the next line will cover this interval as well */
+    snapshot_fill(trial, &trial->snapshots[written % SNAPSHOTS]);
+    atomic_store_explicit(&trial->snapshots_written, written + 1, memory_order_release);
+    if (write(trial->wake_fd, &one, sizeof one) < 0)
+        return; /* the counter of the eventfd is full: the reader is awake anyway */
+}

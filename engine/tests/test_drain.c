@@ -1,0 +1,144 @@
+/* The end of a trial: late frames are waited for while some are missing, and never for ever. */
+#include "test.h"
+
+#include "drain.h"
+#include "ends.h"
+#include "fake_io.h"
+#include "trial.h"
+
+#define STREAM 7
+#define FIRST 10 /* frames that are there when the trial ends */
+#define LATE 5   /* those that come afterwards */
+
+static struct options options;
+static struct trial *trial;
+static struct fake_port *port;
+static const struct frame_address address = {.src_mac = {2, 0, 0, 0, 0, 1},
+                                             .dst_mac = {2, 0, 0, 0, 0, 2},
+                                             .src_ip = 1,
+                                             .dst_ip = 2,
+                                             .src_udp = 3,
+                                             .dst_udp = 4};
+
+static void queue(uint32_t sequence)
+{
+    static struct frame_template t;
+    frame_template_build(&t, &address, 64, STREAM, FRAME_DATA, 1, false);
+    const struct frame_times times = frame_times_make(5, 6);
+    frame_stamp(&t, t.bytes, sequence, &times);
+    fake_queue(port, t.bytes, t.length);
+}
+
+/* A trial whose loop is over; `late_ms` after this its last frames arrive. */
+static void make_trial(const struct role *role, unsigned late_ms)
+{
+    options = (struct options){.role = role, .stream = STREAM, .idle = IDLE_YIELD};
+    options.address = frame_address_swapped(&address);
+    trial = calloc(1, sizeof *trial);
+    trial->options = &options;
+    trial->ends = aligned_alloc(64, sizeof(struct end));
+    memset(trial->ends, 0, sizeof(struct end));
+    trial->end_count = trial->workers = 1;
+    trial->next_event = UINT64_MAX;
+    trial->idle = IDLE_YIELD;
+    atomic_store(&trial->sent, DRAIN_SENT_UNKNOWN);
+    port = fake_open(false);
+    trial->ends->port = &port->base;
+    trial->ends->address = options.address;
+    ends_join(trial->ends, &options, 0, STREAM);
+    receive_begin(&trial->ends->rx, 0, 0);
+    for (uint32_t i = 0; i < FIRST + LATE; i++)
+        queue(i);
+    port->late_from = FIRST;
+    port->late_until = clock_ticks() + clock_ns_to_ticks((uint64_t)late_ms * 1000000);
+}
+
+static uint64_t came(void)
+{
+    return trial->ends->tracker.unique;
+}
+
+static void end_trial(void)
+{
+    assert_int_equal(port->unreleased, 0);
+    fake_close(port);
+    free(trial->ends);
+    free(trial);
+}
+
+static void late_frames_are_waited_for_while_some_are_missing(void **state)
+{
+    (void)state;
+    make_trial(&role_receiver, 100);
+    atomic_store(&trial->sent, FIRST + LATE);
+    drain(trial);
+    assert_true(trial->drained);
+    assert_int_equal(came(), FIRST + LATE);
+    end_trial();
+}
+
+static void they_are_when_nobody_said_how_many_were_sent(void **state)
+{
+    (void)state;
+    make_trial(&role_duplex, 100);
+    drain(trial);
+    assert_true(trial->drained);
+    assert_int_equal(came(), FIRST + LATE);
+    end_trial();
+}
+
+static void a_client_knows_what_it_sent(void **state)
+{
+    (void)state;
+    make_trial(&role_client, 100);
+    trial->ends->before.tx_offered = 3; /* of an earlier trial */
+    trial->ends->counters.tx_offered = 3 + FIRST + LATE;
+    atomic_store(&trial->sent, 0);
+    drain(trial);
+    assert_true(trial->drained);
+    assert_int_equal(came(), FIRST + LATE);
+    end_trial();
+}
+
+static void what_is_lost_is_not_waited_for_for_ever(void **state)
+{
+    (void)state;
+    make_trial(&role_receiver, 3600000);
+    atomic_store(&trial->sent, FIRST + LATE);
+    drain(trial);
+    assert_true(trial->drained);
+    assert_int_equal(came(), FIRST);
+    end_trial();
+}
+
+static void frames_without_end_are_given_up(void **state)
+{
+    (void)state;
+    make_trial(&role_receiver, 0);
+    port->endless = true;
+    atomic_store(&trial->sent, FIRST + LATE);
+    drain(trial);
+    assert_false(trial->drained);
+    assert_int_equal(came(), FIRST + LATE);
+    end_trial();
+}
+
+static int calibrate(void **state)
+{
+    (void)state;
+    clock_begin();
+    clock_calibrate();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(late_frames_are_waited_for_while_some_are_missing),
+        cmocka_unit_test(they_are_when_nobody_said_how_many_were_sent),
+        cmocka_unit_test(a_client_knows_what_it_sent),
+        cmocka_unit_test(what_is_lost_is_not_waited_for_for_ever),
+        cmocka_unit_test(frames_without_end_are_given_up),
+    };
+    return cmocka_run_group_tests(tests, calibrate, NULL);
+}

@@ -1,0 +1,66 @@
+"""Values that do not belong to the rest: single ones, and two groups. Reported, never dropped.
+
+Outliers by the modified z-score beyond 3.5 (B. Iglewicz, D. C. Hoaglin, How to Detect and Handle
+Outliers, 1993); two groups as in two_bands.py.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from switchmark.results.two_bands import Bands, find_bands
+
+OUTLIER_SCORE = 3.5
+TWO_BANDS = "two bands:"  # so begins the sentence that tells of them
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A value that does not belong to the rest; reported, never dropped."""
+
+    index: int
+    value: float
+    score: float  # modified z-score; beyond +-3.5
+
+
+def find_outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
+    """Values whose modified z-score lies beyond +-3.5, in order."""
+    if len(values) < 3:
+        return ()
+    median = statistics.median(values)
+    distances = [abs(value - median) for value in values]
+    # Where more than half of the values are equal, their median distance is 0 and the mean
+    # distance has to serve (Iglewicz and Hoaglin, the same section).
+    scale = statistics.median(distances) / 0.6745
+    if scale == 0:
+        scale = 1.253314 * statistics.fmean(distances)
+    if scale == 0:
+        return ()
+    scores = [(value - median) / scale for value in values]
+    return tuple(
+        Outlier(index, values[index], score)
+        for index, score in enumerate(scores)
+        if abs(score) > OUTLIER_SCORE
+    )
+
+
+def in_words(
+    outliers: Sequence[Outlier],
+    bands: Bands | None,
+    what: str,
+    amount: Callable[[float], str],
+) -> list[str]:
+    """A sentence each, about values that are `what` (repetitions, trials), shown as `amount`."""
+    told = [
+        f"outlier: {what} {one.index} with {amount(one.value)} (score {one.score:.1f}), kept in "
+        "the mean"
+        for one in outliers
+    ]
+    return [*told, *([f"{TWO_BANDS} {bands.describe(amount)}"] if bands else [])]
+
+
+def strange_repetitions(values: Sequence[float], amount: Callable[[float], str]) -> list[str]:
+    """What to know about the repetitions of a trial before their mean is believed."""
+    return in_words(find_outliers(values), find_bands(values), "repetition", amount)

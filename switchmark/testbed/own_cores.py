@@ -1,0 +1,38 @@
+"""Where the bench itself runs while traffic flows: off the cores of the switch.
+
+It wakes up at every sample, and a polling switch that loses its core for that moment falls behind
+by thousands of frames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def kept_to(cores: Collection[int]) -> Iterator[None]:
+    """Keep every thread of this process to these cores for a time; then each has its own again.
+
+    Cores that it may not use change nothing."""
+    before: dict[int, set[int]] = {}
+    for thread in _threads():
+        with suppress(OSError):  # it has ended, or may not run there
+            had = os.sched_getaffinity(thread)
+            os.sched_setaffinity(thread, cores)
+            before[thread] = had
+    usual = before.get(os.getpid())
+    try:
+        yield
+    finally:
+        for thread in _threads():
+            wanted = before.get(thread, usual)  # (a new one took on ours)
+            if wanted is not None:
+                with suppress(OSError):
+                    os.sched_setaffinity(thread, wanted)
+
+
+def _threads() -> list[int]:
+    return [int(one.name) for one in Path("/proc/self/task").iterdir()]

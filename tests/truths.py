@@ -1,0 +1,89 @@
+"""Which independent instrument checks which figure, how closely, and in which test: told by the
+tests themselves, and written into docs/methods.md.
+
+    python -m tests.truths          write the table
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "methods.md"
+BEGIN, END = "<!-- table: truths -->", "<!-- end: truths -->"
+FOLDER = ROOT / "tests" / "integration"
+HEAD = "| figure | truth | whose | found within | test |\n|---|---|---|---|---|"
+WHOSE = ("kernel", "Open vSwitch", "other tool", "ours")
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, order=True)
+class Truth:
+    """One row: the figure (a method's name, or what else is under test) and its judge."""
+
+    figure: str
+    truth: str
+    whose: str
+    within: str
+    test: str = ""
+
+
+def truth(figure: str, of: str, whose: str, within: str) -> Callable[[Test], Test]:
+    """Mark a test: it holds `figure` against the truth `of` somebody, to so much."""
+    assert whose in WHOSE, whose
+
+    def mark(test: Test) -> Test:
+        test.__dict__.setdefault("truths", []).append(Truth(figure, of, whose, within))
+        return test
+
+    return mark
+
+
+def percent(share: float) -> str:
+    """A tolerance as the table has it."""
+    return f"{100 * share:g} %"
+
+
+def found() -> list[Truth]:
+    """All that the integration tests tell, sorted."""
+    rows = []
+    for path in sorted(FOLDER.glob("test_*.py")):
+        if "tests.truths" in path.read_text():
+            rows += _of_module(path.stem)
+    return sorted(rows)
+
+
+def _of_module(name: str) -> Iterator[Truth]:
+    module = importlib.import_module(f"tests.integration.{name}")
+    holders = [module, *(one for one in vars(module).values() if isinstance(one, type))]
+    for holder in holders:
+        for attribute, test in vars(holder).items():
+            for one in getattr(test, "truths", ()):
+                yield Truth(one.figure, one.truth, one.whose, one.within, f"{name}.{attribute}")
+
+
+def table() -> str:
+    """The rows as the document holds them."""
+    lines = [
+        f"| {one.figure} | {one.truth} | {one.whose} | {one.within} | `{one.test}` |"
+        for one in found()
+    ]
+    return "\n".join([HEAD, *lines])
+
+
+def main() -> None:
+    """Put the table into the document."""
+    text = DOCUMENT.read_text()
+    before, begun, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    assert begun and ended, f"{DOCUMENT}: the markers of table truths are missing"
+    DOCUMENT.write_text(f"{before}{begun}\n{table()}\n{ended}{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""The engine's benchmark: which runs count, what a line says, and going on where a call ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "bench" / "engine"
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@pytest.fixture(scope="module")
+def bench() -> Any:
+    """bench/engine/run.py with its neighbours, imported as the script does."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import run
+    finally:
+        sys.path.remove(str(FOLDER))
+    return run
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    path = tmp_path / "engine"
+    path.write_bytes(b"one build")
+    return path
+
+
+def part(bench: ModuleType, rates: dict[str, list[float]], wanted: float | None = None) -> Any:
+    """A part whose programs give these rates, one after the other."""
+    left = {program: list(values) for program, values in rates.items()}
+    above, below = rates
+    return bench.Part(
+        "a part",
+        tuple(rates),
+        (bench.Row(above, below, wanted),),
+        lambda program: bench.Sample(left[program].pop(0), 0.0),
+    )
+
+
+def setting(bench: ModuleType, engine: Path, tmp_path: Path) -> Any:
+    return bench.Setting(engine, (0, 1), 0.1, tmp_path, {})
+
+
+def test_medians_ratio_and_verdict(bench: Any, engine: Path, tmp_path: Path) -> None:
+    results = bench.Results(tmp_path / "runs.jsonl", engine)
+    one = part(bench, {"ours": [9e6, 11e6, 10e6], "theirs": [8e6, 8e6, 8e6]}, wanted=1.2)
+    bench.measure([one], results, setting(bench, engine, tmp_path), 3, None)
+    text = bench.line(one, one.rows[0], results, False, 0.02)
+    assert "10.00" in text and "8.00" in text and "1.25" in text and "1.20 reached" in text
+    assert bench.line(one, one.rows[0], results, True, 0.02) is None  # never were the cores near
+    less = part(bench, {"ours": [], "theirs": []}, wanted=1.3)
+    assert "MISSED" in bench.line(less, less.rows[0], results, False, 0.02)
+
+
+def test_nothing_is_said_of_what_is_wanted_where_all_was_disturbed(
+    bench: Any, engine: Path, tmp_path: Path
+) -> None:
+    results = bench.Results(tmp_path / "runs.jsonl", engine)
+    one = part(bench, {"ours": [], "theirs": []}, wanted=1.0)
+    for program in ("ours", "theirs"):
+        for _ in range(3):
+            results.add(one.name, program, bench.Sample(1e6, 0.7, 2e6), None)
+    text = bench.line(one, one.rows[0], results, False, 0.02)
+    assert "(disturbed)" in text and " * " in text
+    hardy = bench.Row("ours", "theirs", 1.0, of_cpu=True, hardy=True)
+    text = bench.line(one, hardy, results, False, 0.02)
+    assert "reached" in text and "2.00" in text and " * " not in text
+
+
+def test_a_call_goes_on_where_the_last_one_ended(bench: Any, engine: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    first = part(bench, {"ours": [1.0], "theirs": [1.0]})
+    bench.measure([first], bench.Results(path, engine), setting(bench, engine, tmp_path), 1, None)
+    with path.open("a") as file:
+        file.write('{"part": "a part", "progr')  # the machine went down here
+    again = bench.Results(path, engine)
+    assert again.rounds(first) == 1
+    more = part(bench, {"ours": [2.0, 3.0], "theirs": [2.0, 3.0]})
+    bench.measure([more], again, setting(bench, engine, tmp_path), 3, None)
+    assert [run.rate_pps for run in again.of("a part", "ours")] == [1.0, 2.0, 3.0]
+    assert bench.Results(path, engine).rounds(more) == 3
+
+
+def test_no_run_is_begun_that_might_not_end_in_time(
+    bench: Any, engine: Path, tmp_path: Path
+) -> None:
+    results = bench.Results(tmp_path / "runs.jsonl", engine)
+    one = part(bench, {"ours": [1.0], "theirs": [1.0]})
+    bench.measure([one], results, setting(bench, engine, tmp_path), 1, bench.RUN_AT_MOST_S / 2)
+    assert results.made == []
+
+
+def test_runs_of_another_build_are_not_looked_at(bench: Any, engine: Path, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    one = part(bench, {"ours": [1.0], "theirs": [1.0]})
+    bench.measure([one], bench.Results(path, engine), setting(bench, engine, tmp_path), 1, None)
+    engine.write_bytes(b"another build")
+    other = bench.Results(path, engine)
+    assert other.rounds(one) == 0 and other.others == 2
+
+
+def test_a_program_that_fails_leaves_its_part_out(
+    bench: Any, engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(program: str) -> Any:
+        raise bench.ProgramError(f"{program} ended")
+
+    results = bench.Results(tmp_path / "runs.jsonl", engine)
+    good = part(bench, {"ours": [1.0], "theirs": [1.0]})
+    bad = bench.Part("bad", ("x", "y"), (), fails)
+    bench.measure([bad, good], results, setting(bench, engine, tmp_path), 1, None)
+    assert results.rounds(good) == 1 and results.rounds(bad) == 0
+    assert "bad" in capsys.readouterr().err
+
+
+def test_disturbed_runs_count_only_where_others_are_too_few(bench: Any) -> None:
+    def made(disturbed: float) -> Any:
+        return bench.Made("p", "x", 1.0, disturbed, None, None, "e")
+
+    alone = [made(0.0), made(0.01), made(0.0)]
+    assert bench.counting([*alone, made(0.5)], 0.02) == (alone, True)
+    mixed = [made(0.5), made(0.3), made(0.0), made(0.1)]
+    kept, undisturbed = bench.counting(mixed, 0.02)
+    assert [run.disturbed for run in kept] == [0.0, 0.1, 0.3] and not undisturbed

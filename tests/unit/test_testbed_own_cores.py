@@ -1,0 +1,38 @@
+"""The bench stays off the switch's cores while traffic flows, all of its threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from switchmark.testbed.own_cores import kept_to
+
+CORES = sorted(os.sched_getaffinity(0))
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
+def test_all_threads_are_kept_to_the_cores_and_let_go_again() -> None:
+    ends = threading.Event()
+    older = threading.Thread(target=ends.wait)
+    older.start()
+    seen: list[set[int]] = []
+    try:
+        assert older.native_id is not None
+        with kept_to([CORES[0]]):
+            seen += [os.sched_getaffinity(0), os.sched_getaffinity(older.native_id)]
+            newer = threading.Thread(target=ends.wait)
+            newer.start()
+        assert newer.native_id is not None
+        assert seen == [{CORES[0]}] * 2
+        for thread in (0, older.native_id, newer.native_id):
+            assert os.sched_getaffinity(thread) == set(CORES)
+    finally:
+        ends.set()
+
+
+def test_cores_that_are_not_there_change_nothing() -> None:
+    with kept_to([100_000]):
+        assert os.sched_getaffinity(0) == set(CORES)
+    assert os.sched_getaffinity(0) == set(CORES)
