@@ -25,7 +25,7 @@ static void run(struct trial *trial, unsigned worker)
             const uint64_t begun = now;
             trial_idle(trial, NULL, now, end_next_due(end, now));
             now = trial_round(end, now, false);
-            transmit_looked(&end->tx, sent == 0, begun, now);
+            transmit_looked(&end->tx, begun, now);
             in_a_row = 0;
         }
     }

@@ -116,10 +116,9 @@ static inline uint64_t transmit_account(struct transmitter *tx, const struct io_
  * hypervisor), and what fell due meanwhile is late for that reason, as is all after it until the
  * sender has caught up: a round finds nothing due. What makes a round long in which frames were
  * sent is not known, so lateness after such a round is the sender's own. */
-static inline void transmit_looked(struct transmitter *tx, bool nothing_due, uint64_t begun,
-                                   uint64_t now)
+static inline void transmit_looked(struct transmitter *tx, uint64_t begun, uint64_t now)
 {
-    if (nothing_due && tx->pending == 0)
+    if (tx->pending == 0 && begun < pacing_due(&tx->pacing)) /* (giving up sends nothing, either) */
         tx->away = false;
     if (__builtin_expect(now - begun > tx->away_limit, 0)) {
         tx->away = true;
