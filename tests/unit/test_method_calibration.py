@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from switchmark.method.calibration import Calibrations, machine_facts, point_of
+from switchmark.method.calibration import Calibrations, machine_facts, over_cable, point_of
 from switchmark.method.judge import Baseline
 from switchmark.method.trial import TrialPlan, run_trial
+from switchmark.remote.site import FarSide
 from switchmark.results.record import Record
 from switchmark.switch.base import PortKind
+from switchmark.testbed.facts import gather
+from switchmark.testbed.testbed_file import Cable
 from tests.unit.trial_fakes import SESSION, FakeSwitch, placement, plan_for, trial
 
 MACHINE = {"cpu_model": "invented", "kernel": "6.18", "engine": "1"}
@@ -84,6 +89,43 @@ def test_only_sound_ceilings_are_kept(tmp_path: Path) -> None:
     assert record.verdict is not None
     disturbed = record.verdict.model_copy(update={"marks": ["disturbed"]})
     assert not kept.keep(wire(), record.model_copy(update={"verdict": disturbed}))
+
+
+def between(plan: TrialPlan, **changes: object) -> TrialPlan:
+    """The same with its far ends on another host."""
+    known: dict[str, object] = {
+        "cable": Cable("eth1", "eth2"), "kernel": "6.1", "there": placement()
+    } | changes  # fmt: skip
+    facts = asdict(gather()) | {"kernel": known["kernel"]}
+    site = SimpleNamespace(testbed=SimpleNamespace(cable=known["cable"]), facts=facts)
+    return replace(plan, far=cast(FarSide, SimpleNamespace(site=site, placement=known["there"])))
+
+
+def test_over_the_cable_both_machines_count(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path, MACHINE)
+    record = measured(wire())
+    assert kept.keep(between(wire()), record)
+    assert kept.find(between(plan_for())).forwarded_pps is not None
+    chain = between(plan_for(trial(scenario="loopback-2", environment="netns")))
+    assert point_of(chain)["scenario"] == point_of(between(wire(scenario="p2p")))["scenario"]
+    for other in (
+        plan_for(),
+        between(plan_for(), kernel="6.2"),
+        between(plan_for(), cable=Cable("eth1", "eth3")),
+        between(plan_for(), there=placement(idle="yield")),
+        between(plan_for(trial(pairs=2))),
+        between(plan_for(trial(io="udp"))),
+    ):
+        assert kept.find(other) == Baseline()
+    assert not over_cable(plan_for()) and over_cable(between(plan_for()))
+
+
+def test_the_applications_on_sockets_are_judged_by_the_same_io_at_the_cable(tmp_path: Path) -> None:
+    kept = Calibrations(tmp_path, MACHINE)
+    kept.keep(between(wire(io="dpdk")), measured(wire(io="dpdk")))
+    by_socket = replace(plan_for(), port_kind=PortKind.VHOST_USER)
+    assert kept.find(between(by_socket)).forwarded_pps is not None
+    assert kept.find(between(plan_for())) == Baseline(), "raw sockets"
 
 
 def test_forgotten_and_damaged_ones_are_not_found(tmp_path: Path) -> None:

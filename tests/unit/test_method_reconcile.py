@@ -87,6 +87,14 @@ def test_what_the_cable_lost_is_explained_and_told_apart() -> None:
     assert "700 frames lost on the cable between the hosts" in result.findings
 
 
+def test_on_a_bare_cable_is_lost_what_no_application_dropped() -> None:
+    after = reading(arrived=SENT - 1000, socket_drops=300)
+    result = reconcile(ends(), reading(sent=0, arrived=0), after, cable=(2, 3))
+    ((between,),) = (path.stages for path in result.paths)
+    assert (between.place, between.lost, between.unexplained) == ("between the hosts", 1000, 0)
+    assert result.cable_lost == 700 and result.agrees
+
+
 def test_nothing_lost() -> None:
     result = found(reading(**port_pair(SENT, SENT)))  # type: ignore[arg-type]
     assert result.agrees and result.findings == []

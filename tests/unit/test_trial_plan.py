@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.method import plan as planning
 from switchmark.method.campaign import Step
 from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
+from switchmark.remote.site import Site
 from switchmark.switch.base import ConnectMode, PortKind, Probe
 from switchmark.testbed.facts import Cpu
+from switchmark.testbed.testbed_file import Cable, SshTarget, Testbed
 
 INSTALLED = installed()
 KNOWN = INSTALLED.known
@@ -174,3 +177,35 @@ def test_the_ip_stack_sees_only_what_is_meant_for_it(io: str, own_device_mac: bo
         assert end.port.peer_mac == peer.port.mac
         assert (end.port.device_mac is not None) is own_device_mac
         assert end.port.device_mac != end.port.mac
+
+
+def between_hosts(text: str, cable: Cable) -> list[Step]:
+    testbed = Testbed(Path("lab.yaml"), "left", SshTarget("right", "192.0.2.7"), cable)
+    campaign = load_text(text + "location: remote\n", "unit.yaml", KNOWN)
+    return plan_steps(campaign, INSTALLED, site=Site(testbed))
+
+
+def test_between_hosts_the_wire_is_the_cable_where_it_can_be() -> None:
+    both = Cable("eth1", "eth2")
+    wire, step = between_hosts(ONE, both)
+    assert wire.plan.trial.location == "remote" and wire.plan.far is not None
+    assert wire.plan.switch.details()["cable"] == "eth1 to eth2"
+    assert step.plan.switch.name == "linux-bridge"
+    wire, step = between_hosts(ONE.replace("linux-bridge", "testpmd"), both)
+    assert (wire.plan.port_kind, wire.plan.trial.io) == (PortKind.VETH, "dpdk")
+    assert step.plan.port_kind is PortKind.VHOST_USER
+    wire, _ = between_hosts(ONE + "environment: bare\n", both)
+    assert wire.plan.trial.environment == "netns", "a cable is lent to a namespace"
+    wire, _ = between_hosts(ONE + "pairs: 2\n", both)
+    assert wire.plan.trial.location == "local" and wire.plan.far is None
+    wire, _ = between_hosts(ONE + "io: udp\n", both)
+    assert wire.plan.trial.location == "local"
+
+
+def test_a_cable_that_a_switch_cannot_take_is_refused_with_file_and_end() -> None:
+    nic = Cable("eth1", "0000:03:00.0")
+    with pytest.raises(UsageError, match=r"lab\.yaml: cables: 0000:03:00\.0: linux-bridge takes"):
+        between_hosts(ONE, nic)
+    for switch in ("ovs-dpdk", "testpmd", "fastclick", "bess", "vpp", "t4p4s", "basicfwd"):
+        more = "connect_mode: cross-connect\n"
+        assert len(between_hosts(ONE.replace("linux-bridge", switch) + more, nic)) == 2
