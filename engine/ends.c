@@ -162,6 +162,7 @@ void ends_join(struct end *end, const struct options *o, unsigned index, uint16_
     end->tx.port = end->port;
     end->tx.counters = &end->counters;
     end->tx.lateness = &end->lateness;
+    end->tx.lateness_away = &end->lateness_away;
     end->rx.port = end->port;
     end->rx.counters = &end->counters;
     end->rx.tracker = &end->tracker;

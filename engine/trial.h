@@ -39,7 +39,7 @@ struct end {
     struct transmitter tx;
     struct receiver rx;
     struct sequence_tracker tracker;
-    struct histogram lateness, from_actual, from_intended;
+    struct histogram lateness, lateness_away, from_actual, from_intended;
     struct outage_watch watch;
     unsigned lane_count; /* streams that are told apart here; 0 and 1: the end's own */
     uint16_t first_stream;

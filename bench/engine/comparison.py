@@ -1,11 +1,28 @@
-"""Runs of two programs as one line: medians, their ratio, the spread, and whether that is a tie."""
+"""Runs of two programs: one measured, the least disturbed of a few, and all of them as one line:
+medians, their ratio, the spread, and whether that is a tie."""
 
 from __future__ import annotations
 
 import statistics
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+from programs import Process, Reading, stolen_s
 
 OURS = "switchmark-traffic"
+ATTEMPTS = 3
+
+
+class Counting(Protocol):
+    """A program that runs and tells how far it has come."""
+
+    process: Process
+
+    def frames(self, counter: str) -> Reading:
+        """Frames by this counter, and when."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +32,38 @@ class Run:
     rate_pps: float
     disturbed: float
     cpu_rate_pps: float | None = None  # a second of CPU time of the measured thread
+
+
+def observe(
+    running: Sequence[Counting],
+    counted: Counting,
+    counter: str,
+    seconds: float,
+    measured: Counting,
+) -> Run:
+    """The rate of one of the running programs between two readings of its counter, and what the
+    CPU time of the measured one's thread makes of it."""
+    waited_ns, stolen = _waited_ns(running), stolen_s()
+    ran_ns = measured.process.worker_ran_ns()
+    first = counted.frames(counter)
+    time.sleep(seconds)
+    last = counted.frames(counter)
+    ran_ns = measured.process.worker_ran_ns() - ran_ns
+    taken_s = (_waited_ns(running) - waited_ns) / 1e9 + stolen_s() - stolen
+    frames, span_s = last.frames - first.frames, last.time_s - first.time_s
+    return Run(frames / span_s, taken_s / span_s, frames * 1e9 / max(ran_ns, 1))
+
+
+def _waited_ns(running: Sequence[Counting]) -> int:
+    return sum(program.process.waited_ns() for program in running)
+
+
+def least_disturbed(measure: Callable[[], Run], limit: float) -> Run:
+    """The least disturbed of up to three attempts; the first that stays within the limit."""
+    runs: list[Run] = []
+    while not runs or (runs[-1].disturbed > limit and len(runs) < ATTEMPTS):
+        runs.append(measure())
+    return min(runs, key=lambda run: run.disturbed)
 
 
 def spread(rates: list[float]) -> float:

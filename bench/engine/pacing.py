@@ -8,6 +8,9 @@ in --runs runs. Of every rate:
             wanted: 0.1 %
   p99       lateness that 99 % of the bursts stay below, median of the runs; wanted: 1 us
   p99.9     the same for 99.9 %; wanted: 10 us
+  looking   the same two of the bursts that did not fall due while the core was somewhere else, by
+            the sender's own clock (`attentive` in its result): they tell of the sender also where
+            the machine has no core for it
   floor     the same two for a loop that only reads the clock on that core (stalls.c), run before
             each of these runs: nobody who runs there is less late
   dropped   frames given up because they were due too long ago, in the worst run
@@ -71,6 +74,10 @@ class Paced:
     peer_waited: float
     interrupts: float
     refused: float  # share of transmit calls that met a full ring
+    looking_p99_ns: int
+    looking_p999_ns: int
+    looking: float  # share of the bursts
+    away: float
     floor_p99_ns: float
     floor_p999_ns: float
 
@@ -144,6 +151,10 @@ def paced(asked_pps: float, result: dict[str, Any], floor: dict[str, float]) -> 
         peer_waited=result["peer_waited"],
         refused=result["totals"]["ring_full_polls"] / max(1, result["totals"]["tx_polls"]),
         interrupts=result["interrupts"],
+        looking_p99_ns=pacing["attentive"]["late_p99_ns"],
+        looking_p999_ns=pacing["attentive"]["late_p999_ns"],
+        looking=pacing["attentive"]["bursts"] / max(1, pacing["bursts"]),
+        away=pacing["attentive"]["away_ns"] / result["duration_ns"],
         floor_p99_ns=floor["p99_ns"],
         floor_p999_ns=floor["p999_ns"],
     )
@@ -221,7 +232,8 @@ class Bench:
 
 
 HEAD = (
-    "   asked pps burst        off    p99 us  p99.9 us     max us  floor p99  p99.9   dropped"
+    "   asked pps burst        off    p99 us  p99.9 us     max us looking p99  p99.9  of all"
+    "  floor p99  p99.9   dropped"
     "  stall us   stolen    waited    peer     irqs     full   runs"
 )
 
@@ -232,7 +244,9 @@ def show(row: Row) -> str:
     return (
         f"{row.asked_pps:>12,.0f}{row.burst:>6}{100 * row.worst('off'):>9.4f} %"
         f"{row.median('p99_ns') / 1e3:>10.2f}{row.median('p999_ns') / 1e3:>10.2f}"
-        f"{row.worst('max_ns') / 1e3:>11.1f}{row.median('floor_p99_ns') / 1e3:>11.2f}"
+        f"{row.worst('max_ns') / 1e3:>11.1f}{row.median('looking_p99_ns') / 1e3:>12.2f}"
+        f"{row.median('looking_p999_ns') / 1e3:>7.2f}{100 * row.median('looking'):>6.1f} %"
+        f"{row.median('floor_p99_ns') / 1e3:>11.2f}"
         f"{row.median('floor_p999_ns') / 1e3:>7.1f}{row.worst('dropped'):>10,.0f}"
         f"{row.worst('stall_ns') / 1e3:>10.0f}{100 * row.worst('stolen'):>8.2f} %"
         f"{100 * row.worst('waited'):>8.2f} %{100 * row.worst('peer_waited'):>6.1f} %"

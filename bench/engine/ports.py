@@ -34,16 +34,16 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
-from comparison import OURS, Line, Run, show, summary
+from comparison import OURS, Line, Run, least_disturbed, observe, show, summary
 from pktgen import VARIABLE, Pktgen, find_pktgen
-from programs import Program, ProgramError, Testpmd, Traffic, stolen_s
+from programs import Program, ProgramError, Testpmd, Traffic
 from setting import find_engine, preferred, two_cores
 
 WARM_UP_S = 0.4
 CAROUSEL_BURSTS = 4  # each way; few enough to lie in one ring without drops
-ATTEMPTS = 3
 CASES = ("sender", "receiver", "forwarder", "rewriter")
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 THEIRS, PKTGEN = "dpdk-testpmd", "pktgen"
@@ -182,17 +182,11 @@ class Bench:
             if counts == 1:  # a program that cannot tell when it begins
                 _wait_moving(programs[counts], counter)
             time.sleep(WARM_UP_S)
-            waited, stolen = _waited_ns(programs), stolen_s()
-            ran_ns = programs[0].process.worker_ran_ns()
-            first = programs[counts].frames(counter)
-            time.sleep(self.settings.seconds)
-            last = programs[counts].frames(counter)
-            ran_ns = programs[0].process.worker_ran_ns() - ran_ns
-            taken_s = (_waited_ns(programs) - waited) / 1e9 + stolen_s() - stolen
+            seconds = self.settings.seconds
+            run = observe(programs, programs[counts], counter, seconds, programs[0])
             for program in programs:
                 program.finish()
-            frames, span_s = last.frames - first.frames, last.time_s - first.time_s
-            return Run(frames / span_s, taken_s / span_s, frames * 1e9 / max(ran_ns, 1))
+            return run
         finally:
             for program in programs:
                 program.process.kill()
@@ -215,23 +209,6 @@ def _wait_moving(program: Program | Pktgen, counter: str) -> None:
         if time.monotonic() > end_s:
             raise ProgramError("no frames pass")
         time.sleep(0.05)
-
-
-def _waited_ns(programs: list[Program | Pktgen]) -> int:
-    return sum(program.process.waited_ns() for program in programs)
-
-
-def measure(bench: Bench, case: str, program: str, limit: float) -> Run:
-    """The least disturbed of up to three attempts."""
-    best: Run | None = None
-    for _ in range(ATTEMPTS):
-        run = bench.run(case, program)
-        if best is None or run.disturbed < best.disturbed:
-            best = run
-        if best.disturbed <= limit:
-            break
-    assert best is not None
-    return best
 
 
 def arguments() -> argparse.Namespace:
@@ -312,7 +289,8 @@ def compare(options: argparse.Namespace) -> None:
             runs: dict[str, list[Run]] = {program: [] for program in (OURS, *opponents)}
             for _ in range(options.runs):
                 for program in random.sample(list(runs), len(runs)):
-                    runs[program].append(measure(bench, case, program, options.disturbed))
+                    attempt = partial(bench.run, case, program)
+                    runs[program].append(least_disturbed(attempt, options.disturbed))
             for opponent in opponents:
                 lines.append(summary(case, opponent, runs, options.disturbed))
                 if not options.json:

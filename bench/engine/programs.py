@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 ANSWER_TIMEOUT_S = 10.0
 INTERVAL_S = 0.1
+LAST_LINES = 3
 WORKERS = ("lcore-worker", "rte-worker")  # how DPDK calls its polling threads
 WHOLE = 0.05  # by how much the rounds of a sample may be longer or shorter than it
 
@@ -39,25 +41,28 @@ class Reading:
 
 
 class Process:
-    """A child process pinned to one core, with its output as a queue of timed lines."""
+    """A child process pinned to one core, with its output as a queue of timed lines; with
+    `words_on_errors` what it writes to standard error is part of that."""
 
-    def __init__(self, args: Sequence[str], core: int) -> None:
+    def __init__(self, args: Sequence[str], core: int, *, words_on_errors: bool = False) -> None:
         self._name = next(Path(arg).name for arg in args if arg not in ("stdbuf", "-oL"))
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in stop()
         self._child = subprocess.Popen(
             ["taskset", "-c", str(core), *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.STDOUT if words_on_errors else self._errors,
             text=True,
             bufsize=1,
         )
+        self._recent: deque[str] = deque(maxlen=LAST_LINES if words_on_errors else 0)
         self._lines: queue.SimpleQueue[tuple[float, str]] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         assert self._child.stdout is not None
         for line in self._child.stdout:
+            self._recent.append(line.strip())
             self._lines.put((time.monotonic(), line))
         self._lines.put((time.monotonic(), ""))
 
@@ -112,7 +117,8 @@ class Process:
 
     def _last_words(self) -> str:
         self._errors.seek(0)
-        return " | ".join(self._errors.read().strip().splitlines()[-3:]) or "(no message)"
+        lines = [*self._recent, *self._errors.read().strip().splitlines()]
+        return " | ".join(lines[-LAST_LINES:]) or "(no message)"
 
     def kill(self) -> None:
         """End it at once; idempotent."""

@@ -42,6 +42,25 @@ static void slot_range(uint32_t index, uint64_t *low, uint64_t *high)
     *high = *low + (1ULL << shift) - 1;
 }
 
+void histogram_subtract(struct histogram *from, const struct histogram *samples)
+{
+    uint32_t top = histogram_index(from->max);
+
+    if (is_empty(samples))
+        return;
+    for (uint32_t i = histogram_index(samples->min); i <= histogram_index(samples->max); i++)
+        from->counts[i] -= samples->counts[i];
+    from->count -= samples->count;
+    from->clamped -= samples->clamped;
+    from->sum -= samples->sum;
+    while (top > 0 && from->counts[top] == 0)
+        top--;
+    if (top < histogram_index(from->max)) {
+        uint64_t low;
+        slot_range(top, &low, &from->max);
+    }
+}
+
 double histogram_mean(const struct histogram *h)
 {
     return h->count == 0 ? 0.0 : (double)h->sum / (double)h->count;

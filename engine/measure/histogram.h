@@ -26,6 +26,8 @@ struct histogram {
 /* Of one that is all zero, or in use: quick when it has few values. */
 void histogram_reset(struct histogram *h);
 void histogram_add(struct histogram *to, const struct histogram *from);
+/* Take out samples that are in it; the exact max becomes that of its slot. */
+void histogram_subtract(struct histogram *from, const struct histogram *samples);
 
 double histogram_mean(const struct histogram *h);
 double histogram_stdev(const struct histogram *h);

@@ -86,13 +86,18 @@ void report_latency(struct json *j, enum latency_kind kind, const struct end *en
     json_end_object(j);
 }
 
-void report_lateness(struct json *j, const struct histogram *lateness)
+void report_lateness_briefly(struct json *j, const struct histogram *lateness)
 {
     json_unsigned(j, "late_max_ns", lateness->max);
     json_number(j, "late_mean_ns", histogram_mean(lateness));
     json_unsigned(j, "late_p99_ns", histogram_percentile(lateness, 99));
     json_unsigned(j, "late_p999_ns", histogram_percentile(lateness, 99.9));
     json_unsigned(j, "bursts", lateness->count);
+}
+
+void report_lateness(struct json *j, const struct histogram *lateness)
+{
+    report_lateness_briefly(j, lateness);
     put_percentiles(j, lateness, 0);
     report_histogram(j, "lateness", lateness);
 }

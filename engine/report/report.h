@@ -11,6 +11,7 @@ void report_spent(struct json *j, const uint64_t from[2], const uint64_t to[2]);
 void report_histogram(struct json *j, const char *key, const struct histogram *h);
 void report_latency(struct json *j, enum latency_kind kind, const struct end *end);
 void report_lateness(struct json *j, const struct histogram *lateness);
+void report_lateness_briefly(struct json *j, const struct histogram *lateness);
 void report_loss(struct json *j, const struct sequence_tracker *tracker);
 
 /* What the probe stream found: sent at one end, received at the other (maybe the same). */

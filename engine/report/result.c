@@ -175,7 +175,7 @@ static void put_queues(struct json *j, const struct trial *trial)
 static void put_pacing(struct json *j, const struct trial *trial, const struct counters *totals)
 {
     static struct histogram lateness; /* too large for a stack; only the printer comes here */
-    uint64_t skipped = 0, stall = 0;
+    uint64_t skipped = 0, stall = 0, away = 0;
 
     if (!trial->options->role->sends ||
         schedule_is_unlimited(&trial->traffic.schedule, &trial->traffic.rate)) {
@@ -189,6 +189,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
         histogram_add(&lateness, &trial->ends[i].lateness);
         skipped += trial->ends[i].tx.skipped;
         stall = trial->ends[i].tx.stall > stall ? trial->ends[i].tx.stall : stall;
+        away += trial->ends[i].tx.away_ticks;
     }
     json_object(j, "pacing");
     report_lateness(j, &lateness);
@@ -196,6 +197,14 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_unsigned(j, "skipped", skipped);
     json_unsigned(j, "longest_stall_ns", clock_ticks_to_ns(stall));
     json_bool(j, "on_schedule", skipped * 1000 <= totals->tx_intended);
+    if (trial->options->role == &role_sender) {
+        for (unsigned i = 0; i < trial->end_count; i++)
+            histogram_subtract(&lateness, &trial->ends[i].lateness_away);
+        json_object(j, "attentive");
+        report_lateness_briefly(j, &lateness);
+        json_unsigned(j, "away_ns", clock_ticks_to_ns(away));
+        json_end_object(j);
+    }
     json_end_object(j);
 }
 

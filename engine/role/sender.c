@@ -22,8 +22,10 @@ static void run(struct trial *trial, unsigned worker)
         if (sent > 0)
             now = trial_round(end, now, true);
         if (sent == 0 || in_a_row >= most) {
+            const uint64_t begun = now;
             trial_idle(trial, NULL, now, end_next_due(end, now));
             now = trial_round(end, now, false);
+            transmit_looked(&end->tx, begun, now);
             in_a_row = 0;
         }
     }

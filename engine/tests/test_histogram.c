@@ -168,9 +168,34 @@ static void empty_is_sound(void **state)
     free(text);
 }
 
+static void what_is_taken_out_was_never_in(void **state)
+{
+    (void)state;
+    static struct histogram all, some, rest;
+    histogram_reset(&all);
+    histogram_reset(&some);
+    histogram_reset(&rest);
+    for (int64_t i = 1; i <= 3000; i++) {
+        struct histogram *part = i % 3 == 0 || i > 2990 ? &some : &rest;
+        histogram_record(&all, i * 977);
+        histogram_record(part, i * 977);
+    }
+    histogram_subtract(&all, &some);
+    assert_int_equal(all.count, rest.count);
+    assert_true(all.sum == rest.sum);
+    assert_memory_equal(all.counts, rest.counts, sizeof all.counts);
+    assert_true(all.max >= rest.max && all.max <= rest.max + rest.max / 1000);
+    assert_in_range(histogram_percentile(&all, 99), histogram_percentile(&rest, 99),
+                    histogram_percentile(&rest, 99));
+    histogram_subtract(&all, &rest);
+    assert_int_equal(all.count, 0);
+    assert_int_equal(histogram_percentile(&all, 99), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_taken_out_was_never_in),
         cmocka_unit_test_setup(error_is_below_a_thousandth, reset),
         cmocka_unit_test_setup(a_reset_forgets_every_value, reset),
         cmocka_unit_test_setup(slots_are_in_order_and_inside, reset),

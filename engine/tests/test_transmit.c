@@ -126,6 +126,35 @@ static void the_end_accounts_for_everything(void **state)
     assert_int_equal(counters.tx_offered + counters.tx_dropped, 1000);
 }
 
+/* A frame each 1000 ticks (of a ns); the loop looks every 50, but was away from 20,050 to 25,120.
+ */
+static void lateness_of_an_absence_is_told_apart(void **state)
+{
+    (void)state;
+    static struct histogram away;
+    begin(1000000, 1, UINT64_MAX, 1000000);
+    tx.lateness_away = &away;
+    transmit_begin(&tx);
+    for (uint64_t now = 0, next; now < 60000; now = next) {
+        const bool sent = transmit_step(&tx, now) > 0;
+        next = now == 20050 ? 25120 : now + 50;
+        if (!sent)
+            transmit_looked(&tx, now, next);
+    }
+    assert_int_equal(tx.away_ticks, 5070);
+    assert_int_equal(tx.lateness->count, 60);
+    assert_int_equal(away.count, 5); /* 21,000 to 25,000 */
+    assert_int_equal(away.max, 4120);
+    histogram_subtract(tx.lateness, &away);
+    assert_true(tx.lateness->max <= 50);
+    transmit_looked(&tx, 60000, 9000000); /* longer than may be made up for */
+    assert_int_equal(transmit_step(&tx, 9000000), 0);
+    assert_true(tx.skipped > 0);
+    transmit_looked(&tx, 9000000, 9000050);
+    assert_true(tx.away); /* what is left to make up for is late for the same reason */
+    tx.lateness_away = NULL;
+}
+
 static void large_bursts_go_in_several_calls(void **state)
 {
     (void)state;
@@ -175,6 +204,7 @@ int main(void)
         cmocka_unit_test_teardown(catching_up_is_bounded, finish),
         cmocka_unit_test_teardown(a_full_port_gives_up_in_time, finish),
         cmocka_unit_test_teardown(the_end_accounts_for_everything, finish),
+        cmocka_unit_test_teardown(lateness_of_an_absence_is_told_apart, finish),
         cmocka_unit_test_teardown(large_bursts_go_in_several_calls, finish),
         cmocka_unit_test_teardown(prepared_and_copied_frames_are_the_same, finish),
         cmocka_unit_test_teardown(probes_stop_at_what_is_accepted, finish),

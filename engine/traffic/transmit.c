@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#define AWAY_NS 1000 /* a look at the clock and a pause take some 20 */
+
 void transmit_begin(struct transmitter *tx)
 {
     const struct frame_template *t = &tx->template;
@@ -13,6 +15,11 @@ void transmit_begin(struct transmitter *tx)
     tx->stall = 0;
     tx->replay_index = 0;
     histogram_reset(tx->lateness);
+    if (tx->lateness_away != NULL)
+        histogram_reset(tx->lateness_away);
+    tx->away = false;
+    tx->away_ticks = 0;
+    tx->away_limit = clock_ns_to_ticks(AWAY_NS);
     tx->prepared = !tx->shares_port && tx->replay == NULL && tx->port->ops->tx_prepare != NULL &&
                    tx->port->ops->tx_prepare(tx->port, t->bytes, t->length);
 }

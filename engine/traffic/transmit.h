@@ -18,7 +18,10 @@
 struct transmitter {
     struct io_port *port;
     struct counters *counters;
-    struct histogram *lateness; /* ns, one sample a burst; unused when unlimited */
+    struct histogram *lateness;      /* ns, one sample a burst; unused when unlimited */
+    struct histogram *lateness_away; /* of these, the bursts of transmit_looked; NULL: not kept */
+    bool away;                       /* and not yet caught up with what fell due meanwhile */
+    uint64_t away_limit, away_ticks; /* from when on a round counts as such; their sum */
     struct pacing pacing;
     bool shares_port;  /* another transmitter uses the same buffers: write whole frames */
     bool prepared;     /* the port's buffers hold the template */
@@ -108,6 +111,21 @@ static inline uint64_t transmit_account(struct transmitter *tx, const struct io_
     return bytes;
 }
 
+/* A round in which there was nothing to do began at `begun` and ends now. When it took longer than
+ * a look at the clock can, the core was somewhere else (an interrupt, another program, the
+ * hypervisor), and what fell due meanwhile is late for that reason, as is all after it until the
+ * sender has caught up: a round finds nothing due. What makes a round long in which frames were
+ * sent is not known, so lateness after such a round is the sender's own. */
+static inline void transmit_looked(struct transmitter *tx, uint64_t begun, uint64_t now)
+{
+    if (tx->pending == 0 && begun < pacing_due(&tx->pacing)) /* (giving up sends nothing, either) */
+        tx->away = false;
+    if (__builtin_expect(now - begun > tx->away_limit, 0)) {
+        tx->away = true;
+        tx->away_ticks += now - begun;
+    }
+}
+
 /* Send what is due now; returns how many frames the port accepted. 0: nothing was due, or the
  * port is full. */
 static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
@@ -135,7 +153,10 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
                 tx->replay_index = p->index; /* what was given up is not sent later */
             pacing_advance(p);
             counter_add(&c->tx_intended, p->burst);
-            histogram_record(tx->lateness, (int64_t)clock_ticks_to_ns(now - tx->intended));
+            const int64_t late_ns = (int64_t)clock_ticks_to_ns(now - tx->intended);
+            histogram_record(tx->lateness, late_ns);
+            if (__builtin_expect(tx->away, 0) && tx->lateness_away != NULL)
+                histogram_record(tx->lateness_away, late_ns);
         }
         tx->pending = p->burst;
     } else if (!p->unlimited && now - tx->intended > p->bound) {

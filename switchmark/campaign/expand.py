@@ -30,6 +30,7 @@ from switchmark.switch import options
 from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 from switchmark.switch.changes import UNKNOWN_WAY
 
+RING = Trial.model_fields["ring"].default
 WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
 KERNEL_PORTS = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})
 
@@ -393,4 +394,12 @@ def _port_refusals(
                 )
             else:
                 best = usable_ports(can, offered, io, kind)[0]
+                guests = " ports of guests" if environment == "qemu" else ""
+                if set(sweep.ring) != {RING} and (
+                    best is not PortKind.VHOST_USER or environment == "qemu"
+                ):
+                    yield (
+                        f"ring is of vhost-user ports that a process has, and {switch} in "
+                        f"{environment} has {best}{guests}; leave it out"
+                    )
                 yield from environment_refusals(sweep, switch, can, environment, best, io)

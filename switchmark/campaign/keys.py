@@ -404,6 +404,17 @@ KEYS: tuple[Key, ...] = (
         lambda value: value or nics.NO_WORD,
         "eth2/eth3+eth4/eth5",
     ),
+    Key(
+        "ring",
+        "ring",
+        "frames that each ring of an application's vhost-user port holds: `256`, `512`, `1024`, "
+        "`2048` or `4096`; a deeper one outlasts longer pauses of whoever empties it, and costs "
+        "cache",
+        lambda text, _known: int(values.choice(text, model.RINGS, "ring size")),
+        str,
+        "256, 1024",
+        unit="frames",
+    ),
 )
 
 BY_NAME: dict[str, Key] = {key.name: key for key in KEYS}

@@ -30,6 +30,7 @@ MAX_REPEATS = 100
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
 SPLITS = ("none", "src-mac", "flow")
+RINGS = ("256", "512", "1024", "2048", "4096")
 SWITCH_ENVIRONMENTS = ("host", "netns", "lxc", "docker")
 SMT_WORDS, NUMA_WORDS = ("auto", "avoid", "siblings"), ("auto", "same", "other")
 CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
@@ -152,6 +153,7 @@ class Trial(_Frozen):
     neighbour: str = Field(default="none", pattern=VNF_PATTERN)  # background load while measuring
     neighbour_cpus: str = "any"  # where it is pinned: any, switch, applications, or cores
     nics: str = Field(default="", pattern=nics.FORM)  # ports of this host at the wire ends
+    ring: int = Field(default=256, ge=256, le=4096)  # frames, of a vhost-user port's ring
 
     @property
     def id(self) -> str:
@@ -287,6 +289,7 @@ class Sweep(_Frozen):
     neighbour: tuple[str, ...]
     neighbour_cpus: tuple[str, ...]
     nics: tuple[str, ...]
+    ring: tuple[int, ...]
 
     @property
     def count(self) -> int:

@@ -271,6 +271,11 @@ def io_problem(io: Io, environment: str) -> str | None:
             f"io {io} needs an IP stack for each end, and environment bare has the host's one "
             "for all; use io: raw or auto, or environment: netns"
         )
+    if environment == "docker" and io is Io.AF_XDP:
+        return (
+            "io af-xdp loads a program into the kernel, for which Docker gives no power short of "
+            "all (SYS_ADMIN); use environment: lxc or netns"
+        )
     return None
 
 

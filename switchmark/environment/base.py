@@ -54,7 +54,7 @@ class NodeSpec:
     name: str  # at most 7 characters (6 with several ports): it ends the names of devices
     ports: tuple[NodePort, ...]
     cores: tuple[int, ...]
-    powers: tuple[str, ...] = ()  # capabilities that its application needs beyond the usual
+    powers: tuple[str, ...] = ()  # capabilities that its application needs in a container
 
     @property
     def port(self) -> NodePort:

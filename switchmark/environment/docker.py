@@ -14,7 +14,6 @@ from pathlib import Path
 
 from switchmark.environment.base import NodeSpec
 from switchmark.environment.engine_binary import find_engine
-from switchmark.environment.lxc import CAPABILITIES
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.plug import Plugged, check_name, plug, plug_wire
 from switchmark.environment.rootfs import (
@@ -64,7 +63,7 @@ class DockerNode(NetnsNode):
         command = self._daemon.command(
             *("run", "-i", "--rm", "--name", self._name, *LEAST, *folder),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
-            *docker_powers((*CAPABILITIES, *self.spec.powers)),
+            *docker_powers(self.spec.powers),
             *DOCKER_SCRATCH,
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
             *(self._daemon.image, ENGINE_INSIDE, *args),
@@ -81,7 +80,7 @@ class DockerNode(NetnsNode):
         inside = Inside(
             self._name,
             args,
-            (*CAPABILITIES, *self.spec.powers),
+            self.spec.powers,
             sockets_shown(self.spec.port.socket_host, SOCKET_FOLDER_INSIDE),
             self.spec.cores,
             env,

@@ -11,7 +11,9 @@ from switchmark.switch.base import PortKind
 from switchmark.testbed.nics import is_pci
 from switchmark.testbed.placement import CATCH_UP_US
 
+RING = Trial.model_fields["ring"].default
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
+_SOCKETS = (PortKind.VHOST_USER, PortKind.MEMIF)
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
 
 
@@ -19,7 +21,7 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
     if io is not Io.AUTO:
         return io
-    if kind in (PortKind.VHOST_USER, PortKind.MEMIF):
+    if kind in _SOCKETS:
         return Io.DPDK
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
 
@@ -30,10 +32,30 @@ def io_on(io: Io, port: NodePort) -> Io:
     return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
 
 
-def needed_powers(io: Io) -> tuple[str, ...]:
-    """Capabilities (without CAP_, in small letters) that an application in a container needs
-    for this I/O, beyond those that every one has."""
-    return ("net_admin", "bpf") if io is Io.AF_XDP else ()
+PROGRAM_POWERS = ("net_raw", "ipc_lock", "sys_nice")  # of a VNF that is a program of the user's
+
+
+def needed_powers(io: Io, kind: PortKind) -> tuple[str, ...]:
+    """Capabilities (without CAP_, in small letters) that an application in a container needs for
+    this I/O on a port of this kind; a UDP socket needs none."""
+    match io:
+        case Io.UDP | Io.UDP_MMSG:
+            return ()
+        case Io.DPDK:  # which places memory by NUMA node; on a device it sets address and mode, too
+            return ("sys_nice",) if kind in _SOCKETS else ("sys_nice", "net_raw", "net_admin")
+        case Io.AF_XDP:  # (frames lie in memory that the kernel locks)
+            return ("net_raw", "net_admin", "bpf", "ipc_lock")
+        case _:
+            return ("net_raw",)
+
+
+def vnf_powers(vnf: str, kind: PortKind) -> tuple[str, ...]:
+    """The same for what stands in a chain."""
+    if vnf.startswith("/"):
+        return PROGRAM_POWERS
+    if vnf == "bridge":  # of the namespace, made from outside
+        return ()
+    return needed_powers(Io.RAW if vnf == "pcap" else resolve_io(Io.AUTO, kind), kind)
 
 
 def engine_args(
@@ -52,7 +74,7 @@ def engine_args(
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
-        "--port", port_spec(port, io_on(trial.io, port)),
+        "--port", port_spec(port, io_on(trial.io, port), trial.ring),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
         "--src-ip", own_ip,
@@ -92,10 +114,10 @@ def engine_args(
     return args
 
 
-def port_spec(port: NodePort, io: Io) -> str:
+def port_spec(port: NodePort, io: Io, ring: int = RING) -> str:
     """The engine's `--port` value for a node's port."""
     if io is Io.DPDK:
-        return f"dpdk:{_dpdk_port(port)}"
+        return f"dpdk:{_dpdk_port(port, ring)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
         return f"netmap:{port.made.netmap}"
     if port.device_inside is None and port.made is not None and port.made.pci is not None:
@@ -112,7 +134,7 @@ def port_spec(port: NodePort, io: Io) -> str:
     return f"{backend}:dev={port.device_inside}{mmsg}"
 
 
-def _dpdk_port(port: NodePort) -> str:
+def _dpdk_port(port: NodePort, ring: int) -> str:
     if port.made is not None and port.made.pci is not None:
         return f"pci={port.made.pci}"
     if port.socket_inside is None:
@@ -121,7 +143,8 @@ def _dpdk_port(port: NodePort) -> str:
         return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
     if port.back_end:
         return f"vhost={port.socket_inside},client"
-    return f"virtio-user={port.socket_inside},server"
+    size = "" if ring == RING else f",queue-size={ring}"
+    return f"virtio-user={port.socket_inside},server{size}"
 
 
 def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:

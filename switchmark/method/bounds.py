@@ -160,7 +160,8 @@ def _decided_by(
         return "noise", [
             f"trials went both ways from {bounds.mixed_from_pps:.0f} to "
             f"{bounds.mixed_to_pps:.0f} pps, more than the width of {goal.width:.2%}: noise "
-            "decides where the bounds fall; quiet the machine, lengthen trials or widen the goal"
+            "decides where the bounds fall; quiet the machine, lengthen trials or widen the goal",
+            *_what_noise(goal, bounds.mixed_to_pps or 0.0, trials),
         ]
     if bounds.upper_pps is not None and bounds.upper_pps <= limits_pps[0]:
         decided_by, notes = _at_upper(bounds, trials)
@@ -176,6 +177,40 @@ def _decided_by(
     return _at_upper(bounds, trials)
 
 
+def _what_noise(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> list[str]:
+    """What the bad trials have in common, at loads that other trials carried; nothing, if they do
+    not. A full ring there says that nobody emptied it for a while."""
+    seen = [
+        trial
+        for trial in trials
+        if trial.intended_pps is not None
+        and trial.duration_s >= goal.final_trial_s
+        and trial.intended_pps <= highest_pps
+    ]
+    bad = [trial for trial in seen if trial.search_loss_ratio > goal.loss_ratio]
+    good = [trial for trial in seen if trial.search_loss_ratio <= goal.loss_ratio]
+    stood = sum(map(_ring_was_full, bad))
+    if bad and stood * 2 > len(bad) and sum(map(_ring_was_full, good)) * 2 < len(good):
+        return [
+            f"in {stood} of {len(bad)} bad trials the sender's ring was full for a while, at loads "
+            "that others carried without: the switch stood still, and what it then passed on at "
+            "once was lost, at the latest where the receiver's ring was full. Give the switch "
+            "cores that nobody else uses, and each application one; where that cannot be, deepen "
+            "the rings (ring: 1024), or read a goal that forgives such pauses (PDR)"
+        ]
+    given_up = sum(not trial.load_met and not _ring_was_full(trial) for trial in bad)
+    if bad and given_up * 2 > len(bad):
+        return [
+            f"in {given_up} of {len(bad)} bad trials the sender gave frames up although its ring "
+            "had room: it was kept from its core. Give each application a core of its own"
+        ]
+    return []
+
+
+def _ring_was_full(trial: LoadPoint) -> bool:
+    return (trial.ring_full_share or 0.0) >= RING_FULL_SHARE
+
+
 def _at_upper(bounds: GoalBounds, trials: Sequence[LoadPoint]) -> tuple[DecidedBy, list[str]]:
     """Was it loss that made the upper bound, or a load that was never offered?"""
     goal = bounds.goal
@@ -187,7 +222,7 @@ def _at_upper(bounds: GoalBounds, trials: Sequence[LoadPoint]) -> tuple[DecidedB
     unoffered = [trial for trial in bad if trial.loss_ratio <= goal.loss_ratio]
     if len(unoffered) * 2 <= len(bad):
         return "switch", []
-    pushed_back = [t for t in unoffered if (t.ring_full_share or 0.0) >= RING_FULL_SHARE]
+    pushed_back = [trial for trial in unoffered if _ring_was_full(trial)]
     if len(pushed_back) * 2 > len(unoffered):
         return "switch", ["the upper bound was refused, not lost: the port pushed back"]
     return "sender", [

@@ -110,6 +110,7 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
         "packet_size_bytes": trial.packet_size_bytes,
         "burst": trial.burst,
         "touch": trial.touch,
+        "ring": trial.ring,
         "idle": plan.placement.idle,
         "application_cores": plan.placement.application_cores,
         "catch_up_us": plan.placement.catch_up_us,

@@ -196,7 +196,8 @@ class Deployment:
         plan = self.plan
         if plan.far is not None:
             self.far_placement = plan.far.begin()
-        specs = _with_made(plan.specs(), self._ports_made_by_switch())
+        made = self._ports_made_by_switch()
+        specs = _with_made(plan.specs(), made)
         self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
         self._create_nodes(specs)
         self._undo.callback(lambda: close_engines(self._spawned))
@@ -210,7 +211,10 @@ class Deployment:
             self.ends.append(PairEnds(a, b))
         self._undo.callback(self._remove_limit)
         self._undo.callback(contained.close, self._inside)
-        self._undo.callback(self.switch.stop)
+        # A function that an application drives itself goes after the application: the kernel would
+        # not take it away before. (It is stopped all the same, when the nodes are closed.)
+        if not any(port.pci for port in made):
+            self._undo.callback(self.switch.stop)
         self._start_switch()
         self._switch_runs = True
         boots = [machine.boot_timeout_s for machine in self.machines]

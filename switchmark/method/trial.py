@@ -18,7 +18,7 @@ from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.method import latency, many, throughput
-from switchmark.method.arguments import needed_powers, resolve_io
+from switchmark.method.arguments import needed_powers, resolve_io, vnf_powers
 from switchmark.method.connect_mode import wrong_mode
 from switchmark.method.deployment import Deployment
 from switchmark.method.engine import EngineProcess
@@ -106,7 +106,8 @@ class TrialPlan:
             self.port_kind,
             self.placement.application_cores,
             past_ip_stack=io not in (Io.UDP, Io.UDP_MMSG),
-            powers=needed_powers(io),
+            powers=needed_powers(io, self.port_kind),
+            vnf_powers=vnf_powers(self.trial.vnf, self.port_kind),
         )
 
 

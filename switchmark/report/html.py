@@ -111,6 +111,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "latency_varying": words.varying_fields(latency),
         "cost": cpu_table(with_cost := [row for row in rows if row.finished and row.cpu]),
         "cost_rows": with_cost,
+        "cost_varying": [n for n in words.varying_fields(with_cost) if n != "method"],
         "tails": tails_table(latency),
         "rows": rows,
         "quality_headings": quality_headings,

@@ -14,7 +14,7 @@ from switchmark.scenario.registry import without_vnfs
 _LOAD_FIELDS = {
     "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "environment",
     "touch", "bidirectional", "schedule", "probe_rate_pps",
-    "packet_mix", "flows", "ip_version", "vlan",
+    "packet_mix", "flows", "ip_version", "vlan", "ring",
 }  # fmt: skip
 
 

@@ -68,6 +68,7 @@ def rate(rate_pps: int | None) -> str:
 
 
 _FIELD_WORDS: dict[str, Any] = {
+    "scenario": str,
     "packet_size_bytes": lambda value: f"{value} B",
     "pairs": lambda value: f"{value} pair{'' if value == 1 else 's'}",
     "rate_pps": lambda value: f"rate {rate(value)}",
@@ -79,6 +80,7 @@ _FIELD_WORDS: dict[str, Any] = {
     "bidirectional": lambda value: "both ways" if value else "one way",
     "cpu_limit": lambda value: "no CPU limit" if value is None else f"{value * 100:g} % CPU",
     "split": lambda value: "not split" if value == "none" else f"split by {value}",
+    "ring": lambda value: f"rings of {value}",
     "touch": lambda value: "payload touched" if value else "payload untouched",
 }
 

@@ -126,7 +126,7 @@ def _row(
 def _crossing(x1: float, x2: float, top: float, bar: float, both_ways: bool) -> str:
     start = ' marker-start="url(#a)"' if both_ways else ""
     return (
-        f'<path d="M{x1:g} {top:g}V{bar + 8:g}H{x2:g}V{top + 2:g}" fill="none" '
+        f'<path d="M{x1:g} {top:g}V{bar + 4:g}H{x2:g}V{top + 2:g}" fill="none" '
         f'stroke="#1f5f8b" stroke-width="1.5" marker-end="url(#a)"{start}/>'
     )
 

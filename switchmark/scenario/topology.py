@@ -155,12 +155,13 @@ class Topology:
         *,
         past_ip_stack: bool = False,
         powers: tuple[str, ...] = (),
+        vnf_powers: tuple[str, ...] = (),
     ) -> list[NodeSpec]:
         """What environments are asked to make, node by node; `cores` by node name.
 
         `past_ip_stack`: the applications read frames from the device themselves, and the
         kernel's IP stack is to leave them alone; the devices get addresses of their own.
-        `powers`: see `NodeSpec`."""
+        `powers`: see `NodeSpec`; VNFs have their own."""
 
         def port_of(port: TopologyPort, kind: PortKind, nic: Nic | None) -> NodePort:
             device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
@@ -183,7 +184,7 @@ class Topology:
                 node.name,
                 tuple(port_of(port, kind_at(node.place), node.nic) for port in node.ports),
                 tuple(cores.get(node.name, ())),
-                powers,
+                vnf_powers if node.role == "vnf" else powers,
             )
             for node in self.nodes
         ]

@@ -41,7 +41,12 @@ def lxc_config(
     """The configuration; mounts may be added at its end. `powers` are capabilities in lower case
     without prefix, `run_mib` the size of /run."""
     return _LXC.format(
-        name=name, root=root, log=log, network=network, powers=" ".join(powers), run_mib=run_mib
+        name=name,
+        root=root,
+        log=log,
+        network=network,
+        powers=" ".join(powers) or "none",
+        run_mib=run_mib,
     )
 
 

@@ -23,8 +23,13 @@ pytestmark = [
 ]
 
 
-R_PLUS: dict[str, str | int]
-R_PLUS = {"method": "r-plus", "rate": "max", "duration": "0.3s", "budget": "4s", "burst": 4}
+R_PLUS: dict[str, str | int] = {
+    "method": "r-plus",
+    "rate": "max",
+    "duration": "0.3s",
+    "budget": "4s",
+    "burst": 4,
+}
 
 
 def kept(hosts: TwoHosts) -> list[dict[str, object]]:
@@ -43,6 +48,7 @@ def once(hosts: TwoHosts, engine: Path, switch: str, **more: str | int) -> Recor
     pytest.fail(f"not once finished: {record.message} {said}")
 
 
+@pytest.mark.slow
 def test_the_cable_itself_is_measured_and_kept(hosts: TwoHosts, engine: Path) -> None:
     record = once(hosts, engine, "direct", method="calibrate", duration="0.3s", rate="max", burst=4)
     found, far = record.method, record.far_host

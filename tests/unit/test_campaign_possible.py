@@ -54,6 +54,7 @@ def trials_of(text: str) -> list[Trial]:
             "switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nlocation: remote",
             "nics are of one host",
         ),
+        ("switch: linux-bridge\nenvironment: docker\nio: af-xdp", "short of all .SYS_ADMIN"),
         ("switch: linux-bridge\nenvironment: bare\nio: udp", "has the host's one for all"),
         ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),
         ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
 from switchmark.method import bisection, ndr_pdr
+from switchmark.method.bounds import conclude
 from switchmark.method.goal import PRESETS, Goal, preset
+from switchmark.method.measurer import LoadPoint
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 MAX_PPS = 20e6
@@ -95,6 +97,34 @@ def test_a_search_that_noise_decides_stops_early_and_names_the_range():
             if bounds.decided_by == "noise":
                 assert bounds.mixed_from_pps < bounds.mixed_to_pps
                 assert "noise decides" in bounds.notes[0]
+
+
+def noisy(bad):
+    """Half of the trials at two loads are bad, like this one; PDR is not asked."""
+    (goal,) = [one for one in preset("csit") if one.name == "NDR"]
+    good = {"offered_pps": 1e5, "forwarded_pps": 1e5, "offered_frames": 100_000, "lost_frames": 0,
+                "duration_s": 1.0, "intended_frames": 100_000, "ring_full_share": 0.0}  # fmt: skip
+    trials = [
+        LoadPoint(intended_pps=load, **{**good, **one})
+        for load in (1e5, 1.2e5)
+        for one in [{}, {}, {}, bad, bad, bad]
+    ]
+    return conclude(goal, 1e5, 1.2e5, 1e5, trials, (1e4, 1e6))
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ({"lost_frames": 300, "ring_full_share": 0.9}, "in 6 of 6 bad trials the sender's ring"),
+        ({"offered_frames": 99_000}, "in 6 of 6 bad trials the sender gave frames up"),
+        ({"lost_frames": 300}, None),
+    ],
+)
+def test_noise_is_told_by_what_its_trials_have_in_common(bad, says):
+    found = noisy(bad)
+    assert found.decided_by == "noise"
+    assert "quiet the machine" in found.notes[0]
+    assert len(found.notes) == 1 if says is None else found.notes[1].startswith(says)
 
 
 def test_two_bands_are_called_noise():

@@ -323,6 +323,24 @@ def test_what_a_longer_chain_costs_is_said(
     assert line.startswith("linux-bridge, 64 B: ") and said in line
 
 
+def test_rows_of_every_table_can_be_told_apart(tmp_path: Path) -> None:
+    """The cost of each frame, too, is of one length of the chain."""
+    records = [
+        synthetic_record(synthetic_trial(scenario=f"loopback-{n}", bidirectional=both))
+        for n in (1, 2, 3)
+        for both in (False, True)
+    ]
+    target = tmp_path / "report.html"
+    write_report(write_run(tmp_path / "results", records), target)
+    cost = target.read_text().partition("<h3>Cost: cores used")[2].partition("</table>")[0]
+    cells = re.findall(r"<tr>(.*?)</tr>", cost, re.DOTALL)
+    named = [re.sub(r"<[^>]*>", "|", cell) for cell in cells]
+    for n in (1, 2, 3):
+        for both in ("one way", "both ways"):
+            told = [row for row in named if f"|loopback-{n}|" in row and f"|{both}|" in row]
+            assert len(told) == 1, named
+
+
 def test_throughput_is_drawn_over_a_cpu_limit(tmp_path: Path) -> None:
     limits = (1.0, 0.75, 0.125)
     records = [synthetic_record(synthetic_trial(cpu_limit=one)) for one in limits]

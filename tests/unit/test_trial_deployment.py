@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,10 +11,17 @@ import pytest
 from switchmark.campaign.model import Io, Trial
 from switchmark.environment.base import NodePort
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.method.arguments import engine_args, needed_powers, port_spec, resolve_io
+from switchmark.method.arguments import (
+    engine_args,
+    needed_powers,
+    port_spec,
+    resolve_io,
+    vnf_powers,
+)
 from switchmark.method.deployment import Deployment
 from switchmark.method.trial import TrialPlan
 from switchmark.switch.base import ConnectMode, MadePort, PortKind
+from switchmark.testbed.confined import lxc_config
 from tests.unit.trial_fakes import (
     SESSION,
     FakeEngine,
@@ -45,6 +54,24 @@ def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
         assert all(engine.ready["role"] == engine.role for engine in deployment.engines)
         del switch.log[:]
     assert switch.log == TAKEN_DOWN
+
+
+class SwitchOfFunctions(FakeSwitch):
+    """Its ports are PCI functions, which the applications drive themselves."""
+
+    def make_ports(self, session: Any, wanted: Any) -> list[MadePort]:
+        self._do("make ports")
+        return [MadePort(pci=f"0000:01:10.{port.index}") for port in wanted]
+
+
+def test_functions_of_the_applications_go_after_them() -> None:
+    """The kernel waits for who has a function open; we would wait for the kernel."""
+    switch = SwitchOfFunctions("sriov")
+    plan = replace(plan_for(trial(io=Io.DPDK), switch), port_kind=PortKind.VF)
+    with deploy(plan):
+        assert switch.log == ["make ports", *ONE_PAIR]
+        del switch.log[:]
+    assert switch.log == [*TAKEN_DOWN[1:], "stop switch"]
 
 
 def test_a_wire_is_made_in_one_piece() -> None:
@@ -231,6 +258,12 @@ def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
     assert port_spec(port, io) == expected
 
 
+def test_a_deeper_ring_is_the_vhost_user_ports() -> None:
+    port = spec(PortKind.VHOST_USER, socket_inside="/s/p")
+    assert port_spec(port, Io.DPDK, 1024) == "dpdk:virtio-user=/s/p,server,queue-size=1024"
+    assert port_spec(spec(), Io.RAW, 1024) == "raw:dev=eth0"
+
+
 @pytest.mark.parametrize("io", [Io.PACKET_MMAP, Io.AF_XDP, Io.IO_URING])
 def test_a_port_without_a_device_is_refused_by_name(io: Io) -> None:
     port = NodePort(PortKind.VHOST_USER, "02:53:4d:00:00:01", "10.64.0.1/24", 1500)
@@ -246,9 +279,37 @@ def test_a_function_of_its_own_is_for_dpdk_alone() -> None:
         port_spec(port, Io.RAW_MMSG)
 
 
-def test_only_af_xdp_needs_more_powers_in_a_container() -> None:
-    assert needed_powers(Io.AF_XDP) == ("net_admin", "bpf")
-    assert all(needed_powers(io) == () for io in Io if io is not Io.AF_XDP)
+@pytest.mark.parametrize(
+    ("io", "kind", "powers"),
+    [
+        (Io.UDP_MMSG, PortKind.VETH, set()),
+        (Io.RAW_MMSG, PortKind.VETH, {"net_raw"}),
+        (Io.DPDK, PortKind.VHOST_USER, {"sys_nice"}),
+        (Io.DPDK, PortKind.VETH, {"sys_nice", "net_raw", "net_admin"}),
+        (Io.AF_XDP, PortKind.VETH, {"net_raw", "net_admin", "bpf", "ipc_lock"}),
+        (Io.IO_URING, PortKind.VETH, {"net_raw"}),
+    ],
+)
+def test_a_container_may_do_what_its_io_needs(io: Io, kind: PortKind, powers: set[str]) -> None:
+    assert set(needed_powers(io, kind)) == powers
+
+
+def test_a_vnf_may_do_what_it_needs_itself() -> None:
+    """However the ends of its chain send and receive."""
+    assert vnf_powers("bridge", PortKind.VETH) == ()
+    assert vnf_powers("pcap", PortKind.VETH) == vnf_powers("forwarder", PortKind.VETH)
+    assert vnf_powers("forwarder", PortKind.MEMIF) == ("sys_nice",)
+    assert "net_raw" in vnf_powers("/opt/my-vnf", PortKind.VHOST_USER)
+
+
+def test_a_container_without_any_power_is_told_so(tmp_path: Path) -> None:
+    """LXC takes an empty list for all of them."""
+
+    def config(*powers: str) -> str:
+        return lxc_config("c", tmp_path, tmp_path / "log", network="", powers=powers, run_mib=1)
+
+    assert "lxc.cap.keep = none\n" in config()
+    assert "lxc.cap.keep = net_raw sys_nice\n" in config("net_raw", "sys_nice")
 
 
 def test_auto_is_no_port_and_is_resolved_by_kind() -> None:

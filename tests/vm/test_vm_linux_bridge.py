@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.vm.conftest import check_contract, check_forwarded, inside, records, trial
 from tests.vm.guest import Machine, Outcome
 
@@ -16,16 +18,17 @@ def test_options_are_in_force(
     check_contract(keep(new_machine().run(job)), 4)
 
 
+@pytest.mark.parametrize("mode", ["learning", "static-mac"])
 def test_a_filtering_bridge_in_records(
-    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+    mode: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
     """What it has to look up besides costs no frame and lets none go astray."""
     options = "--set switch_options=vlan_filtering:on"
-    line = trial(f"linux-bridge --rate 1k --set connect_mode=learning {options}")
+    line = trial(f"linux-bridge --rate 1k --set connect_mode={mode} {options}")
     outcome = keep(new_machine().run(f"{line} || true\ncp -r /tmp/results /exchange/\n"))
     outcome.check()
     (record,) = records(outcome)
-    check_forwarded(record, "linux-bridge", "learning")
+    check_forwarded(record, "linux-bridge", mode)
     assert record.switch_details["vlan_filtering"] == "1"
     assert record.verification is not None
     assert record.verification.witness_frames == 0

@@ -17,7 +17,9 @@ import pytest
 from tests.vm.conftest import check_contract, check_forwarded, contract, inside, records, trial
 from tests.vm.guest import Machine, Outcome, guest_engine
 
-SETTING = "SWITCHMARK_NETMAP"
+SETTING, PKT_GEN = "SWITCHMARK_NETMAP", "SWITCHMARK_PKT_GEN"
+COMPARE = ("--runs=3", "--seconds=0.4", "--case=sender", "--case=receiver", "--disturbed=0.3")
+LINE = re.compile(r"^(vale|pipe) +(\w+) +([\d.]+) +[\d.]+ % +pkt-gen +([\d.]+)", re.MULTILINE)
 
 
 @pytest.fixture
@@ -98,3 +100,26 @@ def test_inside(
     what: str, count: int, module: Path, guest: Machine, keep: Callable[[Outcome], Outcome]
 ) -> None:
     check_contract(keep(guest.run(f"insmod {shlex.quote(str(module))}\n{what}")), count)
+
+
+def test_beside_pkt_gen(
+    module: Path,
+    guest: Machine,
+    keep: Callable[[Outcome], Outcome],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """bench/engine/netmap.py, its table printed. What an emulated CPU does is compared there."""
+    named = os.environ.get(PKT_GEN)
+    if not named:
+        pytest.skip(f"no pkt-gen is named; set {PKT_GEN} to netmap's program")
+    words = ["--pkt-gen", named, "--engine", str(guest_engine()), *COMPARE]
+    job = f"insmod {shlex.quote(str(module))}\npython bench/engine/netmap.py {shlex.join(words)}\n"
+    outcome = keep(guest.run(job))
+    with capsys.disabled():
+        print(f"\n{outcome.output}")
+    outcome.check()
+    lines = LINE.findall(outcome.output)
+    assert [line[:2] for line in lines] == [
+        (port, case) for port in ("vale", "pipe") for case in ("sender", "receiver")
+    ]
+    assert all(float(rate) > 0 for line in lines for rate in line[2:]), lines
