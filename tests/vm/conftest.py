@@ -25,6 +25,12 @@ TRIAL = (
     "--set interval=0.2s --set verify.timeout=60s --set verify.min_arrived=90%"
 )
 
+HUGEPAGES = """\
+echo 256 >/proc/sys/vm/nr_hugepages
+mkdir -p /dev/hugepages
+mount -t hugetlbfs hugetlbfs /dev/hugepages
+"""
+
 
 def trial(what: str) -> str:
     """A line of a job: one trial, its record left in /exchange even where it fails."""

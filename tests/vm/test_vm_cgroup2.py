@@ -8,15 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from switchmark.results.record import Record
-from tests.vm.conftest import check_forwarded, records, trial
+from tests.vm.conftest import HUGEPAGES, check_forwarded, records, trial
 from tests.vm.guest import Machine, Outcome
 
-PREPARE = """\
+PREPARE = f"""\
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-echo 256 >/proc/sys/vm/nr_hugepages
-mkdir -p /dev/hugepages
-mount -t hugetlbfs hugetlbfs /dev/hugepages
-controllers() { cat /sys/fs/cgroup/cgroup.subtree_control; }
+{HUGEPAGES}
+controllers() {{ cat /sys/fs/cgroup/cgroup.subtree_control; }}
 controllers >/exchange/before
 """
 FINISH = """
