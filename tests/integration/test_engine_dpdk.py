@@ -340,9 +340,10 @@ def hears_itself(tester: Engine) -> bool:
 @unless_disturbed
 def test_af_packet_reaches_the_other_end_of_a_veth(tmp_path: Path) -> None:
     near, far = "smdpdk0a", "smdpdk0b"
-    subprocess.run(
-        ["ip", "link", "add", near, "type", "veth", "peer", "name", far], check=True, timeout=30
-    )
+    # DPDK names a packet fanout by the lower 16 bits of process number XOR interface index, and two
+    # of one name on two interfaces are refused: consecutive numbers of both would meet often.
+    add = f"ip link add {near} index {1 << 30} type veth peer name {far} index {1 << 30 | 1 << 15}"
+    subprocess.run(add.split(), check=True, timeout=30)
     try:
         for device in (near, far):
             subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)

@@ -86,8 +86,11 @@ def test_missing_port_is_one_clear_line(name: str, session: Session) -> None:
     switch = available(name)
     kind = rig_kind(switch)
     before = traces(session.id)
-    nowhere = [str(session.run_dir / f"nobody{k}.sock") for k in (0, 1)]
-    ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}", socket=nowhere[k]) for k in (0, 1)]
+    if kind is PortKind.VHOST_USER:
+        nobody = session.run_dir / "nobody"
+        ports = [SwitchPort(k, kind, mac_of(k), socket=f"{nobody}{k}.sock") for k in (0, 1)]
+    else:
+        ports = [SwitchPort(k, kind, mac_of(k), device=f"smnone{k}") for k in (0, 1)]
     try:
         if kind is not PortKind.VHOST_USER:
             with pytest.raises(UnavailableError, match="smnone0"):
