@@ -209,7 +209,7 @@ def test_signals_end_a_session_cleanly(state: Path, number: signal.Signals, code
     assert child.stdout is not None
     session_id, pid = child.stdout.readline().split()
     child.send_signal(number)
-    assert child.wait(10) == code
+    assert child.wait(50) == code
     child.stdout.close()
     assert procfs.ProcessIdentity.of(int(pid)) is None
     assert [path.name for path in state.iterdir()] == ["measuring.lock"]
