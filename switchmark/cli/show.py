@@ -362,8 +362,11 @@ def _print_differences(rows: list[SummaryRow]) -> None:
         return
     print_line("Differences from the best at each point:")
     for one in comparisons:
+        alike = [other.best for other in comparisons]
+        alike = words.of_dimension(alike, one.best.trial.dimension)
         what = "throughput" if one.best.throughput else "median round trip"
-        best = f"  {what}, {one.best.trial.packet_size_bytes} B: {one.best.contender} before "
+        where = words.point(dict(one.point), words.varying_fields(alike))
+        best = f"  {what}, {where}: {one.best.contender} before "
         print_line(
             best
             + "; ".join(

@@ -135,10 +135,7 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
 
 
 def _where(one: Comparison, comparisons: Sequence[Comparison]) -> str:
-    varying = words.varying_fields([other.best for other in comparisons])
-    point = dict(one.point)
-    parts = [words.field(name, point[name]) for name in varying]
-    return ", ".join([words.field("packet_size_bytes", point["packet_size_bytes"]), *parts])
+    return words.point(dict(one.point), words.varying_fields([other.best for other in comparisons]))
 
 
 def _amount(value: float, dimension: Dimension) -> str:

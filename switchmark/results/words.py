@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from switchmark.campaign.model import Dimension
@@ -96,6 +97,12 @@ def varying_fields(rows: list[SummaryRow]) -> list[str]:
     names = [name for name, _ in rows[0].point] if rows else []
     skip = {"dimension", "packet_size_bytes"}
     return [n for n in names if n not in skip and len({dict(row.point)[n] for row in rows}) > 1]
+
+
+def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
+    """Where a figure was measured: the frame size, and what else is not the same everywhere."""
+    named = ("packet_size_bytes", *varying)
+    return ", ".join(field(name, fields[name]) for name in named)
 
 
 def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
