@@ -40,7 +40,7 @@ watch() {
   set +e  # what is looked at may have ended
   while sleep 0.3; do
     for name in $(grep -ls switchmark-traf /proc/[0-9]*/comm); do
-      words=$(tr '\0' ' ' <${name%comm}cmdline)
+      words=$(tr '\\0' ' ' <${name%comm}cmdline)
       grep -hs Cpus_allowed_list ${name%comm}task/*/status | while read -r key cpus; do
         echo "$cpus $words"
       done
