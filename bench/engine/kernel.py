@@ -56,7 +56,7 @@ from pathlib import Path
 from comparison import spread
 from plain import Plain, compile_all
 from programs import ProgramError, Reading, Testpmd, Traffic, stolen_s
-from setting import find_engine, preferred, two_cores
+from setting import common_options, find_engine, preferred, two_cores
 from wire import DEVICE_A, DEVICE_B, IP_A, IP_B, MAC_A, MAC_B, Wire, inside
 
 WARM_UP_S = 0.4
@@ -285,21 +285,11 @@ def is_there(program: str) -> bool:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common_options(__doc__, "the measured sender's core and the other one")
     add = parser.add_argument
-    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
     add("--kind", choices=KINDS, action="append", help="repeatable; default: all")
     add("--case", choices=CASES, action="append", help="repeatable; default: all")
-    add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
-    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
-    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
-    add("--burst", type=int, default=32, help="frames a burst, all programs (default 32)")
-    add("--cores", help="the measured sender's core and the other one, e.g. 0,1")
-    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
     add("--profile", action="store_true", help="print the engine's own share of the time")
-    add("--priority", action="store_true", help="let this session have the cores before others")
     return parser.parse_args()
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 
 from comparison import OURS, Run, least_disturbed, observe, show, summary
 from programs import Process, ProgramError, Reading, Traffic
-from setting import find_engine, preferred, two_cores
+from setting import common_options, find_engine, preferred, two_cores
 
 WARM_UP_S = 0.4
 DEVICE = Path("/dev/netmap")
@@ -148,22 +148,12 @@ def find_pkt_gen(given: Path | None) -> Path:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common_options(__doc__, "the sending end's core and the receiving one's")
     add = parser.add_argument
-    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
     add("--pkt-gen", type=Path, help=f"netmap's pkt-gen (default: {VARIABLE})")
     add("--port", choices=PORTS, action="append", help="repeatable; default: both")
     add("--case", choices=CASES, action="append", help="repeatable; default: all three")
-    add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
-    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
-    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
-    add("--burst", type=int, default=32, help="frames a burst, both programs (default 32)")
     add("--idle", choices=("poll", "yield", "sleep"), default="poll", help="of the engine")
-    add("--cores", help="the sending end's core and the receiving one's, e.g. 0,1")
-    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
-    add("--priority", action="store_true", help="let this session have the cores before others")
     return parser.parse_args()
 
 

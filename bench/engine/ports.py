@@ -40,7 +40,7 @@ from pathlib import Path
 from comparison import OURS, Line, Run, least_disturbed, observe, show, summary
 from pktgen import VARIABLE, Pktgen, find_pktgen
 from programs import Program, ProgramError, Testpmd, Traffic
-from setting import find_engine, preferred, two_cores
+from setting import common_options, find_engine, preferred, two_cores
 
 WARM_UP_S = 0.4
 CAROUSEL_BURSTS = 4  # each way; few enough to lie in one ring without drops
@@ -213,11 +213,8 @@ def _wait_moving(program: Program | Pktgen, counter: str) -> None:
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common_options(__doc__, "measured program's core and the counterpart's")
     add = parser.add_argument
-    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
     add(
         "--port",
         choices=PORT_KINDS,
@@ -225,18 +222,7 @@ def arguments() -> argparse.Namespace:
         help="port kind of the measured program",
     )
     add("--case", choices=CASES, action="append", help="repeatable; default: all")
-    add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
-    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
-    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
-    add("--burst", type=int, default=32, help="frames a burst, both programs (default 32)")
     add("--queue-size", type=int, default=256, help="descriptors a ring, both programs")
-    add("--cores", help="measured program's core and the counterpart's, e.g. 0,1")
-    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
-    add(
-        "--priority",
-        action="store_true",
-        help="let this session have the cores before others (autogroup nice -20, undone after)",
-    )
     add("--json", action="store_true", help="print one JSON document instead of the table")
     return parser.parse_args()
 

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+
+def common_options(description: str | None, cores: str) -> argparse.ArgumentParser:
+    """A parser with what every comparison of programs asks for; `cores` says which they are."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
+    add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
+    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
+    add("--burst", type=int, default=32, help="frames a burst, all programs (default 32)")
+    add("--cores", help=f"{cores}, e.g. 0,1")
+    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
+    add(
+        "--priority",
+        action="store_true",
+        help="let this session have the cores before others (autogroup nice -20, undone after)",
+    )
+    return parser
 
 
 def two_cores(named: str | None) -> tuple[int, int]:

@@ -33,10 +33,7 @@ def is_disturbed(record: Record) -> bool:
 def _others(record: Record) -> float:
     """Cores that others used, on the host where they used more."""
     hosts = [record.cpu, record.far_host.cpu if record.far_host else None]
-    return max(
-        ((one.others_cores_used or 0.0) + (one.stolen_cores or 0.0) for one in hosts if one),
-        default=0.0,
-    )
+    return max((one.taken_cores for one in hosts if one), default=0.0)
 
 
 def _attempt(record: Record) -> Attempt:

@@ -263,10 +263,7 @@ def _measure(
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
         cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts_used(plan.far, used)),
-        others_cores=max(
-            (one.others_cores_used or 0.0) + (one.stolen_cores or 0.0)
-            for one in hosts_used(plan.far, used)
-        ),
+        others_cores=max(one.taken_cores for one in hosts_used(plan.far, used)),
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,

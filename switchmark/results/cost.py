@@ -57,3 +57,8 @@ class CpuCost(Value):
     hardware_absent: str = ""  # why there are no hardware counters
     energy: EnergyUse | None = None
     energy_absent: str = ""
+
+    @property
+    def taken_cores(self) -> float:
+        """Cores that the trial could not have: other programs', and the hypervisor's."""
+        return (self.others_cores_used or 0.0) + (self.stolen_cores or 0.0)

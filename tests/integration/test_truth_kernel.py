@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from switchmark.method import latency
-from switchmark.method.back_to_back import back_to_back
 from switchmark.method.loss_vs_load import loss_vs_load
 from switchmark.method.measurer import SATURATING
 from switchmark.method.plateau import sweep
@@ -25,6 +25,7 @@ from switchmark.testbed.cpu_time import process_cpu_s
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import (
     Rig,
+    buffer_frames,
     deployed,
     find,
     meter,
@@ -110,14 +111,8 @@ class TestTokenBucketOfTheKernel:
     @pytest.mark.slow
     @truth("back-to-back", "bucket and queue of `tc tbf`", "kernel", percent(BURST_TOLERANCE))
     def test_back_to_back(self, shaped: Rig) -> None:
-        def frames() -> float:
-            found = back_to_back(
-                shaped.measurer, rate_pps=4 * RATE_PPS, throughput_pps=RATE_PPS,
-                shortest_s=1e-3, longest_s=0.05, repetitions=1,
-            )  # fmt: skip
-            return found.buffer_frames or 0.0
-
-        find(2 * BUCKET_FRAMES, 2 * BURST_TOLERANCE * BUCKET_FRAMES, frames)
+        truth_frames = 2 * BUCKET_FRAMES
+        find(truth_frames, BURST_TOLERANCE * truth_frames, partial(buffer_frames, shaped, RATE_PPS))
 
     @truth("r-plus", "`tc htb` behind linux-bridge", "kernel", percent(TOLERANCE))
     def test_r_plus_behind_another_shaper(self, shaped: Rig) -> None:

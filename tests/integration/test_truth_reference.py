@@ -8,19 +8,26 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from switchmark.campaign.model import TrimPolicy
 from switchmark.method import latency
-from switchmark.method.back_to_back import back_to_back
 from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.measurer import SATURATING, LoadPoint
 from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.method.soak import soak
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find, reference, search_over_truth
+from tests.integration.truth_rig import (
+    Rig,
+    buffer_frames,
+    deployed,
+    find,
+    reference,
+    search_over_truth,
+)
 from tests.truths import percent, truth
 
 pytestmark = [
@@ -159,15 +166,7 @@ class TestSetRate:
     @truth("back-to-back", "bucket of the reference", "ours", percent(BURST_TOLERANCE))
     def test_bursts_find_what_may_pass_at_once(self, limited: Rig) -> None:
         """RFC 9004's buffer is the bucket; a burst is found to 2 %, of frames sent by eights."""
-
-        def frames() -> float:
-            found = back_to_back(
-                limited.measurer, rate_pps=4 * LIMIT_PPS, throughput_pps=LIMIT_PPS,
-                shortest_s=1e-3, longest_s=0.05, repetitions=1,
-            )  # fmt: skip
-            return found.buffer_frames or 0.0
-
-        find(LIMIT_BURST, BURST_TOLERANCE * LIMIT_BURST, frames)
+        find(LIMIT_BURST, BURST_TOLERANCE * LIMIT_BURST, partial(buffer_frames, limited, LIMIT_PPS))
 
 
 @truth("soak", "frames lost at random by the reference", "ours", "4 standard deviations")

@@ -22,6 +22,7 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed
+from switchmark.method.back_to_back import back_to_back
 from switchmark.method.deployed import DeployedMeasurer
 from switchmark.method.deployment import Deployment
 from switchmark.method.goal import Goal
@@ -172,6 +173,15 @@ def find(
     if all(cores > DISTURBED_CORES for _, cores in seen):
         pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
     pytest.fail(f"never within {within:g} of {truth:g}: {story}")
+
+
+def buffer_frames(rig: Rig, limit_pps: float) -> float:
+    """What back-to-back bursts find that may pass a limiter at once."""
+    found = back_to_back(
+        rig.measurer, rate_pps=4 * limit_pps, throughput_pps=limit_pps,
+        shortest_s=1e-3, longest_s=0.05, repetitions=1,
+    )  # fmt: skip
+    return found.buffer_frames or 0.0
 
 
 def search_over_truth(rig: Rig, passes_frames: float, min_pps: float, max_pps: float) -> float:
