@@ -54,7 +54,7 @@ static const char *take_command(struct control *c, const struct command *command
         return "command refused: too many are waiting";
     if (command->kind == COMMAND_START) {
         c->running = true;
-        atomic_store(&c->trial->sent, DRAIN_SENT_UNKNOWN);
+        atomic_store(&c->trial->sent, SENT_UNKNOWN);
         atomic_store(&c->trial->stop, REASON_NONE);
     }
     c->queue[c->queued++] = *command;
@@ -182,7 +182,7 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->arrived, &monotonic);
-    atomic_store(&trial->sent, DRAIN_SENT_UNKNOWN);
+    atomic_store(&trial->sent, SENT_UNKNOWN);
     if (start_at_once) {
         c->running = true;
         c->queue[c->queued++] =

@@ -45,6 +45,19 @@ bool trial_end_tracks(const struct trial *trial, unsigned end)
            trial->options->queues > 1;
 }
 
+/* Beside probes a client's load may be answered or not. */
+uint64_t trial_sent_to(const struct trial *trial, unsigned end)
+{
+    const struct role *role = trial->options->role;
+
+    if (!role->hears_itself)
+        return atomic_load(&trial->sent);
+    if (role->latency == LATENCY_RTT && trial_has_probes(trial))
+        return SENT_UNKNOWN;
+    const struct end *from = &trial->ends[trial->end_count == 1 ? end : 1 - end];
+    return from->counters.tx_offered - from->before.tx_offered;
+}
+
 const struct sender_clock *trial_sender_clock(const struct trial *trial)
 {
     return trial->traffic.sender_clock.hz > 0 ? &trial->sender_clock : NULL;
