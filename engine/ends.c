@@ -325,6 +325,20 @@ unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast)
     return sent;
 }
 
+bool ends_flush(struct trial *trial, char *error, size_t size)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
+        if (port->ops->flush != NULL)
+            port->ops->flush(port);
+        if (port->failure[0] == '\0')
+            continue;
+        snprintf(error, size, "port %u (%s): %s", i, port->spec, port->failure);
+        return false;
+    }
+    return true;
+}
+
 void ends_close(struct trial *trial)
 {
     probes_close(trial);

@@ -227,6 +227,8 @@ static void put_faults(struct json *j, const struct fault_counts *f)
     json_unsigned(j, "corrupted", f->did[FAULT_CORRUPT]);
     json_unsigned(j, "limited", f->limited);
     json_unsigned(j, "overflowed", f->overflowed);
+    json_unsigned(j, "too_long", f->too_long);
+    json_unsigned(j, "waiting", f->waiting);
     json_end_object(j);
 }
 
