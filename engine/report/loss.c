@@ -1,4 +1,5 @@
-/* What arrived, and in which order: loss and duplicates, the metrics of RFC 4737, groups of flows. */
+/* What arrived, and in which order: loss and duplicates, the metrics of RFC 4737, groups of flows.
+ */
 #include <stdio.h>
 
 #include "report/report.h"

@@ -13,7 +13,7 @@
 #include "trial.h"
 
 #define ROOM_MIN 1522U
-#define ROOM_MAX 16384U /* no backend hands over more */
+#define ROOM_MAX 16384U                /* no backend hands over more */
 #define REORDER_PATIENCE_NS 2000000ULL /* a frame held for its follower leaves after so long */
 
 /* One direction. */

@@ -22,7 +22,8 @@ static int rising(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* `found` has these delays: every percentile is that of the list, `steps` slots wide at the most. */
+/* `found` has these delays: every percentile is that of the list, `steps` slots wide at the most.
+ */
 static void check(const struct pdv *found, unsigned count, double steps)
 {
     static const double asked[] = {0, 0.1, 1, 10, 25, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100};
@@ -33,8 +34,8 @@ static void check(const struct pdv *found, unsigned count, double steps)
         const uint64_t due = delays[histogram_rank(count, asked[i]) - 1] - delays[0];
         const uint64_t told = pdv_percentile(found, delays[0], asked[i]);
         const double error = (double)(told > due ? told - due : due - told);
-        const double scale = due > found->base_ns - delays[0] ? (double)due
-                                                              : (double)(found->base_ns - delays[0]);
+        const double scale =
+            due > found->base_ns - delays[0] ? (double)due : (double)(found->base_ns - delays[0]);
         if (error > steps + 0.001 * steps * scale)
             fail_msg("percentile %g: %llu, not %llu", asked[i], (unsigned long long)told,
                      (unsigned long long)due);
