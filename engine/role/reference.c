@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "role/delay_line.h"
 #include "role/faults.h"
 #include "trial.h"
@@ -282,15 +283,26 @@ static unsigned step(struct trial *trial, struct path *path, uint64_t *due)
     return moved;
 }
 
+/* They fill while a trial runs: what they may come to is to be there. */
+static bool queues_fit(const struct trial *trial, char *error, size_t size)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < trial->end_count; i++)
+        bytes += delay_line_bytes(trial->options->reference.queue, room_for_frames(trial, i));
+    return memory_suffices(bytes, "--queue: ", error, size);
+}
+
 static void run(struct trial *trial, unsigned worker)
 {
     struct path *paths = calloc(trial->end_count, sizeof *paths);
-    bool good = paths != NULL;
+    char *failure = trial->ends[0].port->failure;
+    bool good = paths != NULL && queues_fit(trial, failure, sizeof trial->ends[0].port->failure);
 
     for (unsigned i = 0; good && i < trial->end_count; i++)
         good = path_open(&paths[i], trial, i);
-    if (!good)
-        snprintf(trial->ends[0].port->failure, sizeof trial->ends[0].port->failure,
+    if (!good && failure[0] == '\0')
+        snprintf(failure, sizeof trial->ends[0].port->failure,
                  "no memory for a queue of %llu frames",
                  (unsigned long long)trial->options->reference.queue);
     trial_check_port(trial, trial->ends[0].port);

@@ -207,7 +207,7 @@ def test_the_manual_has_the_same_examples_and_no_error() -> None:
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed: the manual's form is not checked")
     done = subprocess.run(
-        ["groff", "-man", "-Tutf8", "-ww", "-z"],
+        ["groff", "-man", "-Tutf8", "-ww", "-Wbreak", "-z"],
         input=manual, capture_output=True, text=True, timeout=30, check=True,
     )  # fmt: skip
     assert done.stderr == ""
