@@ -38,18 +38,20 @@ static bool parse_stop(char **rest, struct command *command, char *error, size_t
     return true;
 }
 
-static bool parse_start(char **rest, struct command *command, char *error, size_t size)
+static bool parse_start(char **rest, const struct options *base, struct command *command,
+                        char *error, size_t size)
 {
+    command->traffic.rate_given = false; /* the command line's gives way to a ramp */
     for (;;) {
         const char *word = strtok_r(NULL, " \t\r", rest);
         if (word == NULL)
-            return options_fit(&command->traffic, error, size);
+            return options_fit(base, &command->traffic, error, size);
         if (!options_override(&command->traffic, word, error, size))
             return false;
     }
 }
 
-bool command_parse(char *line, const struct traffic *base, struct command *command, char *error,
+bool command_parse(char *line, const struct options *base, struct command *command, char *error,
                    size_t size)
 {
     static const char *const names[] = {"probe", "probe-broadcast", "counters", "start", "stop",
@@ -58,7 +60,7 @@ bool command_parse(char *line, const struct traffic *base, struct command *comma
     const char *name = strtok_r(line, " \t\r", &rest);
     unsigned kind = 0;
 
-    *command = (struct command){.traffic = *base, .sent = SENT_UNKNOWN};
+    *command = (struct command){.traffic = base->traffic, .sent = SENT_UNKNOWN};
     if (name == NULL)
         name = "";
     while (names[kind] != NULL && strcmp(names[kind], name) != 0)
@@ -75,7 +77,7 @@ bool command_parse(char *line, const struct traffic *base, struct command *comma
         if (!parse_probe(&rest, command, error, size))
             return false;
     } else if (command->kind == COMMAND_START) {
-        if (!parse_start(&rest, command, error, size))
+        if (!parse_start(&rest, base, command, error, size))
             return false;
     } else if (command->kind == COMMAND_STOP) {
         if (!parse_stop(&rest, command, error, size))

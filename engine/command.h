@@ -24,8 +24,8 @@ struct command {
     struct traffic traffic; /* of the trial to start */
 };
 
-/* Read a line (without newline; it is changed). `base` is the command line's traffic, which a
- * `start` may override. False: not a command; `error` says why in one line. */
-bool command_parse(char *line, const struct traffic *base, struct command *command, char *error,
+/* Read a line (without newline; it is changed). `base` is the command line, whose traffic a `start`
+ * may override. False: not a command; `error` says why in one line. */
+bool command_parse(char *line, const struct options *base, struct command *command, char *error,
                    size_t error_size);
 #endif

@@ -68,7 +68,7 @@ static void take_line(struct control *c, char *line)
 
     if (line[strspn(line, " \t\r")] == '\0')
         return;
-    if (!command_parse(line, &c->trial->options->traffic, &command, error, sizeof error)) {
+    if (!command_parse(line, c->trial->options, &command, error, sizeof error)) {
         fail(c, error);
         return;
     }

@@ -240,10 +240,9 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
     }
     const struct frame_address *a = &trial->options->address;
     const uint32_t beside_mtu = 18 + (uint32_t)a->tags * TAG_BYTES;
-    if (trial->options->queues > 1 && trial->options->role->sends && trial_has_probes(trial)) {
-        snprintf(error, size, "probes: a sender with several queues has no probe stream");
+    if (trial->traffic.schedule.shape == SCHEDULE_RECORDED &&
+        !replay_repeats(&trial->replay, trial->options->loops, error, size))
         return false;
-    }
     for (unsigned i = 0; i < trial->end_count && trial->options->role->sends; i++) {
         const struct io_port *port = trial->ends[i].port;
         if (largest > port->mtu_bytes + beside_mtu) {
@@ -253,7 +252,7 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
                      (unsigned long long)largest - beside_mtu, port->mtu_bytes);
             return false;
         }
-        if (trial->replay.count == 0 && trial->traffic.sizes.smallest < frame_size_min(a)) {
+        if (trial->traffic.sizes.smallest < frame_size_min(a)) {
             snprintf(error, size, "frame-size: %u is below %u, the smallest frame of this kind",
                      trial->traffic.sizes.smallest, frame_size_min(a));
             return false;

@@ -110,15 +110,8 @@ static bool load_replay(char *error, size_t size)
         return false;
     if (options.stamp && !replay_stamp_all(&trial.replay, (uint16_t)options.stream, error, size))
         return false;
-    if (options.traffic.schedule.shape == SCHEDULE_RECORDED && options.loops != 1 &&
-        trial.replay.length_ns == 0) {
-        snprintf(error, size,
-                 "--schedule recorded: all frames of %s are of one moment, which "
-                 "cannot be repeated; give --rate",
-                 options.replay_path);
-        return false;
-    }
-    return true;
+    return options.traffic.schedule.shape != SCHEDULE_RECORDED ||
+           replay_repeats(&trial.replay, options.loops, error, size);
 }
 
 static int run(void)

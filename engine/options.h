@@ -27,6 +27,7 @@ enum echo { ECHO_PROBES, ECHO_ALL };
 /* What a `start` command may override for one trial. */
 struct traffic {
     struct rate rate; /* amount 0: max */
+    bool rate_given;  /* by the text that these come from */
     struct schedule schedule;
     uint64_t line_bps; /* what a rate in percent is a share of; 0: not stated */
     uint64_t burst;
@@ -56,7 +57,6 @@ struct options {
     struct flow_set flows; /* as seen from port A */
     uint64_t payload;      /* enum payload_kind */
     bool payload_given;
-    bool rate_given;
     const char *replay_path;
     uint64_t loops; /* of the replay; 0: until the trial ends */
     bool stamp;     /* put our stamp into replayed frames */
@@ -87,8 +87,10 @@ enum parse_result options_parse(struct options *options, int argc, char **argv, 
 bool options_override(struct traffic *traffic, const char *assignment, char *error,
                       size_t error_size);
 
-/* Whether the keys of a trial go together, once all are read. */
-bool options_fit(const struct traffic *traffic, char *error, size_t error_size);
+/* Whether the keys of a trial go together, and with what the whole command line says, once all are
+ * read. */
+bool options_fit(const struct options *options, const struct traffic *traffic, char *error,
+                 size_t error_size);
 
 /* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);

@@ -7,14 +7,64 @@
 #include "options.h"
 #include "role/role.h"
 
-bool options_fit(const struct traffic *t, char *error, size_t size)
+/* What times frames, in which roles? */
+static bool check_timing(const struct options *o, const struct traffic *t, char *error, size_t size)
 {
-    if (t->probe_schedule.shape == SCHEDULE_RAMP || t->probe_schedule.shape == SCHEDULE_ON_OFF)
+    if (t->latency && o->role != &role_server &&
+        (!o->role->tracks || o->role->latency != LATENCY_NONE))
+        return fail(error, size,
+                    "--latency: only receiver, duplex and server take it; clients and testers "
+                    "time every frame anyway");
+    if (t->latency && strncmp(o->ports[0], "pcap", 4) == 0)
+        return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
+    if (t->sender_clock.hz > 0 && !t->latency && !t->probes)
+        return fail(error, size,
+                    "--sender-clock: nothing is timed; give --latency 1 or --probes 1");
+    return true;
+}
+
+/* Would frames of the engine's own have nowhere to go? */
+static bool lacks_peer(const struct options *o)
+{
+    const bool has_headers = !io_is_datagram(o->ports[0]) && strncmp(o->ports[0], "null", 4) != 0 &&
+                             strncmp(o->ports[0], "pcap", 4) != 0;
+    return o->role->sends && o->role->ports == 1 && has_headers && !o->dst_mac_given;
+}
+
+static bool check_probes(const struct options *o, const struct traffic *t, char *error, size_t size)
+{
+    const enum schedule_shape shape = t->probe_schedule.shape;
+
+    if (shape != SCHEDULE_CONSTANT && shape != SCHEDULE_POISSON)
         return fail(error, size, "--probe-schedule: constant or poisson, not %s",
-                    schedule_name(t->probe_schedule.shape));
+                    schedule_name(shape));
     if (t->probe_rate.unit == RATE_LINE_SHARE && t->line_bps == 0)
         return fail(error, size, "--probe-rate: a share of the line needs --line-rate");
-    return schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
+    if (t->probe_rate.amount > 0 && !o->role->sends)
+        return fail(error, size,
+                    "--probe-rate: only a sender, client or tester sends; give "
+                    "--probes 1 to what receives");
+    if (t->probe_rate.amount > 0 && lacks_peer(o))
+        return fail(error, size, "--probe-rate: needs --dst-mac, the MAC address of its peer");
+    if (t->probes && o->role != &role_receiver && o->role != &role_server)
+        return fail(error, size, "--probes: only a receiver or server; others have --probe-rate");
+    if (o->queues > 1 && (t->probes || t->probe_rate.amount > 0))
+        return fail(error, size, "--queues: a probe stream has one worker");
+    return true;
+}
+
+bool options_fit(const struct options *o, const struct traffic *t, char *error, size_t size)
+{
+    const enum schedule_shape shape = t->schedule.shape;
+
+    if (shape == SCHEDULE_RECORDED && o->replay_path == NULL)
+        return fail(error, size, "--schedule recorded: only with --replay FILE");
+    if (t->rate_given && shape == SCHEDULE_RECORDED)
+        return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
+    if (t->rate_given && shape == SCHEDULE_RAMP)
+        return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
+    return check_timing(o, t, error, size) && check_probes(o, t, error, size) &&
+           schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
 }
 
 static bool check_workers(const struct options *o, char *error, size_t size)
@@ -25,14 +75,16 @@ static bool check_workers(const struct options *o, char *error, size_t size)
     if (o->queues > 1 && !o->role->queues)
         return fail(error, size, "--queues: only a sender or a receiver has several workers");
     if (o->queues > 1 && (ops == NULL || o->queues > ops->queues_max))
-        return fail(error, size, "--queues: %.*s ports have one queue", (int)strcspn(spec, ":"),
-                    spec);
+        return fail(error, size, "--queues: %.*s ports have one queue for a worker%s",
+                    (int)strcspn(spec, ":"), spec,
+                    strncmp(spec, "af_xdp", 6) == 0
+                        ? " (--port af_xdp:queues=N has one worker take N)"
+                        : "");
     if (o->queues > 1 && o->stream + o->queues > 65536)
         return fail(error, size, "--stream: %llu leaves no numbers for %llu queues",
                     (unsigned long long)o->stream, (unsigned long long)o->queues);
-    if (o->queues > 1 &&
-        (o->replay_path != NULL || o->traffic.probes || o->traffic.probe_rate.amount > 0))
-        return fail(error, size, "--queues: replay and probe streams have one worker");
+    if (o->queues > 1 && o->replay_path != NULL)
+        return fail(error, size, "--queues: a replay has one worker");
     if (o->core_count > 1 && o->core_count != o->queues && strcmp(o->role->name, "tester") != 0)
         return fail(error, size,
                     "--core: %u cores for %llu workers; only a tester uses two cores, others as "
@@ -75,15 +127,18 @@ static bool check_frames(struct options *o, char *error, size_t size)
     if (!o->payload_given)
         o->payload = o->touch ? PAYLOAD_RANDOM : PAYLOAD_FIXED;
     for (unsigned i = 0; i < o->port_count; i++) {
-        if (strncmp(o->ports[i], "udp", 3) != 0)
+        if (!io_is_datagram(o->ports[i]))
             continue;
-        if (o->address.ip6 || o->address.tags > 0 || o->flows.count > 1)
+        if (o->address.tags > 0 || o->flows.count > 1)
             return fail(error, size, "%s: with udp the kernel writes the headers; use raw or dpdk",
-                        o->address.ip6        ? "--ip-version 6"
-                        : o->address.tags > 0 ? "--vlan"
-                                              : "--flows");
+                        o->address.tags > 0 ? "--vlan" : "--flows");
     }
-    if (o->role->sends && o->replay_path == NULL && o->traffic.sizes.smallest < smallest)
+    if (o->replay_path != NULL && o->traffic.sizes.kind == SIZES_FIXED &&
+        o->traffic.sizes.smallest < smallest) { /* of probes, if there are any */
+        sizes_set(&o->traffic.sizes, smallest);
+        o->traffic.frame_size = smallest;
+    }
+    if (o->role->sends && o->traffic.sizes.smallest < smallest)
         return fail(error, size,
                     "--frame-size: %u is below %u, the smallest IPv%d frame with %u VLAN tags that "
                     "holds the stamp of %d bytes; use %u or more",
@@ -96,14 +151,9 @@ static bool check_frames(struct options *o, char *error, size_t size)
 
 static bool check_replay(const struct options *o, char *error, size_t size)
 {
-    const bool recorded = o->traffic.schedule.shape == SCHEDULE_RECORDED;
-
     if (o->replay_path == NULL) {
-        if (recorded || o->stamp || o->loops != 1)
-            return fail(error, size, "--%s: only with --replay FILE",
-                        recorded   ? "schedule recorded"
-                        : o->stamp ? "stamp"
-                                   : "loops");
+        if (o->stamp || o->loops != 1)
+            return fail(error, size, "--%s: only with --replay FILE", o->stamp ? "stamp" : "loops");
         return true;
     }
     if (!o->role->sends)
@@ -115,8 +165,6 @@ static bool check_replay(const struct options *o, char *error, size_t size)
                     o->role->name);
     if (io_is_datagram(o->ports[0]))
         return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
-    if (recorded && o->rate_given)
-        return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
     if (o->touch)
         return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
     if (o->flows.count > 1 || o->address.tags > 0 || o->traffic.sizes.kind != SIZES_FIXED)
@@ -142,28 +190,10 @@ bool options_check(struct options *o, char *error, size_t size)
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
     if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
         return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
-    if (o->traffic.latency && o->role != &role_server &&
-        (!o->role->tracks || o->role->latency != LATENCY_NONE))
-        return fail(error, size,
-                    "--latency: only receiver, duplex and server take it; clients and testers "
-                    "time every frame anyway");
-    if (o->traffic.sender_clock.hz > 0 && !o->traffic.latency && !o->traffic.probes)
-        return fail(error, size,
-                    "--sender-clock: nothing is timed; give --latency 1 or --probes 1");
-    if (o->rate_given && o->traffic.schedule.shape == SCHEDULE_RAMP)
-        return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
-    if (!options_fit(&o->traffic, error, size))
+    if (!options_fit(o, &o->traffic, error, size))
         return false;
-    if (o->traffic.latency && strncmp(o->ports[0], "pcap", 4) == 0)
-        return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
     if (!check_replay(o, error, size))
         return false;
-    if (o->traffic.probe_rate.amount > 0 && !o->role->sends)
-        return fail(error, size,
-                    "--probe-rate: only a sender, client or tester sends; give "
-                    "--probes 1 to what receives");
-    if (o->traffic.probes && o->role != &role_receiver && o->role != &role_server)
-        return fail(error, size, "--probes: only a receiver or server; others have --probe-rate");
     if (o->probe_stream_given && o->probe_stream == o->stream)
         return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
                     (unsigned long long)o->stream);
@@ -185,10 +215,7 @@ bool options_check(struct options *o, char *error, size_t size)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
     if (!check_workers(o, error, size))
         return false;
-    const bool has_headers = !io_is_datagram(o->ports[0]) && strncmp(o->ports[0], "null", 4) != 0 &&
-                             strncmp(o->ports[0], "pcap", 4) != 0;
-    const bool sends = o->role->sends && o->role->ports == 1;
-    if (sends && has_headers && !o->dst_mac_given && o->replay_path == NULL)
+    if (lacks_peer(o) && o->replay_path == NULL)
         return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
                     o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
     return check_frames(o, error, size);

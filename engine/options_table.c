@@ -31,14 +31,14 @@ const struct option_row option_table[] = {
      "N flows that differ in FIELDS, joined by '+': src-mac, dst-mac, src-ip, dst-ip, src-port, "
      "dst-port, vlan, each with =COUNT or /random; then :zipf=S, :seed=N (default 1; of src-ip)"},
     {"frame-size", KIND_SIZES, "SIZES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, 0, 0, true,
-     "Ethernet frame with FCS, 64 to 9018; in turn: 64*7+570*4+1518, imix, genome:aaafag; or "
-     "random:64-1518 (default 64; tags and IPv6 need more)"},
+     "Ethernet frame with FCS, 64 to 9018; in turn: 64*7+570*4+1518, imix, genome:3afag; or "
+     "random:64-1518, random:imix (default 64; tags and IPv6 need more)"},
     {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
      "tells pairs of senders and receivers apart (default 0)"},
     {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
     {"payload", KIND_PAYLOAD, "fixed|counter|random", 0, 0, AT(payload), AT(payload_given), false,
      "what lies behind the stamp (default fixed: zeros; with --touch random)"},
-    {"rate", KIND_RATE, "RATE|max", 0, 0, AT(traffic.rate), AT(rate_given), true,
+    {"rate", KIND_RATE, "RATE|max", 0, 0, AT(traffic.rate), AT(traffic.rate_given), true,
      "frames a second (1.5M), bits a second (1Gbps-l1, 500Mbps-l2), or 80% (default max)"},
     {"line-rate", KIND_LINE_RATE, "BPS", 0, 0, AT(traffic.line_bps), 0, true,
      "what a rate in percent is a share of, such as 10Gbps (default: none)"},

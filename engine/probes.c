@@ -14,10 +14,15 @@ uint16_t probe_stream(const struct options *o)
     return (uint16_t)(o->probe_stream_given ? o->probe_stream : o->stream ^ 0x8000U);
 }
 
+/* Beside a replay, too: its frames are not those of the probes. */
+static double mean_probe_bytes(const struct trial *trial)
+{
+    return sizes_mean(&trial->traffic.sizes);
+}
+
 double probe_rate_pps(const struct trial *trial)
 {
-    return rate_pps(&trial->traffic.probe_rate, trial->traffic.line_bps,
-                    trial_mean_frame_bytes(trial));
+    return rate_pps(&trial->traffic.probe_rate, trial->traffic.line_bps, mean_probe_bytes(trial));
 }
 
 bool probes_make(struct trial *trial, char *error, size_t size)
@@ -92,7 +97,7 @@ void probes_set_times(struct trial *trial)
             continue;
         const struct schedule_plan plan =
             schedule_plan(&trial->traffic.probe_schedule, &trial->traffic.probe_rate,
-                          trial->traffic.line_bps, trial_mean_frame_bytes(trial));
+                          trial->traffic.line_bps, mean_probe_bytes(trial));
         pacing_begin(&probe->tx.pacing, plan.rate_pps, 1, engine_clock.hz, trial->start_tick,
                      trial->end_tick, clock_ns_to_ticks(trial->options->catch_up_ns));
         pacing_take_shape(&probe->tx.pacing, &plan, engine_clock.hz,

@@ -1,5 +1,6 @@
 """Runs of two programs: one measured, the least disturbed of a few, and all of them as one line:
-medians, their ratio, the spread, and whether that is a tie."""
+medians, their ratio, the spread, and whether that is a tie. run.py has its own table, which also
+tells where the cores were."""
 
 from __future__ import annotations
 
@@ -15,14 +16,10 @@ OURS = "switchmark-traffic"
 ATTEMPTS = 3
 
 
-class Counting(Protocol):
-    """A program that runs and tells how far it has come."""
+class Running(Protocol):
+    """A program that runs."""
 
     process: Process
-
-    def frames(self, counter: str) -> Reading:
-        """Frames by this counter, and when."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +32,25 @@ class Run:
 
 
 def observe(
-    running: Sequence[Counting],
-    counted: Counting,
-    counter: str,
+    running: Sequence[Running],
+    read: Callable[[], Reading],
     seconds: float,
-    measured: Counting,
+    ran_ns_so_far: Callable[[], int],
 ) -> Run:
-    """The rate of one of the running programs between two readings of its counter, and what the
-    CPU time of the measured one's thread makes of it."""
+    """The rate between two readings of a counter while these programs run, and what the CPU time
+    of the measured one makes of it."""
     waited_ns, stolen = _waited_ns(running), stolen_s()
-    ran_ns = measured.process.worker_ran_ns()
-    first = counted.frames(counter)
+    ran_ns = ran_ns_so_far()
+    first = read()
     time.sleep(seconds)
-    last = counted.frames(counter)
-    ran_ns = measured.process.worker_ran_ns() - ran_ns
+    last = read()
+    ran_ns = ran_ns_so_far() - ran_ns
     taken_s = (_waited_ns(running) - waited_ns) / 1e9 + stolen_s() - stolen
     frames, span_s = last.frames - first.frames, last.time_s - first.time_s
     return Run(frames / span_s, taken_s / span_s, frames * 1e9 / max(ran_ns, 1))
 
 
-def _waited_ns(running: Sequence[Counting]) -> int:
+def _waited_ns(running: Sequence[Running]) -> int:
     return sum(program.process.waited_ns() for program in running)
 
 

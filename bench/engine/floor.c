@@ -1,5 +1,5 @@
 /* What the kernel alone takes for a frame: loops that do nothing for it but the system call. No
- * sender that goes the same way can be faster. bench/engine/kernel.py compiles and runs it; what
+ * sender that goes the same way can be faster. bench/engine/plain.py compiles it, kernel.py runs it; what
  * it sends is counted by the device at the other end.
  *
  *   floor af_xdp DEVICE BYTES BURST      the same descriptors again and again, all of them on one

@@ -116,7 +116,12 @@ class Bench:
             time.sleep(WARM_UP_S)
             counted = running[1 if case == "sender" else 0]
             counter = "tx_offered" if case == "sender" else "rx_frames"
-            run = observe(running, counted, counter, self.options.seconds, counted)
+            run = observe(
+                running,
+                lambda: counted.frames(counter),
+                self.options.seconds,
+                counted.process.worker_ran_ns,
+            )
             for each in reversed(running):
                 each.finish()
             return run

@@ -1,12 +1,12 @@
 """The comparisons of run.py: who is compared with whom, on what port, and what is wanted.
 
-A part is one port kind and case; its programs are run in turns. Each of its rows divides the rate
-of one program by that of another. `wanted` is the least ratio; None: shown, nothing is asked of it.
+A part is one port kind and case; its programs are run in turns. What is not as usual (size, burst,
+rings) stands in its name. Each of its rows divides the rate of one program by that of another.
+`wanted` is the least ratio; None: shown, nothing is asked of it.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +78,21 @@ class Setting:
     seconds: float
     folder: Path
     built: dict[str, Path]
+    frame_size: int = 64
+    burst: int = 32
+    queue_size: int = 256
+
+    def named(self, name: str, *, rings: bool = False) -> str:
+        """A part's name, with what is not as usual."""
+        usual = Setting.__dataclass_fields__
+        kinds = [("frame_size", "{} B"), ("burst", "burst {}")]
+        kinds += [("queue_size", "rings of {}")] if rings else []
+        words = [
+            text.format(getattr(self, field))
+            for field, text in kinds
+            if getattr(self, field) != usual[field].default
+        ]
+        return ", ".join([name, *words])
 
 
 def every_part(setting: Setting) -> list[Part]:
@@ -91,8 +106,8 @@ def _ports(setting: Setting) -> Iterator[Part]:
         bench = ports.Bench(
             ports.Settings(
                 engine=setting.engine, port=port, measured_core=setting.cores[0],
-                other_core=setting.cores[1], frame_size=64, burst=32, queue_size=256,
-                seconds=setting.seconds, pktgen=pktgen,
+                other_core=setting.cores[1], frame_size=setting.frame_size, burst=setting.burst,
+                queue_size=setting.queue_size, seconds=setting.seconds, pktgen=pktgen,
             ),
             setting.folder,
         )  # fmt: skip
@@ -108,7 +123,8 @@ def _ports(setting: Setting) -> Iterator[Part]:
                 run = bench.run(case, program)
                 return Sample(run.rate_pps, run.disturbed, run.cpu_rate_pps)
 
-            yield Part(f"{port} {case}", (OURS, *peers), rows, measure)
+            name = setting.named(f"{port} {case}", rings=True)
+            yield Part(name, (OURS, *peers), rows, measure)
 
 
 def _traffic(setting: Setting) -> Iterator[Part]:
@@ -128,10 +144,12 @@ def _traffic(setting: Setting) -> Iterator[Part]:
 
 
 def _kernel(setting: Setting) -> Iterator[Part]:
-    options = argparse.Namespace(
-        engine=setting.engine, frame_size=64, burst=32, seconds=setting.seconds, disturbed=1.0
-    )
-    bench = kernel.Bench(options, setting.cores, setting.built)
+    bench = kernel.Bench(
+        kernel.Settings(
+            engine=setting.engine, cores=setting.cores, frame_size=setting.frame_size,
+            burst=setting.burst, seconds=setting.seconds, built=setting.built,
+        )
+    )  # fmt: skip
     for kind in kernel.KINDS:
         for case in kernel.CASES:
             if case != "sender" and kernel.KINDS[kind].vdev is None:
@@ -156,4 +174,4 @@ def _kernel(setting: Setting) -> Iterator[Part]:
                 run = bench.run(kind, case, program)
                 return Sample(run.rate_pps, run.disturbed, run.cpu_rate_pps)
 
-            yield Part(f"{kind} {case}", (OURS, *peers), rows, measure)
+            yield Part(setting.named(f"{kind} {case}"), (OURS, *peers), rows, measure)

@@ -1,5 +1,5 @@
 /* A plain sender, as earlier tools have it: one frame, sent over and over by sendmmsg (or send,
- * with a burst of 1) on an AF_PACKET or a UDP socket. bench/engine/kernel.py compiles and runs
+ * with a burst of 1) on an AF_PACKET or a UDP socket. bench/engine/plain.py compiles and kernel.py runs
  * it; what it sends is counted by the device at the other end.
  *
  *   plain raw|raw-bypass DEVICE BYTES BURST      bytes of the frame without FCS, to nobody

@@ -1,50 +1,30 @@
-#!/usr/bin/env python3
-"""Compares the traffic engine with dpdk-testpmd on the same port kind (all of it, and more:
-run.py).
+"""The traffic engine and dpdk-testpmd on the same kind of DPDK port: the programs of one run.
 
-Four comparisons, each with the same counterpart for both programs:
+Four cases, each with the same counterpart for both programs:
 
   sender     `switchmark-traffic sender` (every frame has its own sequence number, two time
-             stamps and right checksums) against `testpmd txonly`; a `testpmd rxonly` receives.
-             Where SWITCHMARK_PKTGEN names a Pktgen-DPDK, against that, too, counted by the
-             receiver.
+             stamps and right checksums) against `testpmd txonly`, and against Pktgen-DPDK,
+             counted by the receiver; a `testpmd rxonly` receives.
   receiver   `switchmark-traffic receiver` (sequence and latency of every frame) against
              `testpmd rxonly`; our sender sends.
   forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
              `testpmd io` through which a fixed set of frames goes round both ways.
   rewriter   the same, each frame's MAC addresses written: `--mac-update` against `macswap`.
-
-Runs of the two programs alternate in random order, so that a change of the machine's mood
-hits both. A run in which a program waited for its core (schedstat) or the hypervisor took
-time (steal) for more than --disturbed is repeated up to three times and else marked. The
-table gives medians, the ratio of the medians, and the spread (half the distance between the
-quartiles, of the median). A ratio within the spreads is a tie, and the table says so.
-
-Needs two cores, about 400 MB of free hugepages, dpdk-testpmd, and the built engine.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import random
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
-from comparison import OURS, Line, Run, least_disturbed, observe, show, summary
-from pktgen import VARIABLE, Pktgen, find_pktgen
+from comparison import OURS, Run, observe
+from pktgen import Pktgen
 from programs import Program, ProgramError, Testpmd, Traffic
-from setting import common_options, find_engine, preferred, two_cores
 
 WARM_UP_S = 0.4
 CAROUSEL_BURSTS = 4  # each way; few enough to lie in one ring without drops
-CASES = ("sender", "receiver", "forwarder", "rewriter")
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 THEIRS, PKTGEN = "dpdk-testpmd", "pktgen"
 MOVING_TIMEOUT_S = 10.0
@@ -182,8 +162,12 @@ class Bench:
             if counts == 1:  # a program that cannot tell when it begins
                 _wait_moving(programs[counts], counter)
             time.sleep(WARM_UP_S)
-            seconds = self.settings.seconds
-            run = observe(programs, programs[counts], counter, seconds, programs[0])
+            run = observe(
+                programs,
+                lambda: programs[counts].frames(counter),
+                self.settings.seconds,
+                programs[0].process.worker_ran_ns,
+            )
             for program in programs:
                 program.finish()
             return run
@@ -209,91 +193,3 @@ def _wait_moving(program: Program | Pktgen, counter: str) -> None:
         if time.monotonic() > end_s:
             raise ProgramError("no frames pass")
         time.sleep(0.05)
-
-
-def arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = common_options(__doc__, "measured program's core and the counterpart's")
-    add = parser.add_argument
-    add(
-        "--port",
-        choices=PORT_KINDS,
-        default="virtio-user",
-        help="port kind of the measured program",
-    )
-    add("--case", choices=CASES, action="append", help="repeatable; default: all")
-    add("--queue-size", type=int, default=256, help="descriptors a ring, both programs")
-    add("--json", action="store_true", help="print one JSON document instead of the table")
-    return parser.parse_args()
-
-
-def main() -> None:
-    """Check what is there, measure, print."""
-    options = arguments()
-    with preferred(options.priority):
-        compare(options)
-
-
-def _pktgen_runs(bench: Bench) -> bool:
-    """Whether Pktgen takes this kind of port; else it is left out, and said so."""
-    try:
-        bench.run("sender", PKTGEN)
-    except ProgramError as failure:
-        print(f"pktgen: left out on {bench.settings.port}: {failure}", file=sys.stderr)
-        return False
-    return True
-
-
-def compare(options: argparse.Namespace) -> None:
-    """Run the comparisons and print them."""
-    if shutil.which("dpdk-testpmd") is None:
-        sys.exit("no dpdk-testpmd: install the package `dpdk`")
-    cores = two_cores(options.cores)
-    settings = Settings(
-        engine=find_engine(options.engine),
-        port=options.port,
-        measured_core=cores[0],
-        other_core=cores[1],
-        frame_size=options.frame_size,
-        burst=options.burst,
-        queue_size=options.queue_size,
-        seconds=options.seconds,
-        pktgen=find_pktgen(),
-    )
-    if settings.pktgen is None and "sender" in (options.case or CASES):
-        print(f"pktgen: left out, {VARIABLE} names none", file=sys.stderr)
-    lines: list[Line] = []
-    if not options.json:
-        print(f"{settings.port}, {settings.frame_size} B, burst {settings.burst}; rates in Mpps")
-        print("case           ours    spread  opponent        Mpps    spread   ratio  disturbed")
-    with tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
-        bench = Bench(settings, Path(folder))
-        for case in options.case or CASES:
-            opponents = [THEIRS]
-            if settings.pktgen is not None and case == "sender" and _pktgen_runs(bench):
-                opponents.append(PKTGEN)
-            runs: dict[str, list[Run]] = {program: [] for program in (OURS, *opponents)}
-            for _ in range(options.runs):
-                for program in random.sample(list(runs), len(runs)):
-                    attempt = partial(bench.run, case, program)
-                    runs[program].append(least_disturbed(attempt, options.disturbed))
-            for opponent in opponents:
-                lines.append(summary(case, opponent, runs, options.disturbed))
-                if not options.json:
-                    print(show(lines[-1]), flush=True)
-    if options.json:
-        print(
-            json.dumps(
-                {
-                    "settings": vars(options) | {"engine": str(settings.engine)},
-                    "cases": [asdict(line) for line in lines],
-                }
-            )
-        )
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except ProgramError as failure:
-        sys.exit(str(failure))

@@ -10,7 +10,7 @@
 Parts (parts.py) are a port kind and a case: virtio-user, vhost and memif against dpdk-testpmd (and
 Pktgen-DPDK where SWITCHMARK_PKTGEN names it), kinds of traffic against the plainest, kernel devices
 against DPDK's drivers, plain loops, iperf3 and floors (loops that do nothing but the system call).
-ports.py, frames.py and kernel.py run some of them with other sizes, bursts and so on.
+With another --frame-size, --burst or --queue-size they are other parts, of that name.
 
 Every run is one line of a file (--results), written when it ends: a call that is interrupted loses
 one run, and the next call goes on with what has been run least. A round is one run of each
@@ -21,13 +21,14 @@ hash); others stay in the file and are not looked at.
   programs on the core do not change, so that all of their runs count
   ratio    of the medians; `=` where it lies within the larger spread of 1
   spread   half the distance between the quartiles, of the median
-  wanted   the least ratio that is asked for, and whether it is reached
+  wanted   the least ratio that is asked for, and whether it is reached: said from three runs on,
+           and not where less than the larger spread is missing
   runs     that count, of those made: a run of which others took more than --disturbed (waiting for
            a core, steal) does not; where fewer than three are left, the least disturbed three do,
            the line is marked `*`, and nothing is said of what is wanted
-  cores    `near` while the two cores share a cache (a line goes from one to the other within
-           NEAR_NS, measured before every run), else `far`: virtual cores are moved about, and
-           what is limited by lines between cores runs twice as fast while they are near
+  cores    `near` while the two cores share a cache (cores.py), else `far`: virtual cores are moved
+           about, and what is limited by lines between cores runs twice as fast while they are
+           near. A run in which they moved is of neither and counts for neither
 
 Needs root, two cores, about 400 MB of free hugepages, dpdk-testpmd and the built engine.
 """
@@ -35,143 +36,23 @@ Needs root, two cores, about 400 MB of free hugepages, dpdk-testpmd and the buil
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import random
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from comparison import spread
-from parts import Part, Row, Sample, Setting, every_part
+from cores import distance_ns
+from parts import Part, Setting, every_part
 from plain import compile_all
 from programs import ProgramError
+from runs import Results
 from setting import find_engine, preferred, two_cores
+from table import show
 
-NEAR_NS = 30.0
 RUN_AT_MOST_S = 8.0  # what a run may take with everything around it
-COUNT_AT_LEAST = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """One line of the file."""
-
-    part: str
-    program: str
-    rate_pps: float
-    disturbed: float
-    cpu_rate_pps: float | None
-    distance_ns: float | None  # of the two cores
-    engine: str
-
-    @property
-    def near(self) -> bool:
-        """Whether the cores shared a cache."""
-        return self.distance_ns is not None and self.distance_ns <= NEAR_NS
-
-
-class Results:
-    """The file of runs, and those of this engine."""
-
-    def __init__(self, path: Path, engine: Path) -> None:
-        self.path = path
-        self.engine = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
-        text = path.read_text() if path.exists() else ""
-        whole, _, cut_off = text.rpartition("\n")
-        if cut_off:  # the call before was ended while it wrote
-            path.write_text(whole + "\n" if whole else "")
-        every = [Made(**json.loads(line)) for line in whole.splitlines()]
-        self.made = [one for one in every if one.engine == self.engine]
-        self.others = len(every) - len(self.made)
-
-    def add(self, part: str, program: str, sample: Sample, distance_ns: float | None) -> None:
-        """Keep a run."""
-        self.made.append(
-            Made(part, program, **asdict(sample), distance_ns=distance_ns, engine=self.engine)
-        )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(json.dumps(asdict(self.made[-1])) + "\n")
-
-    def of(self, part: str, program: str) -> list[Made]:
-        """The runs of a program."""
-        return [one for one in self.made if (one.part, one.program) == (part, program)]
-
-    def rounds(self, part: Part) -> int:
-        """How often all of its programs have been run."""
-        return min(len(self.of(part.name, program)) for program in part.programs)
-
-
-def distance_ns(program: Path | None, cores: Sequence[int]) -> float | None:
-    """How long a cache line takes from core to core now; None: not known."""
-    if program is None:
-        return None
-    words = [str(program), *(str(core) for core in cores)]
-    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=20)
-    return float(said.stdout)
-
-
-def counting(runs: Sequence[Made], limit: float) -> tuple[list[Made], bool]:
-    """Those that count, and whether they are undisturbed."""
-    left_alone = [one for one in runs if one.disturbed <= limit]
-    if len(left_alone) >= min(COUNT_AT_LEAST, len(runs)):
-        return left_alone, True
-    return sorted(runs, key=lambda one: one.disturbed)[:COUNT_AT_LEAST], False
-
-
-def line(part: Part, row: Row, results: Results, near: bool, limit: float) -> str | None:
-    """A line of the table; None: nothing has been run."""
-    words: list[str] = []
-    medians, spreads, whole = [], [], True
-    for program in (row.above, row.below):
-        made = [one for one in results.of(part.name, program) if one.near == near]
-        if not made:
-            return None
-        runs, alone = (made, True) if row.hardy else counting(made, limit)
-        rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
-        medians.append(statistics.median(rates))
-        spreads.append(spread(rates))
-        whole = whole and alone
-        words.append(f"{medians[-1] / 1e6:>8.2f}{100 * spreads[-1]:>6.1f} %")
-        words.append(f"{len(runs):>3} of {len(made):<3}")
-    ratio = medians[0] / medians[1]
-    tie = "=" if abs(ratio - 1) <= max(spreads) else " "
-    wanted = "" if row.wanted is None else f"{row.wanted:.2f} {_verdict(ratio, row.wanted, whole)}"
-    of_cpu = " a CPU s" if row.of_cpu else ""
-    return (
-        f"{part.name:<22}{'near' if near else 'far':<5}{row.above:<19}{words[0]}{words[1]}"
-        f"  {row.below:<23}{words[2]}{words[3]}{ratio:>7.2f} {tie} {'' if whole else '*':<2}"
-        f"{wanted:<17}{of_cpu}"
-    )
-
-
-def _verdict(ratio: float, wanted: float, whole: bool) -> str:
-    if not whole:
-        return "(disturbed)"
-    return "reached" if round(ratio, 2) >= wanted else "MISSED"
-
-
-def show(parts: Sequence[Part], results: Results, limit: float) -> None:
-    """The table."""
-    print(
-        "part                  cores                      Mpps  spread   runs"
-        "                               Mpps  spread   runs   ratio      wanted"
-    )
-    for part in parts:
-        for row in part.rows:
-            for near in (False, True):
-                text = line(part, row, results, near, limit)
-                if text is not None:
-                    print(text)
-    if results.others:
-        print(f"({results.others} runs in {results.path} are of other builds of the engine)")
 
 
 def measure(
@@ -203,7 +84,8 @@ def measure(
                 print(f"{part.name}: {program}: left out: {failure}", file=sys.stderr)
                 failed.add(part.name)
                 break
-            results.add(part.name, program, sample, distance)
+            after = distance_ns(setting.built.get("distance"), setting.cores)
+            results.add(part.name, program, sample, distance, after)
 
 
 def arguments() -> argparse.Namespace:
@@ -218,10 +100,20 @@ def arguments() -> argparse.Namespace:
     add("--within", type=float, metavar="SECONDS", help="stop in time; call again to go on")
     add("--seconds", type=float, default=0.5, help="measured time of a run (default 0.5)")
     add("--results", type=Path, default=Path("results/engine-benchmark.jsonl"))
+    add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
+    add("--burst", type=int, default=32, help="frames a burst, all programs (default 32)")
+    add("--queue-size", type=int, default=256, help="descriptors a DPDK port's ring (default 256)")
     add("--cores", help="the measured program's core and the other one, e.g. 0,1")
-    add("--disturbed", type=float, default=0.02, help="share of a run that others may take")
+    add(
+        "--disturbed",
+        type=float,
+        default=0.03,
+        help="share of a run that others may take (default 0.03; reading the programs' counters "
+        "takes up to 0.02 where there are no other cores)",
+    )
     add("--list", action="store_true", help="name the parts and stop")
     add("--show", action="store_true", help="print the table and stop")
+    add("--markdown", action="store_true", help="the table as Markdown")
     add("--priority", action="store_true", help="let this session have the cores before others")
     return parser.parse_args()
 
@@ -235,7 +127,10 @@ def main() -> None:
         (sockets := Path(folder) / "sockets").mkdir()
         quiet = options.list or options.show
         built = {} if quiet else compile_all(Path(folder))
-        setting = Setting(engine, two_cores(options.cores), options.seconds, sockets, built)
+        setting = Setting(
+            engine, two_cores(options.cores), options.seconds, sockets, built,
+            options.frame_size, options.burst, options.queue_size,
+        )  # fmt: skip
         wanted = options.part or [""]
         parts = [part for part in every_part(setting) if any(text in part.name for text in wanted)]
         if options.list:
@@ -247,7 +142,7 @@ def main() -> None:
                 sys.exit("needs root, for network namespaces")
             with preferred(options.priority):
                 measure(parts, results, setting, options.rounds, options.within)
-        show(parts, results, options.disturbed)
+        show(parts, results, options.disturbed, markdown=options.markdown)
 
 
 if __name__ == "__main__":

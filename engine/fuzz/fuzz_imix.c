@@ -15,7 +15,7 @@ static void check_sizes(const struct sizes *sizes)
         const uint32_t size = sizes_at(sizes, sequence * 0x9e3779b9U);
         must(size >= sizes->smallest && size <= sizes->largest);
     }
-    if (sizes->kind == SIZES_CYCLE)
+    if (sizes->kind == SIZES_CYCLE || sizes->kind == SIZES_DRAWN)
         must(sizes->cycle_length >= 1 && sizes->cycle_length <= SIZES_CYCLE_MAX);
 }
 

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "ends.h"
 #include "options.h"
+#include "role/role.h"
 
 #define WORDS_MAX 80
 
@@ -55,7 +56,12 @@ static void parse_words(char *text)
 
 static void parse_command(char *line)
 {
-    const struct traffic base = {.burst = 32, .frame_size = 64, .interval_ns = NS_PER_S};
+    static const struct options base = {
+        .role = &role_sender,
+        .ports = {"null:"},
+        .port_count = 1,
+        .traffic = {.burst = 32, .frame_size = 64, .interval_ns = NS_PER_S},
+    };
     struct command command;
     char error[512] = "";
 

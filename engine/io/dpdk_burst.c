@@ -171,6 +171,8 @@ unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned c
 {
     struct dpdk_port *port = port_of(base);
     struct rte_mbuf *mbufs[IO_BURST_MAX];
+    /* virtio-user's driver asks for the frames itself, vhost and memif have just copied them. */
+    const bool cold = port->kind >= DPDK_AF_PACKET;
     unsigned received, kept = 0;
 
     if (unlikely(!gate_enter(&port->rx_open, &port->rx_busy)))
@@ -187,7 +189,8 @@ unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned c
         frames[kept].length = mbuf->data_len;
         frames[kept].flags = 0;
         frames[kept].cookie = mbuf;
-        rte_prefetch0(frames[kept].data);
+        if (cold)
+            rte_prefetch0(frames[kept].data);
         kept++;
     }
     return kept;

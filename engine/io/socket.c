@@ -229,7 +229,7 @@ static unsigned send_broadcast(struct socket_port *port, const struct io_frame *
 {
     for (unsigned i = 0; i < count; i++) {
         if (sendto(port->broadcast_fd, frames[i].data, frames[i].length, MSG_DONTWAIT,
-                   (const struct sockaddr *)&port->broadcast, sizeof port->broadcast) < 0) {
+                   &port->broadcast.any, port->address_bytes) < 0) {
             note_failure(port, "sendto broadcast", errno);
             return i;
         }

@@ -8,10 +8,16 @@
 
 #include "io/io.h"
 
+union socket_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
 struct socket_port {
     struct io_port base;
     int fd;
-    int broadcast_fd; /* udp only, else -1: sends to and receives from the broadcast address */
+    int broadcast_fd; /* udp only, else -1: sends to and receives what is for all */
     bool mmsg, block;
     bool rx_block; /* receive calls may block */
     bool tags;     /* raw: frames get back the VLAN tag that the kernel has taken off */
@@ -19,11 +25,12 @@ struct socket_port {
     unsigned tx_first; /* the buffer that tx_acquire hands out next */
     unsigned tx_held;  /* acquired and not sent, as far as known (a release does not tell) */
     uint64_t drops;
-    struct sockaddr_in broadcast;
+    socklen_t address_bytes; /* udp: of the addresses below */
+    union socket_address broadcast;
     uint8_t *tx_buffers, *rx_buffers; /* IO_BURST_MAX of `stride` bytes */
     struct mmsghdr tx_messages[IO_BURST_MAX], rx_messages[IO_BURST_MAX];
     struct iovec tx_vectors[IO_BURST_MAX], rx_vectors[IO_BURST_MAX];
-    struct sockaddr_in rx_from[IO_BURST_MAX]; /* udp without a known peer: whom to answer */
+    union socket_address rx_from[IO_BURST_MAX]; /* udp without a known peer: whom to answer */
     struct socket_control {
         _Alignas(8) uint8_t bytes[64];
     } * rx_control; /* with `tags`: what the kernel says of each frame */

@@ -1,6 +1,7 @@
-/* udp: datagrams through the kernel's UDP; the kernel writes the headers. With a known peer the
- * socket is connected, which spares a route lookup per datagram; broadcasts, which a connected
- * socket does not hear, have a socket of their own. */
+/* udp: datagrams through the kernel's UDP, over IPv4 or IPv6; the kernel writes the headers. With a
+ * known peer the socket is connected, which spares a route lookup per datagram; broadcasts (over
+ * IPv6, what is for all nodes of the link), which a connected socket does not hear, have a socket
+ * of their own. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
@@ -9,36 +10,80 @@
 #include <unistd.h>
 
 #include "io/socket.h"
+#include "traffic/frame.h"
 
-static struct sockaddr_in make_address(uint32_t ip, uint16_t port)
+static const uint8_t any_prefix[12];
+static const uint8_t all_nodes_prefix[12] = {0xff, 0x02};
+
+static bool is_ip6(const struct io_config *config)
 {
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {.s_addr = htonl(ip)}};
+    return config->address != NULL && config->address->ip6;
 }
 
-static int open_socket(const struct sockaddr_in *local, const char *device, char *error,
-                       size_t size)
+static socklen_t address_bytes(const struct io_config *config)
 {
-    const int on = 1;
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return is_ip6(config) ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+/* `prefix`: the first twelve bytes of an IPv6 address. */
+static union socket_address make_address(const struct io_config *config, const uint8_t prefix[12],
+                                         uint32_t ip, uint16_t port)
+{
+    union socket_address a = {.v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)}};
+
+    if (is_ip6(config)) {
+        memcpy(a.v6.sin6_addr.s6_addr, prefix, 12);
+        store32(a.v6.sin6_addr.s6_addr + 12, htonl(ip));
+    } else {
+        a.v4 = (struct sockaddr_in){
+            .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {.s_addr = htonl(ip)}};
+    }
+    return a;
+}
+
+static void set_options(int fd, int family)
+{
+    const int on = 1, off = 0;
+
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof on);
+    if (family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+        setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, &off, sizeof off);
+    }
+}
+
+static void explain_bind(const union socket_address *local, char *error, size_t size)
+{
+    const int reason = errno;
+    char text[INET6_ADDRSTRLEN] = "";
+
+    if (local->any.sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &local->v6.sin6_addr, text, sizeof text);
+    else
+        inet_ntop(AF_INET, &local->v4.sin_addr, text, sizeof text);
+    snprintf(error, size, "bind to %s port %u: %s (is --src-ip an address of this host?)", text,
+             ntohs(local->v4.sin_port), strerror(reason)); /* the port is at the same place */
+}
+
+static int open_socket(const union socket_address *local, socklen_t bytes, const char *device,
+                       char *error, size_t size)
+{
+    const int fd = socket(local->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
         snprintf(error, size, "UDP socket: %s", strerror(errno));
         return -1;
     }
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof on);
+    set_options(fd, local->any.sa_family);
     if (device[0] != '\0' &&
         setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, (socklen_t)strlen(device) + 1) != 0) {
         snprintf(error, size, "bind to device %s: %s", device, strerror(errno));
         close(fd);
         return -1;
     }
-    if (bind(fd, (const struct sockaddr *)local, sizeof *local) != 0) {
-        char text[INET_ADDRSTRLEN];
-        inet_ntop(AF_INET, &local->sin_addr, text, sizeof text);
-        snprintf(error, size, "bind to %s port %u: %s (is --src-ip an address of this host?)", text,
-                 ntohs(local->sin_port), strerror(errno));
+    if (bind(fd, &local->any, bytes) != 0) {
+        explain_bind(local, error, size);
         close(fd);
         return -1;
     }
@@ -46,34 +91,55 @@ static int open_socket(const struct sockaddr_in *local, const char *device, char
 }
 
 /* Frames must not be fragmented; neither must the kernel believe what it heard of the path. */
-static void forbid_fragments(int fd)
+static void forbid_fragments(int fd, int family)
 {
-    const int probe = IP_PMTUDISC_PROBE;
-    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
+    const int probe = IP_PMTUDISC_PROBE, probe6 = IPV6_PMTUDISC_PROBE;
+
+    if (family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probe6, sizeof probe6);
+    else
+        setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probe, sizeof probe);
 }
 
 static bool connect_peer(int fd, const struct io_config *config, char *error, size_t size)
 {
-    const struct sockaddr_in peer = make_address(config->dst_ip, config->dst_udp);
+    const uint8_t *prefix = is_ip6(config) ? config->address->dst_prefix : any_prefix;
+    const union socket_address peer = make_address(config, prefix, config->dst_ip, config->dst_udp);
 
-    if (!config->dst_ip_given || connect(fd, (const struct sockaddr *)&peer, sizeof peer) == 0)
+    if (!config->dst_ip_given || connect(fd, &peer.any, address_bytes(config)) == 0)
         return true;
     snprintf(error, size, "connect to the peer (--dst-ip): %s", strerror(errno));
     return false;
+}
+
+/* The socket for broadcasts, which are for one device. */
+static bool open_broadcast(struct socket_port *port, const struct io_config *config,
+                           const char *device, char *error, size_t size)
+{
+    const union socket_address local = make_address(config, any_prefix, 0, config->src_udp);
+
+    port->broadcast_fd = open_socket(&local, port->address_bytes, device, error, size);
+    port->broadcast = make_address(config, all_nodes_prefix, is_ip6(config) ? 1 : INADDR_BROADCAST,
+                                   config->dst_udp);
+    if (is_ip6(config))
+        port->broadcast.v6.sin6_scope_id = if_nametoindex(device);
+    return port->broadcast_fd >= 0;
 }
 
 static struct socket_port *make_port(const struct io_config *config,
                                      const struct socket_arguments *arguments, char *error,
                                      size_t size)
 {
-    /* Without --src-ip given we listen on all addresses; so we do where a device is given. */
-    struct sockaddr_in local =
-        make_address(config->src_ip_given ? config->src_ip : INADDR_ANY, config->src_udp);
-    const int fd = open_socket(&local, arguments->device, error, size);
+    /* Without --src-ip given we listen on all addresses. */
+    const bool given = config->src_ip_given;
+    const uint8_t *prefix = given && is_ip6(config) ? config->address->src_prefix : any_prefix;
+    const union socket_address local =
+        make_address(config, prefix, given ? config->src_ip : 0, config->src_udp);
+    const int fd = open_socket(&local, address_bytes(config), arguments->device, error, size);
 
     if (fd < 0)
         return NULL;
-    forbid_fragments(fd);
+    forbid_fragments(fd, local.any.sa_family);
     socket_tune(fd, arguments->block);
     if (!connect_peer(fd, config, error, size)) {
         close(fd);
@@ -81,16 +147,14 @@ static struct socket_port *make_port(const struct io_config *config,
     }
     struct socket_port *port =
         socket_port_make(fd, arguments, config, config->frame_length_max, error, size);
-    if (port == NULL || !config->dst_ip_given || arguments->device[0] == '\0')
-        return port;
-    local.sin_addr.s_addr = htonl(INADDR_ANY);
-    port->broadcast_fd = open_socket(&local, arguments->device, error, size);
-    port->broadcast = make_address(INADDR_BROADCAST, config->dst_udp);
-    if (port->broadcast_fd < 0) {
-        socket_close(&port->base);
+    if (port == NULL)
         return NULL;
-    }
-    return port;
+    port->address_bytes = address_bytes(config);
+    if (!config->dst_ip_given || arguments->device[0] == '\0' ||
+        open_broadcast(port, config, arguments->device, error, size))
+        return port;
+    socket_close(&port->base);
+    return NULL;
 }
 
 static bool udp_check(const char *text, char *error, size_t size)
@@ -136,13 +200,13 @@ static unsigned udp_forward(struct io_port *from, struct io_port *to, struct io_
     for (unsigned i = 0; i < count; i++) {
         struct msghdr *header = &port->tx_messages[i].msg_hdr;
         header->msg_name = to_sender ? frames[i].cookie : NULL;
-        header->msg_namelen = to_sender ? sizeof(struct sockaddr_in) : 0;
+        header->msg_namelen = to_sender ? port->address_bytes : 0;
     }
     if (!to_sender || port->mmsg)
         return socket_send_frames(port, frames, count);
     for (unsigned i = 0; i < count; i++) {
         if (sendto(port->fd, frames[i].data, frames[i].length, port->block ? 0 : MSG_DONTWAIT,
-                   frames[i].cookie, sizeof(struct sockaddr_in)) < 0)
+                   frames[i].cookie, port->address_bytes) < 0)
             return i;
     }
     return count;

@@ -23,8 +23,12 @@ static unsigned copy_across(struct io_port *to, const struct io_frame *frames, u
 
 static void update_macs(const struct end *to, const struct io_frame *frames, unsigned count)
 {
+    uint8_t macs[12]; /* a copy that no frame can overlap: it stays in registers */
+
+    memcpy(macs, to->address.dst_mac, 6);
+    memcpy(macs + 6, to->address.src_mac, 6);
     for (unsigned i = 0; i < count; i++)
-        frame_set_macs(frames[i].data, to->address.dst_mac, to->address.src_mac);
+        memcpy(frames[i].data, macs, sizeof macs);
 }
 
 static uint64_t bytes_of(const struct io_frame *frames, unsigned count)

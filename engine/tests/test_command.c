@@ -4,9 +4,14 @@
 #include <stdio.h>
 
 #include "command.h"
+#include "role/role.h"
 
-static const struct traffic base = {
-    .rate = {5, RATE_PPS}, .burst = 1, .frame_size = 64, .interval_ns = 1};
+static struct options base = {
+    .role = &role_client,
+    .ports = {"null:"},
+    .port_count = 1,
+    .traffic = {.rate = {5, RATE_PPS}, .burst = 1, .frame_size = 64, .interval_ns = 1},
+};
 static struct command c;
 static char error[256];
 
@@ -47,7 +52,9 @@ static void good_ones(void **state)
     assert_true(parse("start rate=50% line-rate=10Gbps schedule=on-off:10ms:90ms probe-rate=1k"));
     assert_int_equal(c.traffic.schedule.off_ns, 90000000);
     assert_int_equal(c.traffic.probe_rate.amount, 1000);
+    base.role = &role_server;
     assert_true(parse("start latency=1 sender-clock=281474976710655:5000000000000:2999999999"));
+    base.role = &role_client;
     assert_int_equal(c.traffic.sender_clock.ticks, 281474976710655);
     assert_int_equal(c.traffic.sender_clock.hz, 2999999999);
 }
@@ -80,6 +87,41 @@ static void bad_ones_say_why(void **state)
     }
 }
 
+/* What the command line would refuse, a trial is refused, too. */
+static void trials_fit_the_command_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const struct role *role;
+        const char *line, *because;
+    } bad[] = {
+        {&role_sender, "start probes=1", "only a receiver or server"},
+        {&role_tester, "start probes=1", "only a receiver or server"},
+        {&role_receiver, "start probe-rate=1k", "only a sender"},
+        {&role_sender, "start probe-rate=1k probe-schedule=recorded", "constant or poisson"},
+        {&role_sender, "start probe-rate=1k probe-schedule=ramp:1:2:3", "constant or poisson"},
+        {&role_sender, "start schedule=recorded", "only with --replay"},
+        {&role_sender, "start latency=1", "only receiver, duplex and server"},
+        {&role_receiver, "start sender-clock=1:2:3", "nothing is timed"},
+        {&role_sender, "start schedule=ramp:1k:2k:1s rate=1k", "a ramp has its own rates"},
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        base.role = bad[i].role;
+        assert_false(parse(bad[i].line));
+        if (strstr(error, bad[i].because) == NULL)
+            fail_msg("'%s' was refused with '%s'", bad[i].line, error);
+    }
+    base.role = &role_sender;
+    base.traffic.rate_given = true; /* by the command line: a ramp may take its place */
+    assert_true(parse("start schedule=ramp:1k:2k:1s"));
+    base.replay_path = "file.pcap";
+    assert_true(parse("start schedule=recorded"));
+    assert_false(parse("start schedule=recorded rate=1k"));
+    base.replay_path = NULL;
+    base.traffic.rate_given = false;
+    base.role = &role_client;
+}
+
 static void noise_never_breaks_the_parser(void **state)
 {
     (void)state;
@@ -108,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_ones),
         cmocka_unit_test(bad_ones_say_why),
+        cmocka_unit_test(trials_fit_the_command_line),
         cmocka_unit_test(noise_never_breaks_the_parser),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

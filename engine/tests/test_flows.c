@@ -78,6 +78,12 @@ static void flows_are_as_many_as_asked(void **state)
         "999999:src-ip=999983/random+dst-ip=2",
         "100k:src-mac+dst-mac/random:zipf=1.1:seed=5",
         "77:src-ip=77/random:seed=9",
+        "100:src-ip=10+src-port=10",
+        "1M:src-ip=1000/random+dst-port=1000/random",
+        "95:src-mac=10+src-ip=2+vlan=6/random",
+        "1M:src-mac=1M+src-ip=16M",
+        "5:src-ip=1/random+dst-ip=2/random+src-port=3/random",
+        "65k:src-ip=600/random+dst-ip=513/random",
     };
     for (unsigned i = 0; i < sizeof sets / sizeof sets[0]; i++)
         check_distinct(sets[i]);
@@ -102,20 +108,45 @@ static void ranges_count_from_the_address(void **state)
     assert_int_equal(flows.count, 1);
 }
 
+/* Fields whose counts have a common divisor make a grid: those before go on first. */
+static void fields_make_a_grid(void **state)
+{
+    (void)state;
+    make("100:src-ip=10+src-port=10");
+    for (uint32_t flow = 0; flow < 100; flow++) {
+        assert_int_equal(flow_value(&flows.fields[FLOW_SRC_IP], flow), 0xc6120001 + flow % 10);
+        assert_int_equal(flow_value(&flows.fields[FLOW_SRC_PORT], flow), 5000 + flow / 10);
+    }
+    make("10:src-ip=10+src-port=10"); /* enough without: they go on together */
+    assert_int_equal(flow_value(&flows.fields[FLOW_SRC_PORT], 3), 5003);
+}
+
+/* A random order is one: no pattern of distances, and the place says nothing of the value. */
 static void a_seed_decides_the_order(void **state)
 {
     (void)state;
+    enum { FLOWS = 1000, CELLS = 10 };
+    static unsigned seen[CELLS][CELLS];
     make("1000:src-ip/random:seed=1");
     const struct flow_set one = flows;
     make("1000:src-ip/random:seed=2");
-    unsigned neighbours = 0, same = 0;
-    for (uint32_t i = 1; i < 1000; i++) {
-        const uint32_t now = flow_value(&one.fields[FLOW_SRC_IP], i);
-        neighbours += now - flow_value(&one.fields[FLOW_SRC_IP], i - 1) + 1 <= 2;
-        same += now == flow_value(&flows.fields[FLOW_SRC_IP], i);
+    unsigned like_before = 0, same = 0;
+    uint32_t value = 0, last = 0, distance = 0;
+    memset(seen, 0, sizeof seen);
+    for (uint32_t i = 0; i < FLOWS; i++, last = value) {
+        value = flow_value(&one.fields[FLOW_SRC_IP], i);
+        like_before += (value - last + FLOWS) % FLOWS == distance;
+        distance = (value - last + FLOWS) % FLOWS;
+        same += value == flow_value(&flows.fields[FLOW_SRC_IP], i);
+        seen[i * CELLS / FLOWS][(value - 0xc6120001) * CELLS / FLOWS]++;
     }
-    assert_int_equal(neighbours, 0);
-    assert_true(same < 100);
+    assert_true(like_before < 20);
+    assert_true(same < 20);
+    double chi_square = 0; /* 81 degrees of freedom: mean 81, deviation 13; the rest is even */
+    for (unsigned i = 0; i < CELLS * CELLS; i++)
+        chi_square +=
+            (seen[i / CELLS][i % CELLS] - 10.0) * (seen[i / CELLS][i % CELLS] - 10.0) / 10;
+    assert_true(chi_square > 81 - 5 * 13 && chi_square < 81 + 5 * 13);
 }
 
 static void what_cannot_be_is_refused(void **state)
@@ -140,7 +171,8 @@ static void what_cannot_be_is_refused(void **state)
     is_bad("5:src-ip:sed=1", "neither zipf=S nor seed=N");
     is_bad("61k:src-port", "cannot all differ");
     is_bad("10:src-port=60537", "do not fit behind the first, 5000");
-    is_bad("101:src-ip=10+src-port=20", "have 20 combinations");
+    is_bad("201:src-ip=10+src-port=20", "have 200 combinations");
+    is_bad("1M:src-ip=99+dst-ip=101+vlan=100", "have 999900 combinations");
     struct frame_address untagged = address;
     untagged.tags = 0;
     assert_true(flows_parse("5:vlan", &flows, error, sizeof error));
@@ -218,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flows_are_as_many_as_asked),
         cmocka_unit_test(ranges_count_from_the_address),
+        cmocka_unit_test(fields_make_a_grid),
         cmocka_unit_test(a_seed_decides_the_order),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(zipf_is_zipf),

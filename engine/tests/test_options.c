@@ -164,17 +164,35 @@ static void errors_name_the_remedy(void **state)
     refused("sender --port null: --src-mac 02:00:00:00:00", "MAC address");
     refused("sender --port null: --src-ip 10.0.3.256", "address such as 198.18.0.1");
     refused("sender --port raw:dev=x", "needs --dst-mac");
+    refused("sender --port udp: --vlan 5 --frame-size 68", "--vlan: with udp the kernel writes");
+    refused("sender --port io_uring:socket=udp --flows 5", "--flows: with udp the kernel writes");
+    assert_int_equal(parse("sender --port udp: --dst-ip 2001:db8::1 --frame-size 84"), PARSE_OK);
     refused("sender --port null: --bidirectional", "only a tester");
     refused("sender --port null: --core 0,1", "only a tester uses two cores");
     refused("sender --port null: --queues 3 --core 0,1", "2 cores for 3 workers");
     refused("tester --port null: --port null: --core 0,1,2", "one core or two, not 3");
     refused("sender --port null: --queues 17", "from 1 to 16");
     refused("client --port null: --queues 2", "only a sender or a receiver");
-    refused("sender --port udp: --queues 2", "udp ports have one queue");
+    refused("sender --port udp: --queues 2", "udp ports have one queue for a worker");
     refused("sender --port null: --queues 2 --stream 65535", "leaves no numbers");
     refused("list --jsn", "'--jsn' does not fit");
     refused("forwarder --port null: --port null: --mac-update", "needs --src-mac and --dst-mac");
     refused("receiver --port null: --mac-update", "only a forwarder");
+}
+
+/* Replayed frames keep their sizes; those of probes beside them must hold a stamp. */
+static void probes_beside_a_replay(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("sender --port null: --replay f --ip-version 6 --probe-rate 1k"),
+                     PARSE_OK);
+    assert_int_equal(o.traffic.frame_size, 84);
+    assert_int_equal(parse("sender --port null: --replay f --frame-size 256 --probe-rate 1k"),
+                     PARSE_OK);
+    assert_int_equal(o.traffic.sizes.smallest, 256);
+    assert_int_equal(parse("sender --port raw:dev=x --replay f"), PARSE_OK);
+    refused("sender --port raw:dev=x --replay f --probe-rate 1k", "needs --dst-mac");
+    refused("sender --port null: --probe-rate 1k --probe-schedule recorded", "not recorded");
 }
 
 static void help_and_version(void **state)
@@ -337,6 +355,7 @@ int main(void)
         cmocka_unit_test(errors_name_the_remedy),
         cmocka_unit_test(schedules_and_rates_go_together),
         cmocka_unit_test(probe_streams_are_asked_of_the_right_role),
+        cmocka_unit_test(probes_beside_a_replay),
         cmocka_unit_test(help_and_version),
         cmocka_unit_test(defaults_are_as_the_help_says),
         cmocka_unit_test(core_lists_keep_their_last_core),

@@ -218,6 +218,42 @@ static void on_off_counts_are_exact(void **state)
     assert_int_equal(in_off, 0);
 }
 
+/* The mean is that of the rate and the share of on-times, whatever an on-time holds of bursts; none
+ * is due in an off-time, and all on-times are used. */
+static void on_off_has_the_right_mean(void **state)
+{
+    (void)state;
+    static const struct {
+        double rate_pps;
+        uint64_t on_ns, off_ns;
+        uint32_t burst;
+    } cases[] = {
+        {1e6, 1000000, 9000000, 32},    /* 31.25 bursts an on-time */
+        {1000, 10000000, 90000000, 32}, /* an on-time is shorter than the distance of bursts */
+        {14880952.4, 333333, 77777, 7}, {50, 1000000, 1000000, 1}, {3e6, 1000, 2000, 1},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct schedule_plan plan = {.shape = SCHEDULE_ON_OFF,
+                                           .rate_pps = cases[i].rate_pps,
+                                           .on_ns = cases[i].on_ns,
+                                           .off_ns = cases[i].off_ns};
+        const double period_s = (double)(cases[i].on_ns + cases[i].off_ns) / 1e9;
+        const double on_s = (double)cases[i].on_ns / 1e9;
+        const unsigned windows = 1 + (unsigned)(10 / period_s);
+        begin(plan, cases[i].burst, 0);
+        uint64_t frames = 0;
+        while (pacing_due(&p) < 777 + (uint64_t)(windows * period_s * HZ)) {
+            const double s = (double)(pacing_due(&p) - 777) / HZ;
+            assert_true(fmod(s + 1e-9, period_s) < on_s + 2e-9);
+            frames += p.burst;
+            pacing_advance(&p);
+        }
+        const double expected = cases[i].rate_pps * on_s * windows;
+        assert_true((double)frames >= expected * (1 - 1e-9));
+        assert_true((double)frames < expected * (1 + 1e-9) + cases[i].burst);
+    }
+}
+
 static void ramp_counts_are_exact(void **state)
 {
     (void)state;
@@ -303,6 +339,7 @@ int main(void)
         cmocka_unit_test(a_seed_is_a_schedule),
         cmocka_unit_test(poisson_gives_up_in_bounded_time),
         cmocka_unit_test(on_off_counts_are_exact),
+        cmocka_unit_test(on_off_has_the_right_mean),
         cmocka_unit_test(ramp_counts_are_exact),
         cmocka_unit_test(giving_up_equals_stepping),
         cmocka_unit_test(on_off_without_a_rate_is_open_in_its_on_times),

@@ -73,7 +73,19 @@ static void genomes(void **state)
     assert_true(sizes_parse("genome:aABz:A=300:B=70:z=1522", &sizes, error, sizeof error));
     const uint16_t custom[] = {64, 300, 70, 1522};
     assert_memory_equal(sizes.cycle, custom, sizeof custom);
-    is_bad("genome:", "1 to 1024 letters");
+    assert_true(sizes_parse("genome:3afa1g", &sizes, error, sizeof error)); /* 6.1: runs */
+    assert_int_equal(sizes.cycle_length, 6);
+    assert_memory_equal(sizes.cycle, wanted, sizeof wanted);
+    assert_true(sizes_parse("genome:12a1000A12a:A=300", &sizes, error, sizeof error));
+    assert_int_equal(sizes.cycle_length, 1024);
+    assert_int_equal(sizes_count(&sizes, 300, 1024), 1000);
+    is_bad("genome:", "1 to 1024 frames");
+    is_bad("genome:1025a", "1 to 1024 frames");
+    is_bad("genome:1000a25b", "1 to 1024 frames");
+    is_bad("genome:0a", "runs of 1 and more");
+    is_bad("genome:4294967297a", "1 to 1024 frames");
+    is_bad("genome:3", "'?' is not a letter");
+    is_bad("genome:3:A=300", "':' is not a letter");
     is_bad("genome:aaj", "16000");
     is_bad("genome:aak", "'k' is not a letter");
     is_bad("genome:a\xc3", "is not a letter");
@@ -133,6 +145,37 @@ static void random_sizes(void **state)
     is_bad("random:64-100:sed=1", "range");
 }
 
+/* RFC 6985, sections 6.2 and 6.5: proportions, in a pseudorandom order. */
+static void sizes_drawn_from_a_list(void **state)
+{
+    (void)state;
+    enum { FRAMES = 1200000 };
+    uint32_t small = 0, medium = 0, after_small = 0;
+    assert_true(sizes_parse("random:64*7+570*4+1518:seed=9", &sizes, error, sizeof error));
+    assert_true(sizes_mean(&sizes) == (7 * 64 + 4 * 570 + 1518) / 12.0);
+    for (uint32_t i = 0; i < FRAMES; i++) {
+        const uint32_t size = sizes_at(&sizes, i);
+        assert_true(size == 64 || size == 570 || size == 1518);
+        small += size == 64;
+        medium += size == 570;
+        after_small += i > 0 && size == 64 && sizes_at(&sizes, i - 1) == 64;
+    }
+    assert_in_range(small, FRAMES * 7 / 12 - 2200, FRAMES * 7 / 12 + 2200); /* 4 deviations */
+    assert_in_range(medium, FRAMES / 3 - 2100, FRAMES / 3 + 2100);
+    assert_in_range(after_small, FRAMES * 49.0 / 144 - 2500, FRAMES * 49.0 / 144 + 2500);
+    struct sizes other;
+    unsigned same = 0;
+    assert_true(sizes_parse("random:64*7+570*4+1518:seed=8", &other, error, sizeof error));
+    for (uint32_t i = 0; i < 10000; i++)
+        same += sizes_at(&sizes, i) == sizes_at(&other, i);
+    assert_in_range(same, 4300, 4900); /* 66 of 144 */
+    assert_true(sizes_parse("random:imix", &sizes, error, sizeof error));
+    assert_int_equal(sizes.largest, 1518);
+    is_bad("random:64*3", "nor a list");
+    is_bad("random:64+63", "nor a list");
+    is_bad("random:64+65:seed=x", "nor a list");
+}
+
 static void noise_is_never_a_crash(void **state)
 {
     (void)state;
@@ -162,6 +205,7 @@ int main(void)
         cmocka_unit_test(genomes),
         cmocka_unit_test(lists_that_are_none),
         cmocka_unit_test(random_sizes),
+        cmocka_unit_test(sizes_drawn_from_a_list),
         cmocka_unit_test(noise_is_never_a_crash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

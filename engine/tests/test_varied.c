@@ -44,6 +44,9 @@ static const struct kind kinds[] = {
     {"64", "500:src-port", false, true, 0, PAYLOAD_FIXED},
     {"64", "900:src-ip=900+dst-ip=7", false, false, 0, PAYLOAD_FIXED},
     {"68", "1000:dst-port:zipf=0.9:seed=4", false, false, 1, PAYLOAD_FIXED},
+    {"64", "100:src-ip=10+src-port=10", false, false, 0, PAYLOAD_FIXED},
+    {"92+1000", "1234:src-ip=40/random+dst-port=20+vlan=4", true, true, 2, PAYLOAD_RANDOM},
+    {"68", "90:src-ip=10+vlan=10:zipf=1.0", false, false, 1, PAYLOAD_FIXED},
 };
 
 static void begin(const struct kind *kind, bool persistent)

@@ -115,17 +115,19 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The order in which a field takes its values. */
+/* The order in which a random field takes its values. */
 static void choose_order(struct flow_range *range, uint64_t seed)
 {
-    range->first = 0;
-    range->step = 1;
-    if (!range->random || range->count < 3)
-        return;
-    range->first = (uint32_t)(zipf_mix(seed) % range->count);
-    range->step = (uint32_t)(range->count / 4 + zipf_mix(seed + 1) % (range->count / 2));
-    while (range->step == 0 || common_divisor(range->step, range->count) != 1)
-        range->step++; /* count - 1 fits at the latest */
+    struct flow_order *o = &range->order;
+    unsigned bits = 0;
+
+    while (bits < 24 && 1U << bits < range->count)
+        bits++;
+    o->mask = (1U << bits) - 1;
+    o->shift = bits / 2 + 1;
+    o->first = (uint32_t)zipf_mix(seed);
+    for (unsigned i = 0; i < 3; i++)
+        o->factors[i] = (uint32_t)zipf_mix(seed + 1 + i) | 1;
 }
 
 /* How many values a field takes that others with `multiple` combinations already vary. */
@@ -165,6 +167,20 @@ static uint32_t low_bytes(const uint8_t mac[6])
     return __builtin_bswap32(load32(mac + 2));
 }
 
+/* Each field goes on when those before it have been through all their values. */
+static void make_odometer(struct flow_set *flows)
+{
+    uint64_t every = 1;
+
+    for (unsigned i = 0; i < FLOW_FIELDS; i++) {
+        struct flow_range *range = &flows->fields[i];
+        if (!range->varies)
+            continue;
+        range->every = every < FLOWS_MAX ? (uint32_t)every : FLOWS_MAX;
+        every *= every < FLOWS_MAX ? range->count : 1;
+    }
+}
+
 bool flows_bind(struct flow_set *flows, const struct frame_address *a, char *error, size_t size)
 {
     const uint32_t bases[FLOW_FIELDS] = {
@@ -177,7 +193,7 @@ bool flows_bind(struct flow_set *flows, const struct frame_address *a, char *err
         a->tags > 0 ? a->vlan[a->tags - 1U] : 0U,
     };
 
-    uint64_t multiple = 1;
+    uint64_t multiple = 1, product = 1;
 
     if (flows->fields[FLOW_VLAN].varies && a->tags == 0)
         return fail(error, size, "vlan: the frames have no tag; give --vlan");
@@ -194,15 +210,20 @@ bool flows_bind(struct flow_set *flows, const struct frame_address *a, char *err
                         "fewer (%s=N)",
                         known[i].name, range->count, range->base, known[i].name);
         choose_order(range, zipf_mix(flows->seed + 1) + i * 0x9e3779b97f4a7c15ULL);
+        range->every = 1;
         if (multiple < flows->count)
             multiple *= range->count / common_divisor(multiple, range->count);
+        if (product < flows->count)
+            product *= range->count;
     }
-    if (multiple >= flows->count)
+    if (multiple < flows->count && product >= flows->count)
+        make_odometer(flows);
+    if (product >= flows->count)
         return true;
     return fail(error, size,
                 "%u flows cannot all differ: the fields have %llu combinations together; add a "
-                "field or values (their counts should have no common divisor)",
-                flows->count, (unsigned long long)multiple);
+                "field or values",
+                flows->count, (unsigned long long)product);
 }
 
 struct flow_set flows_swapped(const struct flow_set *flows)

@@ -1,11 +1,13 @@
 /* Flows: which header fields differ from frame to frame, over which values, in what order.
  *
- * Flow f of N has in every field that varies the value base + (first + f * step) mod count: with
- * step 1 a range counted upwards, with a step that has no divisor in common with count the same
- * values in scattered order. All fields go on together, so N flows are N different ones as long
- * as N is at most the least common multiple of the counts. Nothing is looked up in a table of
- * flows: round-robin adds `step` from frame to frame, Zipf (zipf.h) computes the flow from the
- * sequence number. A frame that the port refused is filled again with the same flow. */
+ * Flow f of N has in every field that varies the value base + f / every mod count: a range counted
+ * upwards, or, where it is to be random, the same values in an order that follows from the seed (a
+ * permutation that is computed). All fields go on together (`every` is 1) as long as N is at most
+ * the least common multiple of the counts, so that N flows are N different ones. Beyond that, as
+ * when ten addresses and ten ports are to make a hundred flows, they go on as an odometer's digits
+ * do: each field when those before it have been through all their values. Nothing is looked up in a
+ * table of flows: round-robin goes on by one from frame to frame, Zipf (zipf.h) computes the flow
+ * from the sequence number. A frame that the port refused is filled again with the same flow. */
 #ifndef SM_FLOWS_H
 #define SM_FLOWS_H
 
@@ -35,7 +37,11 @@ struct flow_range {
     /* From flows_bind on: */
     uint32_t base;  /* host byte order; of MAC and IPv6 addresses the last four bytes */
     uint32_t count; /* values; 0: this field does not vary */
-    uint32_t first, step;
+    uint32_t every; /* flows in a row have the same value */
+    struct flow_order {
+        uint32_t mask; /* of the power of two that is shuffled, `count` or the next above it */
+        uint32_t shift, first, factors[3];
+    } order; /* of a random field */
 };
 
 struct flow_set {
@@ -62,19 +68,38 @@ struct flow_set flows_swapped(const struct flow_set *flows);
 
 bool flows_vary_mac(const struct flow_set *flows);
 
-static inline uint32_t flow_offset(const struct flow_range *range, uint64_t flow)
+/* One round of a permutation of 0..mask: each step can be undone. */
+static inline uint32_t flow_mix(const struct flow_order *o, uint32_t x)
 {
-    return (uint32_t)((range->first + flow * range->step) % range->count);
+    x = (x + o->first) * o->factors[0] & o->mask;
+    x = (x ^ x >> o->shift) * o->factors[1] & o->mask;
+    return (x ^ x >> o->shift) * o->factors[2] & o->mask;
+}
+
+/* The place that follows from place `at` of 0..count-1; what lies beyond is mixed again until it
+ * does not, which leaves a permutation of the rest. */
+static inline uint32_t flow_shuffled(const struct flow_range *range, uint32_t at)
+{
+    do
+        at = flow_mix(&range->order, at);
+    while (__builtin_expect(at >= range->count, 0));
+    return at;
+}
+
+static inline uint32_t flow_offset(const struct flow_range *range, uint32_t flow)
+{
+    const uint32_t at = flow / range->every % range->count;
+    return range->random ? flow_shuffled(range, at) : at;
 }
 
 /* Do the flows 0..flows-1 have values in a row? Then no division is needed. */
 static inline bool flow_counts_up(const struct flow_range *range, uint32_t flows)
 {
-    return range->first == 0 && range->step == 1 && range->count >= flows;
+    return !range->random && range->every == 1 && range->count >= flows;
 }
 
 /* The value of a field in flow `flow`. */
-static inline uint32_t flow_value(const struct flow_range *range, uint64_t flow)
+static inline uint32_t flow_value(const struct flow_range *range, uint32_t flow)
 {
     return range->base + flow_offset(range, flow);
 }

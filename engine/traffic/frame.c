@@ -160,12 +160,6 @@ struct frame_address frame_address_swapped(const struct frame_address *a)
     return s;
 }
 
-void frame_set_macs(uint8_t *frame, const uint8_t dst[6], const uint8_t src[6])
-{
-    memcpy(frame, dst, 6);
-    memcpy(frame + 6, src, 6);
-}
-
 static void swap(uint8_t *one, uint8_t *other, size_t bytes)
 {
     uint8_t kept[16];

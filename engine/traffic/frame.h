@@ -122,9 +122,6 @@ bool frame_parse(const uint8_t *frame, uint32_t length, struct frame_layout *lay
 /* The same address seen from the other end. */
 struct frame_address frame_address_swapped(const struct frame_address *address);
 
-/* Overwrite the two MAC addresses of an Ethernet frame. */
-void frame_set_macs(uint8_t *frame, const uint8_t dst[6], const uint8_t src[6]);
-
 /* Exchange MAC, IP and UDP addresses in place, as an echo does. No checksum changes. */
 void frame_swap_addresses(uint8_t *frame, const struct frame_layout *layout);
 

@@ -46,35 +46,59 @@ static bool read_letters(const char *text, uint16_t letters[128], char *error, s
     return true;
 }
 
+/* The letter says which size it stands for, or `error` why none. */
+static bool read_letter(char c, const uint16_t letters[128], char *error, size_t size)
+{
+    const unsigned char letter = (unsigned char)c;
+
+    if (letter < 128 && letters[letter] != 0)
+        return true;
+    if (letter == 'j')
+        snprintf(error, size, "letter 'j' is 16000 bytes, above the largest frame, %d",
+                 FRAME_SIZE_MAX);
+    else if (letter < 128 && may_be_set(c))
+        snprintf(error, size, "letter '%c' has no size; add e.g. :%c=300", letter, letter);
+    else
+        snprintf(error, size, "'%c' is not a letter of a genome (a to i, z, A to Z)",
+                 letter >= 32 && letter < 127 ? letter : '?');
+    return false;
+}
+
+/* How often the letter behind this number comes: 1 without one; above `max`, or 0 in the text: 0.
+ */
+static unsigned read_run(const char **text, unsigned max)
+{
+    unsigned run = 0;
+
+    if (**text < '0' || **text > '9')
+        return 1;
+    for (; **text >= '0' && **text <= '9'; (*text)++)
+        run = run > max ? run : run * 10 + (unsigned)(**text - '0');
+    return run > max ? 0 : run;
+}
+
 unsigned imix_parse_genome(const char *text, uint16_t *sizes, unsigned max, char *error,
                            size_t error_size)
 {
     uint16_t letters[128];
-    const size_t length = strcspn(text, ":");
+    const char *end = text + strcspn(text, ":");
+    unsigned count = 0;
 
     set_standard(letters);
-    if (length == 0 || length > max) {
-        snprintf(error, error_size, "a genome has 1 to %u letters, this one %zu", max, length);
+    if (!read_letters(end, letters, error, error_size))
         return 0;
-    }
-    if (!read_letters(text + length, letters, error, error_size))
-        return 0;
-    for (size_t i = 0; i < length; i++) {
-        const unsigned char letter = (unsigned char)text[i];
-        if (letter < 128 && letters[letter] != 0) {
-            sizes[i] = letters[letter];
-            continue;
+    for (; text < end; text++) {
+        const unsigned run = read_run(&text, max);
+        if (run == 0 || run > max - count) {
+            snprintf(error, error_size, "a genome has 1 to %u frames, and runs of 1 and more", max);
+            return 0;
         }
-        if (letter == 'j')
-            snprintf(error, error_size, "letter 'j' is 16000 bytes, above the largest frame, %d",
-                     FRAME_SIZE_MAX);
-        else if (letter < 128 && may_be_set((char)letter))
-            snprintf(error, error_size, "letter '%c' has no size; add e.g. :%c=300", letter,
-                     letter);
-        else
-            snprintf(error, error_size, "'%c' is not a letter of a genome (a to i, z, A to Z)",
-                     letter >= 32 && letter < 127 ? letter : '?');
-        return 0;
+        if (!read_letter(*text, letters, error, error_size))
+            return 0;
+        for (unsigned i = 0; i < run; i++)
+            sizes[count++] = letters[(unsigned char)*text];
     }
-    return (unsigned)length;
+    if (count == 0)
+        snprintf(error, error_size, "a genome has 1 to %u frames, this one none", max);
+    return count;
 }

@@ -9,9 +9,10 @@
 /* Simple IMIX: 64, 570 and 1518 bytes as 7:4:1, well mixed. */
 #define IMIX_SIMPLE "64+570+64+64+570+64+1518+64+570+64+570+64"
 
-/* Read an RFC 6985 genome, "aaafag" or "aaAB:A=300:B=70:z=1500": a letter a frame, a to i for
- * 64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000 bytes; capital letters, and z for the MTU's
- * frame, as given after the genome. Returns how many frames, at most `max`; 0: `error` says what
+/* Read an RFC 6985 genome, "aaafag", "3afag" or "aaAB:A=300:B=70:z=1500": a letter a frame, a to i
+ * for 64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000 bytes; capital letters, and z for the MTU's
+ * frame, as given after the genome; a number in front of a letter repeats it (run-length encoding,
+ * section 6.1). Returns how many frames, at most `max`; 0: `error` says what
  * is wrong. */
 unsigned imix_parse_genome(const char *text, uint16_t *sizes, unsigned max, char *error,
                            size_t error_size);

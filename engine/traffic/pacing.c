@@ -13,6 +13,7 @@
 #define LN2_32 2977044472ULL /* ln 2 with 32 fraction bits */
 #define NEVER ((uint128)UINT64_MAX << 64)
 #define POISSON_STEPS_MAX 4096
+#define ONE_TICK ((uint128)1 << 64)
 
 static uint64_t log_table[LOG_STEPS + 1]; /* log2(1 + i / LOG_STEPS), 32 fraction bits */
 static pthread_once_t log_table_made = PTHREAD_ONCE_INIT;
@@ -67,31 +68,46 @@ static uint128 poisson_gap(struct pacing *p)
     return (p->step >> 32) * exponential(&p->random);
 }
 
-/* Bursts of an on-off schedule that are due before `t`. */
-static uint128 on_off_before(const struct pacing *p, uint128 t)
+/* The bursts of an on-off schedule lie at equal distances in a time that passes in the on-times
+ * alone, so that the mean rate is right however many of them an on-time holds. `within` is when the
+ * next one is due in its on-time, plus `slack`: a burst that falls on the end of an on-time belongs
+ * to the next one, and must not miss it by a rounding error. */
+static void on_off_place(struct pacing *p)
 {
-    const uint128 windows = (t - p->start) / p->period;
-    const uint128 within = (t - p->start) % p->period;
-    const uint128 bursts = (within + p->step - 1) / p->step;
-
-    return windows * p->bursts_a_window +
-           (bursts < p->bursts_a_window ? bursts : p->bursts_a_window);
+    p->next = p->window + (p->within > p->slack ? p->within - p->slack : 0);
 }
 
-/* Those due in one on-time; what rounding adds to a whole number is no burst. */
-static uint64_t bursts_a_window(const struct pacing *p, const struct schedule_plan *plan)
+static void on_off_go_to(struct pacing *p, uint64_t burst)
 {
-    if (p->unlimited)
-        return 0;
-    const double bursts = (double)plan->on_ns * plan->rate_pps / 1e9 / p->burst;
-    return bursts <= 1 ? 1 : (uint64_t)ceil(bursts * (1 - 1e-12));
+    const uint128 passed = burst * p->step + p->slack;
+
+    p->index = burst;
+    p->window = p->start + passed / p->on * p->period;
+    p->within = passed % p->on;
+    on_off_place(p);
 }
 
-static void on_off_go_to(struct pacing *p, uint128 burst)
+static void on_off_advance(struct pacing *p)
 {
-    p->window = p->start + burst / p->bursts_a_window * p->period;
-    p->index = (uint64_t)(burst % p->bursts_a_window);
-    p->next = p->window + p->index * p->step;
+    p->index++;
+    p->within += p->step;
+    if (p->within >= p->on) {
+        p->window += p->within / p->on * p->period;
+        p->within %= p->on;
+    }
+    on_off_place(p);
+}
+
+static uint64_t on_off_give_up(struct pacing *p, uint128 limit)
+{
+    const uint128 within = (limit - p->start) % p->period;
+    const uint128 open = within + p->slack < p->on ? within + p->slack : p->on;
+    const uint128 passed = (limit - p->start) / p->period * p->on + (within > 0 ? open : 0);
+    const uint64_t first = p->index;
+
+    if (passed > p->slack) /* (else the first burst is not due) */
+        on_off_go_to(p, (uint64_t)((passed - p->slack + p->step - 1) / p->step));
+    return p->index - first;
 }
 
 /* When burst `index` of a ramp is due: the time t at which from * t + slope * t^2 / 2 frames
@@ -147,8 +163,9 @@ void pacing_take_shape(struct pacing *p, const struct schedule_plan *plan, doubl
         p->on = pacing_fixed((double)plan->on_ns * hz / 1e9);
         p->period = p->on + pacing_fixed((double)plan->off_ns * hz / 1e9);
         p->window = p->start;
-        p->index = 0;
-        p->bursts_a_window = bursts_a_window(p, plan);
+        p->slack = p->on >> 10 < ONE_TICK ? p->on >> 10 : ONE_TICK;
+        if (!p->unlimited)
+            on_off_go_to(p, 0);
         break;
     case SCHEDULE_RAMP:
         p->unlimited = false;
@@ -177,12 +194,7 @@ void pacing_advance_shaped(struct pacing *p)
         p->next += poisson_gap(p);
         break;
     case SCHEDULE_ON_OFF:
-        p->next += p->step;
-        if (++p->index == p->bursts_a_window) {
-            p->index = 0;
-            p->window += p->period;
-            p->next = p->window;
-        }
+        on_off_advance(p);
         break;
     case SCHEDULE_RECORDED:
         recorded_go_to(p, p->index + 1);
@@ -252,25 +264,22 @@ static uint64_t recorded_give_up(struct pacing *p, uint128 limit)
 uint64_t pacing_give_up_shaped(struct pacing *p, uint64_t limit)
 {
     const uint128 until = (uint128)limit << 64;
-    uint128 bursts;
+    uint64_t bursts;
 
     switch (p->shape) {
     case SCHEDULE_POISSON:
         bursts = poisson_give_up(p, until);
         break;
-    case SCHEDULE_ON_OFF: {
-        const uint128 before = on_off_before(p, until);
-        bursts = before - on_off_before(p, p->next);
-        on_off_go_to(p, before);
+    case SCHEDULE_ON_OFF:
+        bursts = on_off_give_up(p, until);
         break;
-    }
     case SCHEDULE_RECORDED:
         bursts = recorded_give_up(p, until);
         break;
     default:
         bursts = ramp_give_up(p, until);
     }
-    return (uint64_t)bursts * p->burst;
+    return bursts * p->burst;
 }
 
 /* Unlimited in the on-times. */

@@ -24,8 +24,8 @@ struct pacing {
     uint128 start;
     uint64_t random;             /* poisson: the generator's state */
     uint128 window, on, period;  /* on-off: start of the present on-time; lengths */
-    uint64_t bursts_a_window;    /* on-off, not unlimited */
-    uint64_t index;              /* of the next burst: of a ramp, or in an on-time */
+    uint128 within, slack;       /* on-off, not unlimited: of the next burst (pacing.c) */
+    uint64_t index;              /* of the next burst; not of Poisson */
     const struct replay *replay; /* recorded: whose times */
     uint64_t frames;             /* recorded: how many, all rounds counted */
     double ticks_a_ns;
@@ -36,6 +36,15 @@ static inline uint128 pacing_fixed(double ticks)
 {
     const uint64_t whole = (uint64_t)ticks;
     return ((uint128)whole << 64) + (uint128)((ticks - (double)whole) * 18446744073709551616.0);
+}
+
+/* The distance of bursts. What a double cannot hold of it is rounded up: were it rounded down, the
+ * burst that is due at the very end of a trial, and so no longer in it, could come to lie before.
+ */
+static inline uint128 pacing_step(double ticks)
+{
+    const uint128 step = pacing_fixed(ticks);
+    return step + (step >> 51) + 1;
 }
 
 /* A constant rate; `rate_pps` 0 stands for unlimited. */
@@ -51,11 +60,8 @@ static inline void pacing_begin(struct pacing *p, double rate_pps, uint32_t burs
     p->bound = bound;
     p->end = end;
     p->step = 0;
-    if (!p->unlimited) {
-        p->step = pacing_fixed((double)burst * hz / rate_pps);
-        if (p->step == 0)
-            p->step = 1;
-    }
+    if (!p->unlimited)
+        p->step = pacing_step((double)burst * hz / rate_pps);
 }
 
 /* Give a schedule that has begun the plan's shape. `index` keeps schedules apart

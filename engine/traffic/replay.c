@@ -108,17 +108,18 @@ void replay_free(struct replay *replay)
     memset(replay, 0, sizeof *replay);
 }
 
-/* Offset of the UDP payload of a plain IPv4 frame that can hold a stamp, else 0. */
+/* Offset of the UDP payload of a frame that can hold a stamp, else 0. */
 static uint32_t payload_offset(const uint8_t *f, uint32_t length)
 {
-    if (length < HEADERS_BYTES + STAMP_BYTES || load16(f + OFFSET_ETHERTYPE) != htons(0x0800) ||
-        f[OFFSET_IP] != 0x45 || f[OFFSET_IP + 9] != 17 ||
-        (load16(f + OFFSET_IP + 6) & htons(0x3fff)) != 0)
+    struct frame_layout at;
+
+    if (!frame_parse(f, length, &at))
         return 0;
-    const uint32_t udp_length = ntohs(load16(f + OFFSET_UDP_LENGTH));
-    const bool fits = udp_length >= 8 + STAMP_BYTES && OFFSET_UDP + udp_length <= length &&
-                      ntohs(load16(f + OFFSET_IP_LENGTH)) == udp_length + 20;
-    return fits ? HEADERS_BYTES : 0;
+    const uint32_t udp_length = ntohs(load16(f + at.udp + 4));
+    const uint32_t ip_length = ntohs(load16(f + at.ip + (at.ip6 ? 4 : 2)));
+    const bool fits = udp_length >= 8 + STAMP_BYTES && at.udp + udp_length <= length &&
+                      ip_length == udp_length + (at.ip6 ? 0 : 20);
+    return fits ? at.udp + 8 : 0;
 }
 
 bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_t size)
@@ -126,23 +127,35 @@ bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_
     for (uint64_t i = 0; i < replay->count; i++) {
         struct replay_frame *frame = &replay->frames[i];
         uint8_t *f = replay->bytes + frame->offset;
+        struct frame_layout at;
         frame->payload = payload_offset(f, frame->length);
-        if (frame->payload == 0) {
+        if (frame->payload == 0 || !frame_parse(f, frame->length, &at)) {
             snprintf(error, size,
-                     "--stamp: frame %llu is not UDP over IPv4 with %d bytes of payload; leave "
-                     "--stamp out, or filter the file",
+                     "--stamp: frame %llu is not UDP over IPv4 or IPv6 with %d bytes of payload; "
+                     "leave --stamp out, or filter the file",
                      (unsigned long long)i + 1, STAMP_BYTES);
             return false;
         }
-        uint8_t *payload = f + frame->payload;
-        const uint16_t udp_length = load16(f + OFFSET_UDP_LENGTH);
-        memset(payload, 0, ntohs(udp_length) - 8U);
+        uint8_t *payload = f + frame->payload, *ip = f + at.ip;
+        memset(payload, 0, ntohs(load16(payload - 4)) - 8U);
         payload[0] = FRAME_MARK;
         store16(payload + 2, htons(stream));
-        store16(f + OFFSET_IP_CHECKSUM, 0);
-        store16(f + OFFSET_IP_CHECKSUM, (uint16_t)~sum_fold(sum_bytes(f + OFFSET_IP, 20)));
+        if (!at.ip6) {
+            store16(ip + 10, 0);
+            store16(ip + 10, (uint16_t)~sum_fold(sum_bytes(ip, 20)));
+        }
     }
     return true;
+}
+
+bool replay_repeats(const struct replay *replay, uint64_t loops, char *error, size_t size)
+{
+    if (loops == 1 || replay->length_ns > 0)
+        return true;
+    snprintf(error, size,
+             "--schedule recorded: all frames of the file are of one moment, which cannot be "
+             "repeated; give --rate");
+    return false;
 }
 
 void replay_set_epoch(struct replay *replay, unsigned epoch)
@@ -150,12 +163,14 @@ void replay_set_epoch(struct replay *replay, unsigned epoch)
     for (uint64_t i = 0; i < replay->count; i++) {
         struct replay_frame *frame = &replay->frames[i];
         uint8_t *f = replay->bytes + frame->offset;
-        if (frame->payload == 0)
+        struct frame_layout at;
+        if (frame->payload == 0 || !frame_parse(f, frame->length, &at))
             continue;
+        const uint8_t *udp = f + at.udp;
+        const uint32_t addresses = at.ip6 ? 32 : 8; /* they lie right in front */
         f[frame->payload + 1] = (uint8_t)(FRAME_DATA << 4 | (epoch & 15));
-        frame->stamp_sum = sum_bytes(f + OFFSET_IP_SRC, 8) + htons(17) +
-                           load16(f + OFFSET_UDP_LENGTH) + sum_bytes(f + OFFSET_UDP, 6) +
-                           load32(f + frame->payload);
+        frame->stamp_sum = sum_bytes(udp - addresses, addresses) + htons(17) + load16(udp + 4) +
+                           sum_bytes(udp, 6) + load32(udp + 8);
     }
 }
 

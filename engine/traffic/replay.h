@@ -32,6 +32,9 @@ bool replay_load(struct replay *replay, const char *path, char *error, size_t er
 /* Put the engine's stamp into every frame, for this stream. False: one has no room for it. */
 bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_t error_size);
 
+/* Can it be sent so often (0: without end) at its own times? False: one line in `error`. */
+bool replay_repeats(const struct replay *replay, uint64_t loops, char *error, size_t error_size);
+
 /* The epoch of the trial that begins. */
 void replay_set_epoch(struct replay *replay, unsigned epoch);
 

@@ -8,6 +8,8 @@
 #include "traffic/frame.h"
 #include "traffic/imix.h"
 
+#define RANDOM_TEXT_MAX 8192
+
 static bool read_size(const char *text, size_t length, uint32_t *frame_size)
 {
     char number[16] = "";
@@ -76,22 +78,45 @@ static bool parse_list(const char *text, struct sizes *s, char *error, size_t er
     return true;
 }
 
-/* "64-1518[:seed=N]" */
-static bool parse_random(const char *text, struct sizes *s, char *error, size_t error_size)
+/* "64-1518" */
+static bool parse_range(const char *text, struct sizes *s)
 {
-    const size_t low = strcspn(text, "-:"), range = strcspn(text, ":");
-    const char *seed = text + range;
+    const size_t low = strcspn(text, "-");
 
     s->kind = SIZES_RANDOM;
-    if (text[low] == '-' && read_size(text, low, &s->smallest) &&
-        read_size(text + low + 1, range - low - 1, &s->largest) && s->smallest < s->largest &&
-        (*seed == '\0' ||
-         (strncmp(seed, ":seed=", 6) == 0 && value_parse_count(seed + 6, &s->seed))))
-        return true;
-    snprintf(
-        error, error_size,
-        "'random:%.40s' is not a range of sizes such as random:64-1518 or random:64-1518:seed=2",
-        text);
+    return text[low] == '-' && read_size(text, low, &s->smallest) &&
+           read_size(text + low + 1, strlen(text + low + 1), &s->largest) &&
+           s->smallest < s->largest;
+}
+
+/* "imix", or a list; one size alone is not random. */
+static bool parse_drawn(const char *text, struct sizes *s, char *error, size_t error_size)
+{
+    if (!parse_list(strcmp(text, "imix") == 0 ? IMIX_SIMPLE : text, s, error, error_size) ||
+        s->kind == SIZES_FIXED)
+        return false;
+    s->kind = SIZES_DRAWN;
+    return true;
+}
+
+/* "64-1518[:seed=N]", "64*7+570*4+1518[:seed=N]" */
+static bool parse_random(const char *text, struct sizes *s, char *error, size_t error_size)
+{
+    char sizes[RANDOM_TEXT_MAX] = "";
+    const size_t length = strcspn(text, ":");
+    const char *seed = text + length;
+    const bool has_seed = strncmp(seed, ":seed=", 6) == 0 && value_parse_count(seed + 6, &s->seed);
+
+    if (length < sizeof sizes && (*seed == '\0' || has_seed)) {
+        memcpy(sizes, text, length);
+        if (strchr(sizes, '-') != NULL ? parse_range(sizes, s)
+                                       : parse_drawn(sizes, s, error, error_size))
+            return true;
+    }
+    snprintf(error, error_size,
+             "'random:%.40s' is not a range of sizes such as random:64-1518, nor a list such as "
+             "random:64*7+570*4+1518, :seed=2 behind it or not",
+             text);
     return false;
 }
 
@@ -114,7 +139,7 @@ double sizes_mean(const struct sizes *s)
 {
     uint64_t sum = 0;
 
-    if (s->kind != SIZES_CYCLE)
+    if (s->kind != SIZES_CYCLE && s->kind != SIZES_DRAWN)
         return (s->smallest + s->largest) / 2.0;
     for (unsigned i = 0; i < s->cycle_length; i++)
         sum += s->cycle[i];

@@ -128,7 +128,10 @@ static void seek(struct varied *v, uint64_t sequence)
         v->cycle_at = (unsigned)(sequence % v->sizes->cycle_length);
     for (unsigned i = 0; i < v->field_count && v->zipf == NULL; i++) {
         struct varied_field *field = &v->fields[i];
-        field->at = flow_offset(&field->range, sequence % v->flows);
+        const struct flow_range *range = &field->range;
+        const uint32_t flow = (uint32_t)(sequence % v->flows);
+        field->at = flow / range->every % range->count;
+        field->left = range->every - flow % range->every;
     }
 }
 
@@ -144,7 +147,7 @@ static void choose_sizes(struct varied *v, struct burst *b, unsigned count, uint
 {
     const struct sizes *s = v->sizes;
 
-    if (s->kind == SIZES_RANDOM) {
+    if (s->kind != SIZES_CYCLE) {
         for (unsigned i = 0; i < count; i++)
             b->payload_length[i] = sizes_random(s, sequence + i) - v->beside;
         return;
@@ -175,39 +178,84 @@ static void write_sizes(const struct varied *v, const struct frame_template *t,
     }
 }
 
-/* The values of a field, in host byte order. Round-robin goes on from flow to flow, and from
- * the last one to the first, whose values are not always the next in their ranges. */
-static void choose_values(struct varied *v, struct varied_field *field, struct burst *b,
-                          uint32_t *values, unsigned count, uint32_t flow)
+/* Places go on from flow to flow, and from the last flow to the first, whose places are not always
+ * the next ones. */
+static void choose_places(const struct varied *v, struct varied_field *field, uint32_t *places,
+                          unsigned count, uint32_t flow)
 {
-    const struct flow_range r = field->range;
-
-    if (v->zipf != NULL && flow_counts_up(&r, v->flows)) {
-        for (unsigned i = 0; i < count; i++)
-            values[i] = r.base + b->flow[i];
-        return;
-    }
-    if (v->zipf != NULL) {
-        for (unsigned i = 0; i < count; i++)
-            values[i] = flow_value(&r, b->flow[i]);
-        return;
-    }
+    const uint32_t values = field->range.count;
     uint32_t at = field->at;
+
     for (unsigned i = 0; i < count;) {
         const uint32_t left = v->flows - flow;
         const unsigned end = left < count - i ? i + left : count;
         flow += end - i;
         for (; i < end; i++) {
-            values[i] = r.base + at;
-            at += r.step;
-            at -= at >= r.count ? r.count : 0;
+            places[i] = at;
+            at = at + 1 == values ? 0 : at + 1;
         }
-        if (flow == v->flows) {
-            flow = 0;
-            at = r.first;
+        if (flow == v->flows)
+            flow = at = 0;
+    }
+    field->at = at;
+}
+
+/* The same of a field that goes on once in several flows. */
+static void choose_places_slowly(const struct varied *v, struct varied_field *field,
+                                 uint32_t *places, unsigned count, uint32_t flow)
+{
+    const struct flow_range r = field->range;
+    uint32_t at = field->at, left = field->left;
+
+    for (unsigned i = 0; i < count; i++) {
+        places[i] = at;
+        if (--left == 0) {
+            left = r.every;
+            at = at + 1 == r.count ? 0 : at + 1;
+        }
+        if (++flow == v->flows) {
+            flow = at = 0;
+            left = r.every;
         }
     }
     field->at = at;
+    field->left = left;
+}
+
+/* First all at once, then the few that have to be mixed again. */
+static void shuffle(const struct flow_range *range, uint32_t *places, unsigned count)
+{
+    const struct flow_order order = range->order;
+
+    for (unsigned i = 0; i < count; i++)
+        places[i] = flow_mix(&order, places[i]);
+    for (unsigned i = 0; i < count; i++) {
+        if (__builtin_expect(places[i] >= range->count, 0))
+            places[i] = flow_shuffled(range, places[i]);
+    }
+}
+
+/* The values of a field, in host byte order. */
+static void choose_values(struct varied *v, struct varied_field *field, struct burst *b,
+                          uint32_t *values, unsigned count, uint32_t flow)
+{
+    const struct flow_range *r = &field->range;
+    const uint32_t base = r->base;
+
+    if (v->zipf != NULL) {
+        const bool plain = flow_counts_up(r, v->flows);
+        for (unsigned i = 0; i < count; i++)
+            values[i] = plain ? base + b->flow[i] : flow_value(r, b->flow[i]);
+        return;
+    }
+    if (__builtin_expect(r->every > 1, 0))
+        choose_places_slowly(v, field, values, count, flow);
+    else
+        choose_places(v, field, values, count, flow);
+    if (r->random)
+        shuffle(r, values, count);
+    for (unsigned i = 0; i < count; i++)
+        values[i] += base;
 }
 
 static void write_field(const struct varied_field *field, struct io_frame *frames, unsigned count,

@@ -17,7 +17,8 @@
 struct varied_field {
     enum flow_field field;
     uint32_t offset; /* in the frame */
-    uint32_t at;     /* of the next frame: offset into the range */
+    uint32_t at;     /* of the next frame: place in the range's order */
+    uint32_t left;   /* frames that still have it; used where range.every is above 1 */
     struct flow_range range;
 };
 

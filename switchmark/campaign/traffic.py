@@ -24,6 +24,8 @@ _GENOME_BYTES = dict(
 _CYCLE_MAX = 1024
 _PART = re.compile(r"(\d+)(?:\*(\d+))?", re.ASCII)
 _RANDOM = re.compile(r"random:(\d+)-(\d+)(?::seed=\d+)?", re.ASCII)
+_DRAWN = re.compile(r"random:(imix|[\d+*]+)(?::seed=\d+)?", re.ASCII)
+_RUN = re.compile(r"(\d*)(\D)", re.ASCII)
 _LETTER = re.compile(r"([A-Zz])=(\d+)", re.ASCII)
 _FLOWS = re.compile(r"(\d+(?:\.\d+)?)([kM]?)", re.ASCII)
 _FLOW_FIELD = re.compile(r"([a-z-]+)(?:=(\d+[kM]?))?(/random)?", re.ASCII)
@@ -47,7 +49,10 @@ def mix(text: str) -> Mix:
         if low >= high:
             raise ValueError(f"'{text}' is no range; write the smaller size first")
         return Mix(low, high, (low + high) / 2)
-    sizes = _genome(text) if text.startswith("genome:") else _list(text)
+    drawn = _DRAWN.fullmatch(text)
+    sizes = _genome(text) if text.startswith("genome:") else _list(drawn[1] if drawn else text)
+    if drawn and len(set(sizes)) == 1:
+        raise ValueError(f"'{text}' has one size, which is not random; write packet_size")
     if len(sizes) > _CYCLE_MAX:
         raise ValueError(f"'{text}' has more than {_CYCLE_MAX} frames; shorten it")
     return Mix(min(sizes), max(sizes), math.fsum(sizes) / len(sizes))
@@ -60,7 +65,7 @@ def _list(text: str) -> list[int]:
         if match is None or match[2] == "0":
             raise ValueError(
                 f"'{text}' is not a mix of sizes; write e.g. imix, genome:aaafag, "
-                "64*7+570*4+1518 or random:64-1518"
+                "64*7+570*4+1518, random:64-1518 or random:imix"
             )
         sizes += [_frame(match[1])] * min(int(match[2] or 1), _CYCLE_MAX + 1)
     return sizes
@@ -74,14 +79,20 @@ def _genome(text: str) -> list[int]:
         if match is None:
             raise ValueError(f"'{setting}' in '{text}' is not a letter's size; write e.g. A=300")
         known[match[1]] = _frame(match[2])
-    for letter in letters:
+    if not letters:
+        raise ValueError(f"'{text}' has no letters; write e.g. genome:aaafag or genome:3afag")
+    if not re.fullmatch(r"(?:\d*\D)+", letters, re.ASCII):
+        raise ValueError(f"'{text}' ends in a number; write the letter that it repeats behind it")
+    sizes: list[int] = []
+    for run, letter in _RUN.findall(letters):
         if letter not in known:
             raise ValueError(
                 f"'{letter}' in '{text}' has no size; use a to i, or give it one: :A=300"
             )
-    if not letters:
-        raise ValueError(f"'{text}' has no letters; write e.g. genome:aaafag")
-    return [known[letter] for letter in letters]
+        if run and int(run) == 0:
+            raise ValueError(f"'0{letter}' in '{text}' is no frame; leave it out")
+        sizes += [known[letter]] * min(int(run or 1), _CYCLE_MAX + 1)
+    return sizes
 
 
 def _frame(digits: str) -> int:

@@ -48,6 +48,11 @@ KINDS = {
     "flows-ipv6": "--frame-size 84 --ip-version 6 --flows 1M:src-ip/random",
     "zipf": "--frame-size 64 --flows 1000:src-ip:zipf=1.0 --touch --payload counter",
     "macs": "--frame-size 64 --flows 10:src-mac",
+    "grid": "--frame-size 64 --flows 100:src-ip=10+src-port=10",
+    "drawn": "--frame-size random:imix",
+    "zipf-vlan": "--frame-size 72 --vlan 200.100 --flows 50:vlan:zipf=1.0",
+    "all": "--frame-size genome:5A3B2C:A=92:B=590:C=1518 --ip-version 6 --vlan 200.100 "
+    "--flows 1000:src-mac+dst-ip=100/random+src-port+vlan=10 --payload counter",
 }
 
 
@@ -122,39 +127,123 @@ def test_captured_frames_decode_right(wire: tuple[Node, Node], tmp_path: Path, k
     check_kind(kind, seen, sent)
 
 
-def check_kind(kind: str, seen: list[list[str]], sent: dict[str, object]) -> None:
-    """What is particular to the kind: sizes, tags, how many flows."""
-    sizes = Counter(int(row[0]) + 4 for row in seen)
+# Of 2000 frames: those of mixes in turn (166 rounds of twelve and eight more; 333 of six and two;
+# 200 of ten), how many flows there are where not one, and how often the most popular one comes by
+# Zipf's law (1 / H(1000), 1 / H(50)).
+SIZES = {
+    "imix": {64: 166 * 7 + 5, 570: 166 * 4 + 2, 1518: 166 + 1},
+    "genome": {64: 333 * 4 + 2, 1280: 333, 300: 333},
+    "all": {92: 1000, 590: 600, 1518: 400},
+}
+FLOWS = {"flows": 100, "flows-vlan": 50, "flows-ipv6": 2000, "macs": 10, "grid": 100, "all": 1000}
+POPULAR = {"zipf": 0.134, "zipf-vlan": 0.222}
+VLANS = {"flows-vlan": 50, "zipf-vlan": 50, "all": 10}  # inner ones of two tags
+
+
+def check_tags(kind: str, seen: list[list[str]]) -> None:
+    """Tags are there, of the right type and with the right IDs."""
     ids = {tuple(sorted({*row[4].split(","), *row[10].split(",")} - {""})) for row in seen}
+    types = {row[3].split(",")[0] for row in seen}
     if kind in ("vlan", "ipv6-vlan"):
-        assert ids == {("100",)}
-        assert {row[3] for row in seen} == {"0x8100"}
+        assert (ids, types) == ({("100",)}, {"0x8100"})
     elif kind in ("qinq", "ipv6-qinq"):
-        assert ids == {("100", "200")}
-        assert {row[3].split(",")[0] for row in seen} == {"0x88a8"}
-    elif kind == "flows-vlan":
-        assert ids == {tuple(sorted(("200", str(100 + i)))) for i in range(50)}
+        assert (ids, types) == ({("100", "200")}, {"0x88a8"})
+    elif kind in VLANS:
+        assert ids <= {tuple(sorted(("200", str(100 + i)))) for i in range(VLANS[kind])}
+        assert len(ids) == VLANS[kind]
     else:
         assert ids == {()}
-    if kind == "imix":  # 166 rounds of twelve, and eight more
-        assert sizes == {64: 166 * 7 + 5, 570: 166 * 4 + 2, 1518: 166 + 1}
+
+
+def check_kind(kind: str, seen: list[list[str]], sent: dict[str, object]) -> None:
+    """What is particular to the kind: sizes, tags, how many flows."""
+    check_tags(kind, seen)
+    sizes = Counter(int(row[0]) + 4 for row in seen)
+    if kind in SIZES:
+        assert sizes == SIZES[kind]
         assert sent["sizes"] == [
             {"frame_size_bytes": size, "tx_frames": count} for size, count in sorted(sizes.items())
         ]
-    elif kind == "genome":
-        assert sizes == {64: 333 * 4 + 2, 1280: 333, 300: 333}
     elif kind == "random":
         assert min(sizes) >= 64
         assert max(sizes) <= 1518
         assert len(sizes) > 900
+    elif kind == "drawn":
+        assert set(sizes) == {64, 570, 1518}
+        assert abs(sizes[64] - 2000 * 7 / 12) < 89  # four deviations
+        assert abs(sizes[1518] - 2000 / 12) < 67
     flows = Counter((row[5], row[6], row[7], row[8], row[9], row[4]) for row in seen)
-    expected = {"flows": 100, "flows-vlan": 50, "flows-ipv6": 2000, "macs": 10}.get(kind, 1)
-    if kind == "zipf":
-        assert 150 < len(flows) < 1000
-        assert 0.10 < flows.most_common(1)[0][1] / 2000 < 0.17  # 1 / H(1000) = 0.134
+    if kind in POPULAR:
+        assert abs(flows.most_common(1)[0][1] / 2000 - POPULAR[kind]) < 0.04
     else:
-        assert len(flows) == expected
-        assert set(flows.values()) == {2000 // expected}
+        assert len(flows) == FLOWS.get(kind, 1)
+        assert set(flows.values()) == {2000 // len(flows)}
+
+
+@needs_tshark
+def test_the_same_seed_sends_the_same_frames(tmp_path: Path) -> None:
+    def sent(*more: str) -> list[list[str]]:
+        path = tmp_path / "made.pcap"
+        command = ["--port", f"pcap:write={path}", "--start", "now", *ADDRESSES, *PATIENT, *more]
+        one = Engine("sender", command)
+        try:
+            assert one.finish("wait")[1] == 0
+        finally:
+            one.close()
+        return fields(path, "frame.len", "ip.src", "udp.srcport")
+
+    words = "--rate 100k --burst 10 --duration 0.01 --frame-size random:64-1518:seed={0}"
+    words += " --flows 1000:src-ip/random+src-port/random:seed={0}"
+    drawn = "--rate 100k --burst 10 --duration 0.01 --frame-size random:imix:seed={0}"
+    drawn += " --flows 500:src-ip:zipf=0.8:seed={0}"
+    for text in (words, drawn):
+        first, again, other = (sent(*text.format(seed).split()) for seed in (3, 3, 4))
+        assert len(first) == 1000
+        assert first == again != other
+
+
+@needs_tshark
+def test_probes_ride_with_every_kind_of_load(wire: tuple[Node, Node], tmp_path: Path) -> None:
+    """Poisson, a mix of sizes, flows, IPv6, two tags and a probe stream, all together."""
+    a, b = wire
+    words = ["--frame-size", "92*7+598*4+1518", *["--ip-version", "6", "--vlan", "200.100"]]
+    words += ["--flows", "100:src-ip=10+src-port=10", "--stream", "9"]
+    load = ["--schedule", "poisson:5", "--burst", "1", "--rate", "5k", "--probe-rate", "500"]
+    pcap = tmp_path / "seen.pcap"
+    with (
+        tcpdump(b, pcap, "ether[0] = 2"),
+        running(
+            b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
+            *mirrored(words), "--probes", "1",
+        ) as receiver,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *words,
+            *load,
+        ) as sender,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start duration=0.5")
+        sent = sender.wait("result")
+        receiver.tell("stop")
+        received = receiver.wait("result")
+    for ours, theirs, mean in ((sent, received, 2500), (sent["probe"], received["probe"], 250)):
+        offered = ours["totals"]["tx_offered"]
+        assert abs(offered - mean) < 5 * mean**0.5
+        assert theirs["loss"]["received_unique"] == theirs["totals"]["rx_frames"] == offered
+        assert theirs["totals"]["rx_bytes"] == ours["totals"]["tx_bytes"]
+        assert theirs["totals"]["rx_corrupt"] == theirs["loss"]["lost"] == 0
+    assert received["probe"]["latency"]["count"] == sent["probe"]["totals"]["tx_offered"]
+    seen = fields(
+        pcap, "frame.len", "udp.checksum.status", "udp.payload", "ipv6.src", "udp.srcport",
+        options=CHECKED,
+    )  # fmt: skip
+    assert {row[1] for row in seen} == {GOOD}
+    for ours, stream in ((sent, "0009"), (sent["probe"], "8009")):
+        rows = [row for row in seen if row[2].replace(":", "")[4:8] == stream]
+        assert len(rows) == ours["totals"]["tx_offered"]
+        assert sum(int(row[0]) + 4 for row in rows) == ours["totals"]["tx_bytes"]
+        assert len({(row[3], row[4]) for row in rows}) == 100
 
 
 @pytest.mark.parametrize("kind", ["vlan", "qinq", "ipv6", "ipv6-qinq", "imix", "flows", "zipf"])

@@ -64,7 +64,11 @@ OLD_ID = "a64c45028135ff3d"
         ("genome:aaafag", 64, 1518, (4 * 64 + 1280 + 1518) / 6),
         ("genome:aAz:A=300:z=1522", 64, 1522, (64 + 300 + 1522) / 3),
         ("64*3+1518", 64, 1518, (3 * 64 + 1518) / 4),
+        ("genome:3afag", 64, 1518, (4 * 64 + 1280 + 1518) / 6),
+        ("genome:2A10a:A=300", 64, 300, (2 * 300 + 10 * 64) / 12),
         ("random:100-200:seed=7", 100, 200, 150),
+        ("random:imix", 64, 1518, (7 * 64 + 4 * 570 + 1518) / 12),
+        ("random:64*3+1518:seed=2", 64, 1518, (3 * 64 + 1518) / 4),
         ("512", 512, 512, 512),
     ],
 )
@@ -76,7 +80,8 @@ def test_mixes(text: str, smallest: int, largest: int, mean: float) -> None:
     "text",
     ["", "imixx", "64+", "64*0", "63+64", "64+9019", "genome:", "genome:aj", "genome:aA",
      "genome:A:A=5", "genome:a:b=100", "random:64", "random:100-64", "random:64-100:sed=1",
-     "64*1025", "64 + 570"],
+     "64*1025", "64 + 570", "random:64*3", "random:64+63", "random:imix:sed=1", "genome:0a",
+     "genome:a3", "genome:3:A=300", "genome:1025a"],
 )  # fmt: skip
 def test_mixes_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):

@@ -1,0 +1,405 @@
+"""That a port does what its specification says, not only that frames pass: requests that live for
+many frames, features that both ends of a ring agreed on, several queues, files in both directions,
+and a replay's own times on every kind of socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration import dpdk_rig
+from tests.integration.engine_tools import (
+    Engine,
+    Node,
+    engine,
+    engine_path,
+    port,
+    veth_pair,
+)
+from tests.integration.machine import needs_root
+from tests.integration.test_engine_kernel_io import SLEEP, UNHURRIED, all_ios, missing
+from tests.integration.test_engine_schedule import (
+    closing_engine,
+    fields,
+    file_of,
+    in_some_attempt,
+    needs_tshark,
+    tcpdump,
+    waited_shares,
+)
+from tests.integration.waiting import until
+
+pytestmark = [
+    pytest.mark.integration,
+    needs_root,
+    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
+]
+PATIENT = ["--catch-up-us", "1000000", "--idle", "yield"]
+needs_two_cores = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="this machine has one core"
+)
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[tuple[Node, Node]]:
+    with veth_pair("u") as nodes:
+        yield nodes
+
+
+@contextlib.contextmanager
+def queued_veth(near: str, far: str, queues: int) -> Iterator[None]:
+    """A wire in this namespace whose ends have several queues and say nothing by themselves.
+
+    The indices keep DPDK's packet fanouts apart (see test_engine_dpdk)."""
+    many = ["numrxqueues", str(queues), "numtxqueues", str(queues)]
+    add = ["ip", "link", "add", near, "index", str(1 << 29), *many, "type", "veth", "peer", "name"]
+    add += [far, "index", str(1 << 29 | 1 << 14), *many]
+    subprocess.run(add, check=True, timeout=30)
+    try:
+        for device in (near, far):
+            off = f"net.ipv6.conf.{device}.disable_ipv6=1"
+            subprocess.run(["sysctl", "-qw", off], check=False, timeout=30)
+            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
+        yield
+    finally:
+        subprocess.run(["ip", "link", "del", near], check=False, timeout=30)
+
+
+def ring_heads(pid: int) -> tuple[int, int]:
+    """How many requests an io_uring was given, and how many completions it has given back."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if str(link.readlink()) == "anon_inode:[io_uring]":
+                text = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
+                heads = dict(re.findall(r"^(\w+):\s*(\d+)$", text, re.MULTILINE))
+                return int(heads["SqTail"]), int(heads["CqTail"])
+    raise AssertionError("no io_uring among the files of the process")
+
+
+@pytest.mark.skipif(missing("io_uring") is not None, reason=str(missing("io_uring")))
+@pytest.mark.parametrize("io", ["io_uring", "io_uring-socket=udp"])
+def test_one_request_of_io_uring_receives_many_frames(wire: tuple[Node, Node], io: str) -> None:
+    a, b = wire
+    sending = port("udp" if "udp" in io else "raw", a)
+    with (
+        engine("receiver", "--port", port(io, b), *SLEEP, node=b) as receiver,
+        engine("sender", "--port", sending, "--rate", "20k", *SLEEP, *UNHURRIED, node=a) as sender,
+    ):
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start duration=0.2 burst=10")
+        sent, _ = sender.finish("wait")
+        until(lambda: ring_heads(receiver.process.pid)[1] >= 4000, "all frames are received")
+        requests, _ = ring_heads(receiver.process.pid)
+        received, _ = receiver.finish(f"stop sent={sent['totals']['tx_offered']}")
+    assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"] == 4000
+    assert requests <= 40
+
+
+MERGEABLE, IN_ORDER, PACKED = 15, 35, 34  # feature bits of virtio 1.2
+RINGS = {
+    "": {MERGEABLE, IN_ORDER},
+    ",in-order=off": {MERGEABLE},
+    ",mergeable=off": {IN_ORDER},
+    ",in-order=off,mergeable=off": set(),
+    ",packed": {MERGEABLE, IN_ORDER, PACKED},
+    ",packed,in-order=off": {MERGEABLE, PACKED},
+    ",packed,mergeable=off": {IN_ORDER, PACKED},
+}
+
+
+@pytest.mark.parametrize("options", RINGS)
+@pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
+def test_both_ends_of_a_ring_agree_on_what_was_asked(tmp_path: Path, options: str) -> None:
+    path = tmp_path / "ring.sock"
+    told = ["--eal=--log-level=lib.vhost.config:info", "--idle", "yield"]
+    with (
+        dpdk_rig.Engine("receiver", [f"vhost={path}"], *told, core=0) as receiver,
+        dpdk_rig.Engine("sender", [f"virtio-user={path}{options}"], *dpdk_rig.TO_B, "--rate", "5k",
+                        "--burst", "5", "--duration", "0.1", "--catch-up-us", "1M", "--idle",
+                        "yield", core=0) as sender,
+    ):  # fmt: skip
+        receiver.start()
+        sender.start()
+        assert sender.result()["totals"]["tx_offered"] == 500
+        assert receiver.stop()["totals"]["rx_frames"] == 500
+        log = receiver.errors()
+    negotiated = re.findall(r"negotiated Virtio features: (0x[0-9a-f]+)", log)
+    assert negotiated, log
+    features = int(negotiated[-1], 16)
+    assert {bit for bit in (MERGEABLE, IN_ORDER, PACKED) if features >> bit & 1} == RINGS[options]
+
+
+@needs_two_cores
+@pytest.mark.skipif(missing("af_xdp") is not None, reason=str(missing("af_xdp")))
+def test_af_xdp_takes_the_queues_that_it_was_told() -> None:
+    """A packet socket sends through the queue of its core."""
+    near, far = "smxdpq0", "smxdpq1"
+    to_far = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
+    paced = ["--rate", "10k", "--burst", "5", "--duration", "0.1", *PATIENT]
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    with queued_veth(near, far, 2):
+        for taken, expected in (("queues=2", [1000, 1000]), ("queue=0", [1000, 0]),
+                                ("queue=1", [0, 1000])):  # fmt: skip
+            receiving = ["--port", f"af_xdp:dev={far},{taken}", "--session", *PATIENT]
+            arrived = dict.fromkeys((0, 1), 0)
+            with closing_engine("receiver", receiving) as receiver:
+                receiver.wait("ready")
+                for trial, core in enumerate(cores, 1):
+                    sending = ["--port", f"raw:dev={near}", *to_far, *paced, "--core", str(core)]
+                    receiver.tell("start")
+                    receiver.wait("started", trial)
+                    with closing_engine("sender", sending) as sender:
+                        sender.wait("ready")
+                        sender.tell("start")
+                        sent, _ = sender.finish("wait")
+                        assert sent["totals"]["tx_offered"] == 1000
+                    receiver.tell("stop")
+                    received = receiver.wait("result", trial)
+                    assert received["totals"]["rx_corrupt"] == 0
+                    arrived[core % 2] = received["totals"]["rx_frames"]
+            assert list(arrived.values()) == expected, taken
+
+
+def check_all(sent: dict, received: dict, frames: int) -> None:
+    """Everything that was asked for was sent, and arrived once and intact."""
+    assert sent["totals"]["tx_offered"] == frames
+    assert received["totals"]["rx_frames"] == received["loss"]["received_unique"] == frames
+    assert received["totals"]["rx_corrupt"] == received["loss"]["lost"] == 0
+
+
+DPDK_PACED = [*dpdk_rig.TO_B, "--rate", "10k", "--burst", "10", "--duration", "0.2"]
+DPDK_PACED += ["--catch-up-us", "5000000", "--idle", "yield"]
+
+
+@pytest.mark.parametrize("kind", ["af-xdp={}", "af-packet={}"])
+@pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
+@dpdk_rig.unless_disturbed
+def test_dpdk_receives_from_kernel_devices(kind: str) -> None:
+    near, far = "smdev0", "smdev1"
+    with (
+        queued_veth(near, far, 1),
+        dpdk_rig.Engine("receiver", [kind.format(far)], "--idle", "yield", core=1) as receiver,
+        dpdk_rig.Engine("sender", [f"raw:dev={near},mmsg"], *DPDK_PACED, core=0) as sender,
+    ):
+        receiver.start()
+        sender.start()
+        check_all(sender.result(), receiver.stop(), 2000)
+
+
+@pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
+@dpdk_rig.unless_disturbed
+def test_dpdk_receives_from_a_tap() -> None:
+    device = "smtap1"
+    with dpdk_rig.Engine("receiver", [f"tap={device}"], "--idle", "yield", core=1) as receiver:
+        receiver.event("ready")
+        subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
+        subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
+        with dpdk_rig.Engine("sender", [f"raw:dev={device},mmsg"], *DPDK_PACED, core=0) as sender:
+            receiver.start()
+            sender.start()
+            check_all(sender.result(), receiver.stop(), 2000)
+
+
+@needs_two_cores
+@pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
+@dpdk_rig.unless_disturbed
+def test_dpdk_has_several_queues_on_a_kernel_device() -> None:
+    """With af-packet: of a veth, DPDK's AF_XDP driver sees one queue."""
+    near, far = "smdevq0", "smdevq1"
+    two = ["--queues", "2", "--stream", "7"]
+    with (
+        queued_veth(near, far, 2),
+        dpdk_rig.Engine("receiver", [f"af-packet={far}"], *two, "--flows", "64:dst-ip", "--idle",
+                        "yield", core="0,1") as receiver,
+        dpdk_rig.Engine("sender", [f"af-packet={near}"], *DPDK_PACED, *two, "--flows", "64:src-ip",
+                        core="0,1") as sender,
+    ):  # fmt: skip
+        assert receiver.event("ready")["queues"] == 2
+        receiver.start()
+        sender.start()
+        sent, received = sender.result(), receiver.stop()
+        check_all(sent, received, 2000)
+        assert received["loss"]["last_sequence"] == 999  # two streams
+
+
+@needs_tshark
+def test_files_in_both_directions(tmp_path: Path) -> None:
+    """A server answers a file into another, a forwarder hands one on."""
+    asked, answered, passed = (tmp_path / f"{name}.pcap" for name in ("ask", "answer", "pass"))
+    file_of(asked, "--rate", "100k", "--burst", "10", "--duration", "0.01", "--frame-size", "imix",
+            "--src-mac", "02:00:00:00:00:01", *PATIENT)  # fmt: skip
+    addresses = ["--src-mac", "02:00:00:00:00:02", "--dst-mac", "02:00:00:00:00:01"]
+    both = ["--port", f"pcap:read={asked},write={answered}", *addresses, "--start", "now"]
+    with closing_engine("server", both) as server:
+        result, code = server.finish("wait")
+    assert (code, result["reason"]) == (0, "replayed")
+    assert result["totals"]["rx_frames"] == result["totals"]["tx_offered"] == 1000
+    across = ["--port", f"pcap:read={asked}", "--port", f"pcap:write={passed}", "--start", "now"]
+    with closing_engine("forwarder", across) as forwarder:
+        result, code = forwarder.finish("wait")
+    assert (code, result["reason"]) == (0, "replayed")
+    assert result["ports"][0]["rx_frames"] == result["ports"][1]["tx_offered"] == 1000
+    names = ("frame.len", "eth.src", "eth.dst", "ip.src", "ip.dst", "udp.payload")
+    there, back, same = (fields(path, *names) for path in (asked, answered, passed))
+    assert len(there) == 1000
+    assert same == there
+    assert back == [[row[0], row[2], row[1], row[4], row[3], row[5]] for row in there]
+
+
+TIMES_MS = [0, 1, 2, 50, 50, 50, 120, 200]  # in which a file's frames lie
+
+
+def write_file(path: Path) -> None:
+    """A file of eight broadcast frames at set times."""
+    records = b""
+    for number, at_ms in enumerate(TIMES_MS):
+        frame = b"\xff" * 6 + bytes((2, 0, 0, 0, 0, 1)) + b"\x88\xb5" + bytes([number]) * 86
+        when = struct.pack("<IIII", 7, at_ms * 1000, len(frame), len(frame))
+        records += when + frame
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    path.write_bytes(header + records)
+
+
+@needs_tshark
+@pytest.mark.parametrize("io", all_ios("raw", "raw-mmsg", "packet_mmap", "af_xdp", "io_uring"))
+def test_a_replay_keeps_its_times_on_every_port(
+    wire: tuple[Node, Node], tmp_path: Path, io: str
+) -> None:
+    a, b = wire
+    path, seen = tmp_path / "times.pcap", tmp_path / "seen.pcap"
+    write_file(path)
+    sending = ["--port", port(io, a), "--replay", str(path), "--schedule", "recorded", *PATIENT]
+
+    def worst_ms() -> float:
+        with (
+            tcpdump(b, seen, "ether proto 0x88b5"),
+            closing_engine("sender", sending, a.namespace) as sender,
+        ):
+            sender.wait("ready")
+            sender.tell("start")
+            result, code = sender.finish("wait")
+        assert (code, result["reason"]) == (0, "replayed")
+        waited_shares.append(result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"])
+        rows = fields(seen, "frame.time_epoch", "frame.len", "data.data")
+        assert [int(row[2][:2], 16) for row in rows] == list(range(len(TIMES_MS)))
+        assert {row[1] for row in rows} == {"100"}
+        first = float(rows[0][0])
+        return max(
+            abs((float(row[0]) - first) * 1e3 - at) for row, at in zip(rows, TIMES_MS, strict=True)
+        )
+
+    in_some_attempt(worst_ms, 0.0, 1.0)
+
+
+def test_a_moment_cannot_be_repeated(tmp_path: Path) -> None:
+    """A file without length has no rounds; a trial may ask for them, too."""
+    path = tmp_path / "one.pcap"
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    path.write_bytes(header + struct.pack("<IIII", 7, 0, 60, 60) + b"\xff" * 60)
+    sending = ["--port", "null:", "--replay", str(path), "--loops", "0", "--rate", "1k"]
+    with closing_engine("sender", sending) as sender:
+        sender.wait("ready")
+        sender.tell("start schedule=recorded duration=0.1")
+        assert "cannot be repeated" in sender.wait("error")["message"]
+        assert sender.process.wait(timeout=20) == 1
+
+
+def test_probes_beside_a_replay_have_the_rate_that_was_asked(tmp_path: Path) -> None:
+    """A rate in bits is one of the probes' own size, not of the file's frames."""
+    path = tmp_path / "made.pcap"
+    file_of(path, "--rate", "100k", "--duration", "0.01", "--frame-size", "1518", *PATIENT)
+    sending = ["--port", "null:", "--replay", str(path), "--loops", "0", "--rate", "10k", *PATIENT]
+    sending += ["--probe-rate", "672kbps-l1", "--probe-schedule", "constant", "--duration", "1"]
+    with closing_engine("sender", [*sending, "--start", "now"]) as sender:
+        result, code = sender.finish("wait")
+    assert code == 0
+    assert result["probe"]["rate_pps"] == 1000
+    assert result["probe"]["totals"]["tx_intended"] == 1000  # of 64 bytes and 20
+    assert result["probe"]["totals"]["tx_bytes"] == 64 * result["probe"]["totals"]["tx_offered"]
+
+
+def test_a_stamped_replay_of_tagged_ipv6_is_followed(
+    wire: tuple[Node, Node], tmp_path: Path
+) -> None:
+    a, b = wire
+    path = tmp_path / "made.pcap"
+    kind = ["--ip-version", "6", "--vlan", "200.100"]
+    file_of(path, "--rate", "100k", "--burst", "10", "--duration", "0.01", "--frame-size",
+            "92*7+598*4+1518", "--flows", "10:src-port", *kind, *PATIENT)  # fmt: skip
+    receiving = ["--port", port("raw-mmsg", b), *kind, "--stream", "3", "--idle", "yield"]
+    sending = ["--port", port("raw-mmsg", a), "--replay", str(path), "--loops", "2", "--stamp"]
+    sending += ["--rate", "20k", "--stream", "3", *PATIENT]
+    with (
+        closing_engine("receiver", receiving, b.namespace) as receiver,
+        closing_engine("sender", sending, a.namespace) as sender,
+    ):
+        for one in (receiver, sender):
+            one.wait("ready")
+        receiver.tell("start")
+        receiver.wait("started")
+        sender.tell("start")
+        sent, _ = sender.finish("wait")
+        received, _ = receiver.finish(f"stop sent={sent['totals']['tx_offered']}")
+    check_all(sent, received, 2000)
+    assert received["totals"]["rx_bytes"] == sent["totals"]["tx_bytes"]
+
+
+@pytest.fixture(scope="module")
+def wire6(wire: tuple[Node, Node]) -> tuple[Node, Node]:
+    """The wire with IPv6 addresses of its ends, which are there at once."""
+    for number, node in enumerate(wire, 1):
+        on = f"net.ipv6.conf.{node.device}.disable_ipv6=0"
+        inside = ["ip", "netns", "exec", node.namespace]
+        subprocess.run([*inside, "sysctl", "-qw", on], check=True, timeout=30)
+        add = ["ip", "addr", "add", f"2001:db8::{number}/64", "dev", node.device, "nodad"]
+        subprocess.run([*inside, *add], check=True, timeout=30)
+    return wire
+
+
+@needs_tshark
+@pytest.mark.parametrize("io", ["udp", "udp-mmsg", "udp-block", *all_ios("io_uring-socket=udp")])
+def test_udp_over_ipv6(wire6: tuple[Node, Node], tmp_path: Path, io: str) -> None:
+    a, b = wire6
+    common = ["--frame-size", "200", "--touch", *PATIENT]
+    ends = [["--src-ip", "2001:db8::1", "--dst-ip", "2001:db8::2"],
+            ["--src-ip", "2001:db8::2", "--dst-ip", "2001:db8::1"]]  # fmt: skip
+    asking = [*ends[0], "--rate", "2k", "--burst", "4", "--duration", "0.1", "--session"]
+    seen = tmp_path / "seen.pcap"
+    with (
+        tcpdump(b, seen, "ip6 and udp port 5000"),
+        closing_engine("server", ["--port", port(io, b), *ends[1], *common], b.namespace) as server,
+        closing_engine(
+            "client", ["--port", port(io, a), *asking, *common], a.namespace
+        ) as client,
+    ):  # fmt: skip
+        for one in (server, client):
+            one.wait("ready")
+        client.tell("probe-broadcast 3")  # to all nodes of the link
+        client.wait("probe")
+        until(lambda: probes_heard(server) == 3, "broadcasts are heard")
+        server.tell("start")
+        server.wait("started")
+        client.tell("start")
+        result = client.wait("result")
+        served, _ = server.finish("stop")
+    totals = result["totals"]
+    assert totals["tx_offered"] == totals["rx_frames"] == served["totals"]["rx_frames"] == 200
+    assert totals["tx_bytes"] == totals["rx_bytes"] == 200 * 200
+    assert totals["rx_corrupt"] == result["loss"]["lost"] == 0
+    rows = [row for row in fields(seen, "frame.len", "ipv6.dst") if row[1] == "2001:db8::2"]
+    assert [row[0] for row in rows] == ["196"] * 200
+
+
+def probes_heard(server: Engine) -> int:
+    """How many, by its counters."""
+    count = len(server.all("counters")) + 1
+    server.tell("counters")
+    return int(server.wait("counters", count)["rx_probe"])
