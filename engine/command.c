@@ -60,7 +60,7 @@ bool command_parse(char *line, const struct options *base, struct command *comma
     const char *name = strtok_r(line, " \t\r", &rest);
     unsigned kind = 0;
 
-    *command = (struct command){.traffic = base->traffic, .sent = DRAIN_SENT_UNKNOWN};
+    *command = (struct command){.traffic = base->traffic, .sent = SENT_UNKNOWN};
     if (name == NULL)
         name = "";
     while (names[kind] != NULL && strcmp(names[kind], name) != 0)

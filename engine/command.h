@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "drain.h"
+#include "measure/sequence.h"
 #include "options.h"
 
 enum command_kind {
@@ -20,7 +20,7 @@ enum command_kind {
 struct command {
     enum command_kind kind;
     unsigned count;         /* of probes */
-    uint64_t sent;          /* `stop`: frames for this receiver, or DRAIN_SENT_UNKNOWN */
+    uint64_t sent;          /* `stop`: frames for this receiver, or SENT_UNKNOWN */
     struct traffic traffic; /* of the trial to start */
 };
 

@@ -54,7 +54,7 @@ static const char *take_command(struct control *c, const struct command *command
         return "command refused: too many are waiting";
     if (command->kind == COMMAND_START) {
         c->running = true;
-        atomic_store(&c->trial->sent, DRAIN_SENT_UNKNOWN);
+        atomic_store(&c->trial->sent, SENT_UNKNOWN);
         atomic_store(&c->trial->stop, REASON_NONE);
     }
     c->queue[c->queued++] = *command;
@@ -152,7 +152,7 @@ static void *listen_to_all(void *argument)
             if (read(c->wake_fd, &wakes, sizeof wakes) > 0)
                 event_intervals(c->trial);
             if (!events_are_read())
-                end_with(c, REASON_EOF);
+                end_with(c, events_are_lost() ? REASON_FAILURE : REASON_EOF);
         }
         if (fds[1].revents != 0)
             read_signal(c);
@@ -165,6 +165,7 @@ static void *listen_to_all(void *argument)
 bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
 {
     pthread_condattr_t monotonic;
+    struct sigaction hangup;
     sigset_t signals;
 
     memset(c, 0, sizeof *c);
@@ -172,7 +173,8 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGHUP);
+    if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+        sigaddset(&signals, SIGHUP); /* (blocked, it would be heard in spite of nohup) */
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -182,7 +184,7 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->arrived, &monotonic);
-    atomic_store(&trial->sent, DRAIN_SENT_UNKNOWN);
+    atomic_store(&trial->sent, SENT_UNKNOWN);
     if (start_at_once) {
         c->running = true;
         c->queue[c->queued++] =

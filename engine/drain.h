@@ -6,8 +6,6 @@
 
 struct trial;
 
-#define DRAIN_SENT_UNKNOWN UINT64_MAX
-
 /* Receive until the ports have been silent for long enough; trial->drained says whether they
  * ever were. */
 void drain(struct trial *trial);

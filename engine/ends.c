@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "probes.h"
 
 #define LINK_WAIT_NS (10ULL * NS_PER_S)
@@ -196,6 +197,9 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     if (o->queues > 1)
         trial->workers = ends;
     trial->epoch = (unsigned)(clock_monotonic_ns() >> 10) & 15;
+    if (!memory_suffices(sizeof(struct end) * ends, "out of memory: its ports and queues ", error,
+                         size))
+        return false;
     trial->ends = aligned_alloc(64, sizeof(struct end) * ends);
     if (trial->ends == NULL) {
         snprintf(error, size, "out of memory");
@@ -335,6 +339,20 @@ unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast)
     for (unsigned i = 0; i < probing; i++)
         sent += probe_end(&trial->ends[i], trial->options, count, broadcast);
     return sent;
+}
+
+bool ends_flush(struct trial *trial, char *error, size_t size)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
+        if (port->ops->flush != NULL)
+            port->ops->flush(port);
+        if (port->failure[0] == '\0')
+            continue;
+        snprintf(error, size, "port %u (%s): %s", i, port->spec, port->failure);
+        return false;
+    }
+    return true;
 }
 
 void ends_close(struct trial *trial)

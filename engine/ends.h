@@ -24,5 +24,7 @@ unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast);
 /* Connect what sends and receives at an end with its port, for frames of `stream`. */
 void ends_join(struct end *end, const struct options *options, unsigned index, uint16_t stream);
 
+/* Bring what was sent where it belongs; false: a port cannot, `error` says which and why. */
+bool ends_flush(struct trial *trial, char *error, size_t size);
 void ends_close(struct trial *trial);
 #endif

@@ -161,6 +161,7 @@ static void add_delays(struct end *all, const struct end *end, unsigned lane)
     histogram_add(&all->from_intended, lane == 0 ? &end->from_intended : &extra->from_intended);
     histogram_add(&all->variation.grown, &v->grown);
     histogram_add(&all->variation.shrunk, &v->shrunk);
+    pdv_merge(&all->variation.pdv, &v->pdv);
 }
 
 struct sequence_summary lanes_summarise(const struct trial *trial, struct end *all)
@@ -171,6 +172,7 @@ struct sequence_summary lanes_summarise(const struct trial *trial, struct end *a
     histogram_reset(&all->from_actual);
     histogram_reset(&all->from_intended);
     variation_reset(&all->variation);
+    pdv_settle(&all->variation.pdv); /* its base is that of the first lane with frames */
     for (unsigned lane = 0; lane < trial->ends[0].lane_count; lane++) {
         struct sequence_summary stream = {0};
         for (unsigned i = 0; i < trial->end_count; i++) {

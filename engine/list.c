@@ -9,7 +9,7 @@
 #include "role/role.h"
 #include "version.h"
 
-static void print_text(void)
+static bool print_text(void)
 {
     printf("switchmark-traffic %s\n\nRoles:\n", SM_VERSION);
     for (unsigned i = 0; roles[i] != NULL; i++)
@@ -24,9 +24,10 @@ static void print_text(void)
         printf("\nNot in this build:\n");
     for (const struct io_missing *m = io_missing; m->name != NULL; m++)
         printf("  %-12s %s\n", m->name, m->reason);
+    return true;
 }
 
-static void print_json(void)
+static bool print_json(void)
 {
     struct json j = {0};
 
@@ -60,15 +61,12 @@ static void print_json(void)
         json_end_object(&j);
     }
     json_end_list(&j);
-    fflush(stdout);
-    json_write(&j, STDOUT_FILENO);
+    const bool written = json_write(&j, STDOUT_FILENO);
     json_free(&j);
+    return written;
 }
 
-void list_print(bool as_json)
+bool list_print(bool as_json)
 {
-    if (as_json)
-        print_json();
-    else
-        print_text();
+    return as_json ? print_json() : print_text();
 }

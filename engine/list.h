@@ -5,5 +5,5 @@
 #include <stdbool.h>
 
 /* Roles, the backends compiled in, and why others are not; as text or one JSON object. */
-void list_print(bool as_json);
+bool list_print(bool as_json);
 #endif

@@ -1,5 +1,6 @@
 /* switchmark-traffic: opens the ports, then obeys: probes, counters, trials, until told to end.
  * The main thread is the worker; control.h says who listens meanwhile. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -51,10 +52,15 @@ static bool run_trial(const struct command *command)
     return good;
 }
 
+static int exit_code(void)
+{
+    return control.failed || events_are_lost() ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 /* Obey until the end; returns the exit code. */
 static int obey(void)
 {
-    for (;;) {
+    while (events_are_read()) {
         struct command command;
         if (!control_next(&control, &command, IDLE_WAIT_NS)) {
             receive_while_idle();
@@ -74,12 +80,13 @@ static int obey(void)
             if (!run_trial(&command))
                 return EXIT_FAILURE;
             if (!options.session)
-                return control.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+                return exit_code();
             break;
         default:
-            return control.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+            return exit_code();
         }
     }
+    return exit_code();
 }
 
 static void pin_worker(void)
@@ -132,6 +139,10 @@ static int run(void)
             clock_calibrate();
             event_ready(&trial);
             code = obey();
+            if (code == EXIT_SUCCESS && !ends_flush(&trial, error, sizeof error)) {
+                event_error(error);
+                code = EXIT_FAILURE;
+            }
         }
     }
     control_end(&control);
@@ -150,6 +161,15 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
+/* Text that was asked for has been printed: all of it? */
+static int end_of_text(bool written)
+{
+    if (written && fflush(stdout) == 0 && !ferror(stdout))
+        return EXIT_SUCCESS;
+    fprintf(stderr, "switchmark-traffic: cannot write to standard output: %s\n", strerror(errno));
+    return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     char error[512] = "";
@@ -158,16 +178,15 @@ int main(int argc, char **argv)
     switch (options_parse(&options, argc, argv, error, sizeof error)) {
     case PARSE_HELP:
         options_print_help();
-        return EXIT_SUCCESS;
+        return end_of_text(true);
     case PARSE_VERSION:
         printf("switchmark-traffic %s\n", SM_VERSION);
-        return EXIT_SUCCESS;
+        return end_of_text(true);
     case PARSE_MANUAL:
         options_print_manual();
-        return EXIT_SUCCESS;
+        return end_of_text(true);
     case PARSE_LIST:
-        list_print(options.list_json);
-        return EXIT_SUCCESS;
+        return end_of_text(list_print(options.list_json));
     case PARSE_BAD:
         fprintf(stderr, "switchmark-traffic: %s\n", error);
         return 2;

@@ -21,16 +21,17 @@ static const struct {
     {"100,000 frames a second of 512 bytes to a peer",
      "switchmark-traffic sender --port raw:dev=eth0,mmsg --dst-mac 02:00:00:00:00:02 \\\n"
      "    --rate 100k --burst 8 --frame-size 512 --duration 10 --start now"},
-    {"round trip times through a switch between two UDP sockets",
-     "switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 --dst-ip 198.18.0.1\n"
-     "switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 --dst-ip 198.18.0.2 \\\n"
-     "    --rate 1k --burst 1 --duration 10"},
+    {"round trip times through a switch between two UDP sockets, each on its host",
+     "switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 \\\n"
+     "    --dst-ip 198.18.0.1 --start now\n"
+     "switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 \\\n"
+     "    --dst-ip 198.18.0.2 --rate 1k --burst 1 --duration 10 --start now"},
     {"both ends of a vhost-user switch in one process, 64 MiB of hugepages",
      "switchmark-traffic tester --port dpdk:virtio-user=/run/a.sock,server \\\n"
      "    --port dpdk:virtio-user=/run/b.sock,server --rate 1M --duration 10 --start now"},
     {"two queues on two cores over packed rings",
      "switchmark-traffic sender --port dpdk:virtio-user=/run/a.sock,packed --queues 2 \\\n"
-     "    --core 2,3 --dst-mac 02:00:00:00:00:02 --duration 10 --start now"},
+     "    --core 0,1 --dst-mac 02:00:00:00:00:02 --duration 10 --start now"},
     {"a million flows of mixed sizes with VLAN 100, some popular and most rare (Zipf)",
      "switchmark-traffic sender --port dpdk:virtio-user=/run/a.sock --duration 10 \\\n"
      "    --dst-mac 02:00:00:00:00:02 --frame-size 68*7+570*4+1522 --vlan 100 \\\n"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "drain.h"
+#include "ends.h"
 #include "probes.h"
 #include "report/events.h"
 #include "snapshot.h"
@@ -43,6 +44,19 @@ bool trial_end_tracks(const struct trial *trial, unsigned end)
         return false;
     return trial->end_count == 1 || end == 1 || trial->options->bidirectional ||
            trial->options->queues > 1;
+}
+
+/* Beside probes a client's load may be answered or not. */
+uint64_t trial_sent_to(const struct trial *trial, unsigned end)
+{
+    const struct role *role = trial->options->role;
+
+    if (!role->hears_itself)
+        return atomic_load(&trial->sent);
+    if (role->latency == LATENCY_RTT && trial_has_probes(trial))
+        return SENT_UNKNOWN;
+    const struct end *from = &trial->ends[trial->end_count == 1 ? end : 1 - end];
+    return from->counters.tx_offered - from->before.tx_offered;
 }
 
 const struct sender_clock *trial_sender_clock(const struct trial *trial)
@@ -256,18 +270,6 @@ static void begin(struct trial *trial)
         wait_for_start(trial);
 }
 
-static bool find_failure(const struct trial *trial, char *error, size_t size)
-{
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        const struct io_port *port = trial->ends[i].port;
-        if (port->failure[0] != '\0') {
-            snprintf(error, size, "port %u (%s): %s", i, port->spec, port->failure);
-            return true;
-        }
-    }
-    return false;
-}
-
 bool trial_run(struct trial *trial, char *error, size_t error_size)
 {
     struct workers workers;
@@ -283,10 +285,12 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     workers_go(trial);
     trial->options->role->run(trial, 0);
     trial->ended_ns = clock_monotonic_ns();
+    workers_join(&workers);
+    if (!ends_flush(trial, error, error_size))
+        atomic_store(&trial->stop, REASON_FAILURE);
     trial->reason = (enum reason)atomic_load(&trial->stop);
     if (trial->reason == REASON_NONE)
         trial->reason = REASON_DURATION;
-    workers_join(&workers);
     if (trial->options->hardware_counters)
         hardware_finish(&trial->hardware);
     trial_totals(trial, &trial->loop_totals);
@@ -307,5 +311,5 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     }
     probes_end(trial);
     outage_judge(trial);
-    return !find_failure(trial, error, error_size);
+    return ends_flush(trial, error, error_size);
 }

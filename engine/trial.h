@@ -98,7 +98,7 @@ struct trial {
     bool partial;              /* the result lacks something through a fault ... */
     char fault[480];           /* ... which is this; empty: none */
     atomic_int stop;           /* enum reason, set by the control thread */
-    atomic_uint_fast64_t sent; /* frames for this receiver, as `stop` told, or DRAIN_SENT_UNKNOWN */
+    atomic_uint_fast64_t sent; /* frames for this receiver, as `stop` told, or SENT_UNKNOWN */
     atomic_uint workers_ready;
     atomic_bool workers_go;
 
@@ -220,6 +220,9 @@ bool trial_run(struct trial *trial, char *error, size_t error_size);
 
 /* Ask the ports what they have dropped, and put it into the counters. */
 void trial_read_drops(struct trial *trial);
+
+/* How many frames of the load were sent to be received at this end, or SENT_UNKNOWN. */
+uint64_t trial_sent_to(const struct trial *trial, unsigned end);
 
 /* Sum of all ends' counters since the trial began. */
 void trial_totals(const struct trial *trial, struct counters *totals);

@@ -36,158 +36,23 @@ Needs root, two cores, about 400 MB of free hugepages, dpdk-testpmd and the buil
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
 import random
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from comparison import spread
-from cores import SETTLED, Cores, distance_ns, where
-from parts import Part, Row, Sample, Setting, every_part
+from cores import distance_ns
+from parts import Part, Setting, every_part
 from plain import compile_all
 from programs import ProgramError
+from runs import Results
 from setting import find_engine, preferred, two_cores
+from table import show
 
 RUN_AT_MOST_S = 8.0  # what a run may take with everything around it
-COUNT_AT_LEAST = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """One line of the file."""
-
-    part: str
-    program: str
-    rate_pps: float
-    disturbed: float
-    cpu_rate_pps: float | None
-    distance_ns: float | None  # of the two cores, before
-    engine: str
-    after_ns: float | None = None  # and after
-
-    @property
-    def cores(self) -> Cores:
-        """Where the cores were all the time."""
-        return where(self.distance_ns, self.after_ns)
-
-
-class Results:
-    """The file of runs, and those of this engine."""
-
-    def __init__(self, path: Path, engine: Path) -> None:
-        self.path = path
-        self.engine = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
-        text = path.read_text() if path.exists() else ""
-        whole, _, cut_off = text.rpartition("\n")
-        if cut_off:  # the call before was ended while it wrote
-            path.write_text(whole + "\n" if whole else "")
-        every = [Made(**json.loads(line)) for line in whole.splitlines()]
-        self.made = [one for one in every if one.engine == self.engine]
-        self.others = len(every) - len(self.made)
-
-    def add(
-        self,
-        part: str,
-        program: str,
-        sample: Sample,
-        distance_ns: float | None,
-        after_ns: float | None,
-    ) -> None:
-        """Keep a run."""
-        self.made.append(
-            Made(
-                part,
-                program,
-                **asdict(sample),
-                distance_ns=distance_ns,
-                engine=self.engine,
-                after_ns=after_ns,
-            )
-        )
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(json.dumps(asdict(self.made[-1])) + "\n")
-
-    def of(self, part: str, program: str) -> list[Made]:
-        """The runs of a program."""
-        return [one for one in self.made if (one.part, one.program) == (part, program)]
-
-    def rounds(self, part: Part) -> int:
-        """How often all of its programs have been run."""
-        return min(len(self.of(part.name, program)) for program in part.programs)
-
-
-def counting(runs: Sequence[Made], limit: float) -> tuple[list[Made], bool]:
-    """Those that count, and whether they are undisturbed."""
-    left_alone = [one for one in runs if one.disturbed <= limit]
-    if len(left_alone) >= min(COUNT_AT_LEAST, len(runs)):
-        return left_alone, True
-    return sorted(runs, key=lambda one: one.disturbed)[:COUNT_AT_LEAST], False
-
-
-def line(part: Part, row: Row, results: Results, cores: Cores, limit: float) -> str | None:
-    """A line of the table; None: nothing has been run with the cores there."""
-    words: list[str] = []
-    medians, spreads, whole, fewest = [], [], True, COUNT_AT_LEAST
-    for program in (row.above, row.below):
-        made = [one for one in results.of(part.name, program) if one.cores == cores]
-        if not made:
-            return None
-        runs, alone = (made, True) if row.hardy else counting(made, limit)
-        rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
-        medians.append(statistics.median(rates))
-        spreads.append(spread(rates))
-        whole, fewest = whole and alone, min(fewest, len(runs))
-        words.append(f"{medians[-1] / 1e6:>8.2f}{100 * spreads[-1]:>6.1f} %")
-        words.append(f"{len(runs):>3} of {len(made):<3}")
-    ratio = medians[0] / medians[1]
-    tie = "=" if abs(ratio - 1) <= max(spreads) else " "
-    wanted = ""
-    if row.wanted is not None:
-        enough = fewest >= COUNT_AT_LEAST
-        wanted = f"{row.wanted:.2f} {_verdict(ratio, row.wanted, max(spreads), whole, enough)}"
-    of_cpu = " a CPU s" if row.of_cpu else ""
-    return (
-        f"{part.name:<22}{cores:<5}{row.above:<19}{words[0]}{words[1]}"
-        f"  {row.below:<23}{words[2]}{words[3]}{ratio:>7.2f} {tie} {'' if whole else '*':<2}"
-        f"{wanted:<17}{of_cpu}"
-    )
-
-
-def _verdict(ratio: float, wanted: float, noise: float, whole: bool, enough: bool) -> str:
-    if not whole:
-        return "(disturbed)"
-    if not enough:
-        return "(too few)"
-    if round(ratio, 2) >= wanted:
-        return "reached"
-    return "(undecided)" if wanted - ratio <= noise * ratio else "MISSED"
-
-
-def show(parts: Sequence[Part], results: Results, limit: float) -> None:
-    """The table."""
-    print(
-        "part                  cores                      Mpps  spread   runs"
-        "                               Mpps  spread   runs   ratio      wanted"
-    )
-    for part in parts:
-        for row in part.rows:
-            for cores in SETTLED:
-                text = line(part, row, results, cores, limit)
-                if text is not None:
-                    print(text)
-    moved = sum(one.cores == "moved" for one in results.made)
-    if moved:
-        print(f"({moved} of {len(results.made)} runs count for nothing: the cores moved in them)")
-    if results.others:
-        print(f"({results.others} runs in {results.path} are of other builds of the engine)")
 
 
 def measure(
@@ -248,6 +113,7 @@ def arguments() -> argparse.Namespace:
     )
     add("--list", action="store_true", help="name the parts and stop")
     add("--show", action="store_true", help="print the table and stop")
+    add("--markdown", action="store_true", help="the table as Markdown")
     add("--priority", action="store_true", help="let this session have the cores before others")
     return parser.parse_args()
 
@@ -276,7 +142,7 @@ def main() -> None:
                 sys.exit("needs root, for network namespaces")
             with preferred(options.priority):
                 measure(parts, results, setting, options.rounds, options.within)
-        show(parts, results, options.disturbed)
+        show(parts, results, options.disturbed, markdown=options.markdown)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,10 @@ struct io_ops {
     unsigned (*forward)(struct io_port *from, struct io_port *to, struct io_frame *frames,
                         unsigned count);
 
+    /* A trial is over: bring what was sent to where it belongs, before the result is told; what
+     * cannot be done is a `failure`. NULL: nothing waits. */
+    void (*flush)(struct io_port *port);
+
     /* Sleep until something may have arrived, at most `timeout_ns`. NULL: the caller naps. */
     void (*rx_wait)(struct io_port *port, uint64_t timeout_ns);
 

@@ -69,9 +69,8 @@ static void pcap_close(struct io_port *base)
 {
     struct pcap_port *port = (struct pcap_port *)base;
 
-    if (port->out != NULL && fclose(port->out) != 0)
-        fprintf(stderr, "switchmark-traffic: %s: the file is not complete: %s\n", base->spec,
-                strerror(errno));
+    if (port->out != NULL)
+        fclose(port->out); /* flushed: what could not be written has been told */
     free(port->out_buffer);
     free(port->bytes);
     free(port->tx_buffers);
@@ -167,11 +166,21 @@ static unsigned pcap_tx_send(struct io_port *base, struct io_frame *frames, unsi
                                     frames[i].length};
         if (fwrite(record, sizeof record, 1, port->out) != 1 ||
             fwrite(frames[i].data, frames[i].length, 1, port->out) != 1) {
-            snprintf(base->failure, sizeof base->failure, "cannot write: %s", strerror(errno));
+            snprintf(base->failure, sizeof base->failure,
+                     "cannot write, the file is not complete: %s", strerror(errno));
             return i;
         }
     }
     return count;
+}
+
+static void pcap_flush(struct io_port *base)
+{
+    struct pcap_port *port = (struct pcap_port *)base;
+
+    if (port->out != NULL && base->failure[0] == '\0' && fflush(port->out) != 0)
+        snprintf(base->failure, sizeof base->failure, "cannot write, the file is not complete: %s",
+                 strerror(errno));
 }
 
 static unsigned pcap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
@@ -214,6 +223,7 @@ const struct io_ops io_pcap = {
     .tx_release = io_release_nothing,
     .rx_burst = pcap_rx_burst,
     .rx_release = io_release_nothing,
+    .flush = pcap_flush,
     .rx_drops = pcap_rx_drops,
     .close = pcap_close,
 };

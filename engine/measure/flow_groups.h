@@ -48,9 +48,8 @@ static inline struct flow_group_summary flow_group_summarise(const struct flow_g
                                    .reordered = seen[SEQUENCE_LATE]};
 
     s.received_unique = seen[SEQUENCE_FIRST] + seen[SEQUENCE_LATE];
-    if (all->any)
-        s.expected = flow_group_numbers(groups, group, all->last_sequence + 1) -
-                     flow_group_numbers(groups, group, all->first_sequence);
+    s.expected =
+        flow_group_numbers(groups, group, all->end) - flow_group_numbers(groups, group, all->begin);
     s.lost = s.expected > s.received_unique ? s.expected - s.received_unique : 0;
     return s;
 }

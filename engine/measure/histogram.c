@@ -17,7 +17,7 @@ void histogram_reset(struct histogram *h)
         memset(&h->counts[first], 0, (last - first + 1) * sizeof h->counts[0]);
     }
     h->count = h->clamped = h->max = 0;
-    h->sum = 0;
+    h->sum = h->squares = 0;
     h->min = UINT64_MAX;
 }
 
@@ -30,12 +30,12 @@ void histogram_add(struct histogram *to, const struct histogram *from)
     to->count += from->count;
     to->clamped += from->clamped;
     to->sum += from->sum;
+    to->squares += from->squares;
     to->min = from->min < to->min ? from->min : to->min;
     to->max = from->max > to->max ? from->max : to->max;
 }
 
-/* The range of values [low, high] that share a slot. */
-static void slot_range(uint32_t index, uint64_t *low, uint64_t *high)
+void histogram_slot(uint32_t index, uint64_t *low, uint64_t *high)
 {
     const uint32_t shift = index < 2 * HISTOGRAM_HALF ? 0 : index / HISTOGRAM_HALF - 1;
     *low = (uint64_t)(index - shift * HISTOGRAM_HALF) << shift;
@@ -53,11 +53,12 @@ void histogram_subtract(struct histogram *from, const struct histogram *samples)
     from->count -= samples->count;
     from->clamped -= samples->clamped;
     from->sum -= samples->sum;
+    from->squares -= samples->squares;
     while (top > 0 && from->counts[top] == 0)
         top--;
     if (top < histogram_index(from->max)) {
         uint64_t low;
-        slot_range(top, &low, &from->max);
+        histogram_slot(top, &low, &from->max);
     }
 }
 
@@ -66,38 +67,42 @@ double histogram_mean(const struct histogram *h)
     return h->count == 0 ? 0.0 : (double)h->sum / (double)h->count;
 }
 
+/* Squares about the whole part of the mean, in integers, so that nothing cancels out: 100 s with a
+ * nanosecond of spread still has it. */
 double histogram_stdev(const struct histogram *h)
 {
-    const double mean = histogram_mean(h);
-    double squares = 0.0;
+    if (is_empty(h))
+        return 0.0;
+    const uint64_t about = (uint64_t)(h->sum / h->count);
+    const uint128 about_sum = (uint128)about * h->count;
+    const uint128 squares = h->squares + about * about_sum - 2 * (about * h->sum);
+    const double rest = (double)(h->sum - about_sum) / (double)h->count;
+    const double variance = (double)squares / (double)h->count - rest * rest;
 
-    for (uint32_t i = 0; i < HISTOGRAM_COUNTS; i++) {
-        if (h->counts[i] == 0)
-            continue;
-        uint64_t low, high;
-        slot_range(i, &low, &high);
-        const double away = ((double)low + (double)high) / 2.0 - mean;
-        squares += away * away * (double)h->counts[i];
-    }
-    return h->count == 0 ? 0.0 : sqrt(squares / (double)h->count);
+    return variance > 0 ? sqrt(variance) : 0.0;
+}
+
+uint64_t histogram_rank(uint64_t count, double percentile)
+{
+    /* One step down in the last bit, or 99.9 % of 1000 would round up to all of them. */
+    const double share = nextafter(percentile, 0.0) * (double)count / 100.0;
+    const uint64_t rank = (uint64_t)ceil(share);
+
+    return rank > 0 ? rank : 1;
 }
 
 uint64_t histogram_percentile(const struct histogram *h, double percentile)
 {
-    if (h->count == 0)
-        return 0;
-    /* One step down in the last bit, or 99.9 % of 1000 would round up to all of them. */
-    const double share = nextafter(percentile, 0.0) * (double)h->count / 100.0;
-    uint64_t wanted = (uint64_t)ceil(share);
+    const uint64_t wanted = histogram_rank(h->count, percentile);
     uint64_t seen = 0;
 
-    if (wanted == 0)
-        wanted = 1;
+    if (h->count == 0)
+        return 0;
     for (uint32_t i = 0; i < HISTOGRAM_COUNTS; i++) {
         seen += h->counts[i];
         if (seen >= wanted) {
             uint64_t low, high;
-            slot_range(i, &low, &high);
+            histogram_slot(i, &low, &high);
             return high < h->max ? high : h->max;
         }
     }

@@ -18,8 +18,8 @@
 
 struct histogram {
     uint64_t count, clamped;
-    uint64_t min, max; /* exact */
-    uint128 sum;
+    uint64_t min, max;    /* exact, */
+    uint128 sum, squares; /* and these, too */
     uint64_t counts[HISTOGRAM_COUNTS];
 };
 
@@ -30,9 +30,15 @@ void histogram_add(struct histogram *to, const struct histogram *from);
 void histogram_subtract(struct histogram *from, const struct histogram *samples);
 
 double histogram_mean(const struct histogram *h);
+/* Of the values as they were, not as the slots keep them: a constant delay has none. */
 double histogram_stdev(const struct histogram *h);
 /* The value at or below which `percentile` (0..100) of the samples lie; 0 when empty. */
 uint64_t histogram_percentile(const struct histogram *h, double percentile);
+
+/* The range of values [low, high] that share a slot. */
+void histogram_slot(uint32_t index, uint64_t *low, uint64_t *high);
+/* Which of `count` samples in rising order, from 1, is the percentile. */
+uint64_t histogram_rank(uint64_t count, double percentile);
 
 /* HdrHistogram V2 compressed, base64, as a new string (free it), or NULL without memory. */
 char *histogram_encode(const struct histogram *h);
@@ -49,6 +55,7 @@ static inline void histogram_count(struct histogram *h, uint64_t v, uint64_t tim
     h->counts[histogram_index(v)] += times;
     h->count += times;
     h->sum += (uint128)v * times;
+    h->squares += (uint128)v * v * times;
     if (v < h->min)
         h->min = v;
     if (v > h->max)

@@ -152,5 +152,16 @@ struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
     s.extent_is_lower_bound = t->extent_is_lower_bound;
     s.first_sequence = t->lowest >= ORIGIN ? t->lowest - ORIGIN : t->lowest;
     s.last_sequence = t->next - 1 - (t->lowest >= ORIGIN ? ORIGIN : 0);
+    s.begin = s.first_sequence;
+    s.end = s.last_sequence + 1;
     return s;
+}
+
+void sequence_told(struct sequence_summary *s, uint64_t sent)
+{
+    if (sent == SENT_UNKNOWN || sent < s->expected) /* (or it contradicts what came) */
+        return;
+    s->begin = 0;
+    s->end = s->expected = sent;
+    s->lost = sent > s->received_unique ? sent - s->received_unique : 0;
 }

@@ -86,12 +86,19 @@ static inline void sequence_add_next(struct sequence_tracker *t, unsigned count)
     t->unique += count;
 }
 
-/* The figures to report; sequences are as sent (64-bit, counted from the first one's epoch). */
+/* The figures to report; sequences are as sent (64-bit, counted from the first one's epoch).
+ * Expected are those from `begin` to before `end`: from the lowest to the highest that came. */
 struct sequence_summary {
     uint64_t expected, received_unique, lost, duplicates, reordered;
     uint64_t first_sequence, last_sequence, beyond_window;
+    uint64_t begin, end;
     bool extent_is_lower_bound, any;
 };
 
 struct sequence_summary sequence_summarise(const struct sequence_tracker *t);
+
+/* It is known how many frames were sent, from number 0 on: what was lost before the first and after
+ * the last that came is lost, too. */
+#define SENT_UNKNOWN UINT64_MAX
+void sequence_told(struct sequence_summary *s, uint64_t sent);
 #endif

@@ -2,20 +2,21 @@
  * way of a frame took than that of the frame sent right before it. Selected are pairs of
  * neighbouring sequence numbers of which both arrived, in order; a frame that comes late or
  * twice makes no pair. Growing and shrinking delays have a histogram each, so the signed
- * distribution is kept, and the magnitude is their sum. (The other definition, PDV of RFC 5481,
- * is the delay less its minimum: the latency histogram holds it already.) */
+ * distribution is kept, and the magnitude is their sum. The other definition, PDV of RFC 5481, is
+ * the delay less its minimum (pdv.h): of every frame. */
 #ifndef SM_VARIATION_H
 #define SM_VARIATION_H
 
 #include <stdbool.h>
 
-#include "measure/histogram.h"
+#include "measure/pdv.h"
 
 struct variation {
     bool started;
     uint32_t next;                  /* the sequence that would make a pair with the last frame */
     int64_t delay_ns;               /* of the last frame */
     struct histogram grown, shrunk; /* ns; no change counts as grown by 0 */
+    struct pdv pdv;
 };
 
 static inline void variation_reset(struct variation *v)
@@ -23,6 +24,7 @@ static inline void variation_reset(struct variation *v)
     v->started = false;
     histogram_reset(&v->grown);
     histogram_reset(&v->shrunk);
+    pdv_reset(&v->pdv);
 }
 
 static inline void variation_add(struct variation *v, uint32_t sequence, int64_t delay_ns)

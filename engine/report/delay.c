@@ -9,13 +9,13 @@ static const struct {
 } percentiles[] = {{"50", 50},     {"90", 90},       {"99", 99},
                    {"99.9", 99.9}, {"99.99", 99.99}, {"99.999", 99.999}};
 
-static void put_percentiles(struct json *j, const struct histogram *h, uint64_t less)
+#define PERCENTILES (sizeof percentiles / sizeof percentiles[0])
+
+static void put_percentiles(struct json *j, const struct histogram *h)
 {
     json_object(j, "percentiles");
-    for (unsigned i = 0; i < sizeof percentiles / sizeof percentiles[0]; i++) {
-        const uint64_t value = histogram_percentile(h, percentiles[i].value);
-        json_unsigned(j, percentiles[i].name, value > less ? value - less : 0);
-    }
+    for (unsigned i = 0; i < PERCENTILES; i++)
+        json_unsigned(j, percentiles[i].name, histogram_percentile(h, percentiles[i].value));
     json_end_object(j);
 }
 
@@ -27,7 +27,7 @@ static void put_summary(struct json *j, const struct histogram *h)
     json_number(j, "mean_ns", histogram_mean(h));
     json_number(j, "stdev_ns", histogram_stdev(h));
     json_unsigned(j, "clamped", h->clamped);
-    put_percentiles(j, h, 0);
+    put_percentiles(j, h);
 }
 
 void report_histogram(struct json *j, const char *key, const struct histogram *h)
@@ -37,15 +37,22 @@ void report_histogram(struct json *j, const char *key, const struct histogram *h
     free(text);
 }
 
-/* RFC 5481: the delay less the shortest delay. A shift of the distribution we have. */
-static void put_pdv(struct json *j, const struct histogram *delay)
+/* RFC 5481: the delay less the shortest delay. The two histograms are of the distances from
+ * `base_ns`, so that others can be merged with them. */
+static void put_pdv(struct json *j, const struct histogram *delay, const struct pdv *pdv)
 {
     const uint64_t shortest = delay->count > 0 ? delay->min : 0;
 
     json_object(j, "pdv");
     json_unsigned(j, "max_ns", delay->max - shortest);
     json_number(j, "mean_ns", histogram_mean(delay) - (double)shortest);
-    put_percentiles(j, delay, shortest);
+    json_object(j, "percentiles");
+    for (unsigned i = 0; i < PERCENTILES; i++)
+        json_unsigned(j, percentiles[i].name, pdv_percentile(pdv, shortest, percentiles[i].value));
+    json_end_object(j);
+    json_unsigned(j, "base_ns", pdv->base_ns);
+    report_histogram(j, "above", &pdv->above);
+    report_histogram(j, "below", &pdv->below);
     json_end_object(j);
 }
 
@@ -64,7 +71,7 @@ static void put_ipdv(struct json *j, const struct variation *v)
     json_unsigned(j, "max_grown_ns", v->grown.max);
     json_unsigned(j, "max_shrunk_ns", v->shrunk.max);
     json_unsigned(j, "clamped", both.clamped);
-    put_percentiles(j, &both, 0);
+    put_percentiles(j, &both);
     report_histogram(j, "grown", &v->grown);
     report_histogram(j, "shrunk", &v->shrunk);
     json_end_object(j);
@@ -81,7 +88,7 @@ void report_latency(struct json *j, enum latency_kind kind, const struct end *en
     json_object(j, "intended");
     put_summary(j, &end->from_intended);
     json_end_object(j);
-    put_pdv(j, &end->from_actual);
+    put_pdv(j, &end->from_actual, &end->variation.pdv);
     put_ipdv(j, &end->variation);
     json_end_object(j);
 }
@@ -98,6 +105,6 @@ void report_lateness_briefly(struct json *j, const struct histogram *lateness)
 void report_lateness(struct json *j, const struct histogram *lateness)
 {
     report_lateness_briefly(j, lateness);
-    put_percentiles(j, lateness, 0);
+    put_percentiles(j, lateness);
     report_histogram(j, "lateness", lateness);
 }

@@ -1,6 +1,7 @@
 /* Events other than `result`, and the lock around standard output. */
 #include "report/events.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct json line;
-static atomic_bool output_is_gone;
+static atomic_int output_error; /* errno of the first line that could not be written */
 static struct snapshot printed; /* what the last interval line ended with */
 
 static void begin_event(const char *name)
@@ -24,16 +25,32 @@ static void begin_event(const char *name)
     json_string(&line, "event", name);
 }
 
+static void write_line(void)
+{
+    int none = 0;
+
+    if (json_write(&line, STDOUT_FILENO))
+        return;
+    const int error = line.out_of_memory ? ENOMEM : errno;
+    if (atomic_compare_exchange_strong(&output_error, &none, error) && error != EPIPE)
+        fprintf(stderr, "switchmark-traffic: cannot write events to standard output: %s\n",
+                strerror(error));
+}
+
 static void end_event(void)
 {
-    if (!json_write(&line, STDOUT_FILENO))
-        atomic_store(&output_is_gone, true);
+    write_line();
     pthread_mutex_unlock(&lock);
 }
 
 bool events_are_read(void)
 {
-    return !atomic_load(&output_is_gone);
+    return atomic_load(&output_error) == 0;
+}
+
+bool events_are_lost(void)
+{
+    return !events_are_read() && atomic_load(&output_error) != EPIPE;
 }
 
 static void put_port(const struct io_port *port, unsigned index)
@@ -198,8 +215,7 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
     report_cpu(&line, &printed.cpu, &s->cpu);
     if (trial->options->role->stands_between)
         put_forwarder_ports(s, trial->end_count);
-    if (!json_write(&line, STDOUT_FILENO))
-        atomic_store(&output_is_gone, true);
+    write_line();
     printed = *s;
 }
 

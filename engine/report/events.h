@@ -17,6 +17,8 @@ void event_result(struct trial *trial);
 /* Also on standard error. */
 void event_error(const char *message);
 
-/* False once standard output is closed: nobody reads what we measure. */
+/* False once standard output takes no more: nobody reads what we measure. */
 bool events_are_read(void);
+/* And that is a fault (a full disk, no memory), which has been told, not a reader that has gone. */
+bool events_are_lost(void);
 #endif

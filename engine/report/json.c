@@ -150,8 +150,10 @@ bool json_write(struct json *j, int fd)
         const ssize_t n = write(fd, j->text + done, j->length - done);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0)
+        if (n <= 0) {
+            errno = n == 0 ? EIO : errno;
             return false;
+        }
         done += (size_t)n;
     }
     j->length = 0;

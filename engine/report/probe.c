@@ -33,7 +33,9 @@ void report_probe(struct json *j, const struct trial *trial, const struct end *s
     report_counters(j, &totals);
     json_end_object(j);
     if (trial->options->role->tracks || role == &role_server)
-        report_loss(j, &receiving->tracker);
+        report_loss(j, receiving,
+                    role->hears_itself ? sending->counters.tx_offered - sending->before.tx_offered
+                                       : SENT_UNKNOWN);
     if (receiving->rx.latency_wanted && (role->tracks || role == &role_server))
         report_latency(j, role->latency == LATENCY_RTT ? LATENCY_RTT : LATENCY_ONE_WAY, receiving);
     if (role->sends)

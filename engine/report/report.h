@@ -12,7 +12,11 @@ void report_histogram(struct json *j, const char *key, const struct histogram *h
 void report_latency(struct json *j, enum latency_kind kind, const struct end *end);
 void report_lateness(struct json *j, const struct histogram *lateness);
 void report_lateness_briefly(struct json *j, const struct histogram *lateness);
-void report_loss(struct json *j, const struct sequence_tracker *tracker);
+
+/* Loss and order of what arrived at an end, of all and of each group of flows; `sent`: how many
+ * frames were sent to it, or SENT_UNKNOWN. Of an end with several queues, and its delays, too. */
+void report_loss(struct json *j, const struct end *end, uint64_t sent);
+void report_loss_of_queues(struct json *j, const struct trial *trial);
 
 /* What the probe stream found: sent at one end, received at the other (maybe the same). */
 void report_probe(struct json *j, const struct trial *trial, const struct end *sending,

@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t delay_line_bytes(uint64_t slots, size_t room)
+{
+    return (slots + IO_BURST_MAX) * room + slots * sizeof(struct delayed);
+}
+
 bool delay_line_open(struct delay_line *line, uint64_t slots, size_t room)
 {
     const uint64_t buffers = slots + IO_BURST_MAX;

@@ -25,6 +25,9 @@ struct delay_line {
     unsigned ready_count;
 };
 
+/* Bytes that it takes when it is full. */
+uint64_t delay_line_bytes(uint64_t slots, size_t room);
+
 bool delay_line_open(struct delay_line *line, uint64_t slots, size_t room);
 void delay_line_close(struct delay_line *line);
 

@@ -28,6 +28,8 @@ struct fault_counts {
     uint64_t did[FAULTS];
     uint64_t limited;    /* dropped above the rate */
     uint64_t overflowed; /* dropped because the queue was full */
+    uint64_t too_long;   /* dropped because the port cannot send so long a frame */
+    uint64_t waiting;    /* neither sent nor dropped when the trial ended */
 };
 
 /* Does this fault strike the data frame with this number (from 0) of a direction? */

@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
 #include "role/delay_line.h"
 #include "role/faults.h"
 #include "trial.h"
 
+#define ROOM_MIN 1522U
+#define ROOM_MAX 16384U                /* no backend hands over more */
 #define REORDER_PATIENCE_NS 2000000ULL /* a frame held for its follower leaves after so long */
 
 /* One direction. */
@@ -19,23 +22,37 @@ struct path {
     struct end *from, *to;
     struct delay_line line;
     unsigned direction;
+    uint32_t room; /* for a frame */
     uint8_t *held; /* a frame that waits for its follower */
     uint32_t held_length;
-    uint64_t held_since; /* tick */
+    uint64_t held_since, held_due; /* ticks: since when, and when it would leave otherwise */
     bool holds;
     uint64_t frames, data_frames; /* seen, the faults count by them */
     double tokens;
     uint64_t refilled; /* tick */
 };
 
+/* As long as either port's frames, or as those that were asked for. */
+static uint32_t room_for_frames(const struct trial *trial, unsigned direction)
+{
+    const struct io_port *in = trial->ends[direction].port, *out = trial->ends[direction ^ 1U].port;
+    const uint32_t mtu = in->mtu_bytes > out->mtu_bytes ? in->mtu_bytes : out->mtu_bytes;
+    const uint32_t asked = (uint32_t)trial->options->traffic.frame_size;
+    uint32_t room = mtu + 22 < ROOM_MAX ? mtu + 22 : ROOM_MAX; /* Ethernet with two tags */
+
+    room = room > ROOM_MIN ? room : ROOM_MIN;
+    return room > asked ? room : asked;
+}
+
 static bool path_open(struct path *path, struct trial *trial, unsigned direction)
 {
     const struct options *o = trial->options;
-    const size_t room = o->traffic.frame_size > 1518 ? o->traffic.frame_size : 1518;
+    const uint32_t room = room_for_frames(trial, direction);
 
     *path = (struct path){.from = &trial->ends[direction],
                           .to = &trial->ends[direction ^ 1U],
                           .direction = direction,
+                          .room = room,
                           .held = malloc(room),
                           .tokens = (double)o->reference.limit_burst,
                           .refilled = clock_ticks()};
@@ -99,11 +116,12 @@ static bool within_limit(struct path *path, const struct reference *r)
     return true;
 }
 
-static void hold(struct path *path, const struct io_frame *frame, uint64_t now)
+static void hold(struct path *path, const struct io_frame *frame, uint64_t now, uint64_t due)
 {
     memcpy(path->held, frame->data, frame->length);
     path->held_length = frame->length;
     path->held_since = now;
+    path->held_due = due;
     path->holds = true;
 }
 
@@ -114,7 +132,7 @@ static void pass(struct path *path, const struct reference *r, const struct io_f
     uint64_t *did = path->to->faults.did;
 
     if (!path->holds && faults_strike(r, FAULT_REORDER, path->direction, number)) {
-        hold(path, frame, now);
+        hold(path, frame, now, due);
         did[FAULT_REORDER]++;
         return;
     }
@@ -149,6 +167,10 @@ static void impair(struct path *path, const struct reference *r, struct io_frame
     const uint64_t due =
         now + clock_ns_to_ticks(faults_delay_ns(r, path->direction, path->frames++));
 
+    if (frame->length > path->room) {
+        drop(path, &path->to->faults.too_long);
+        return;
+    }
     if (!is_data(frame)) {
         put(path, frame->data, frame->length, due);
         return;
@@ -190,18 +212,47 @@ static unsigned take_in(struct trial *trial, struct path *path)
     return count;
 }
 
+/* The port gives no buffer for the frame that is next: is it full, or is the frame too long? */
+static bool is_too_long(struct io_port *port, uint32_t length)
+{
+    struct io_frame frame;
+
+    if (length <= FRAME_SIZE_MIN || port->ops->tx_acquire(port, &frame, 1, FRAME_SIZE_MIN) == 0)
+        return false;
+    port->ops->tx_release(port, &frame, 1);
+    return true;
+}
+
+/* Buffers for as many of the frames that are ready as the port takes now; a long one among them is
+ * taken by itself, and dropped where it would be in the others' way for ever. */
+static unsigned acquire(struct path *path, struct io_frame *out, unsigned count)
+{
+    struct io_port *port = path->to->port;
+    const struct delayed *frames = path->line.ready;
+    uint32_t longest = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        longest = frames[i].length > longest ? frames[i].length : longest;
+    unsigned got = count > 0 ? port->ops->tx_acquire(port, out, count, longest) : 0;
+    if (count == 0 || got > 0)
+        return got;
+    got = port->ops->tx_acquire(port, out, 1, frames[0].length);
+    if (got == 0 && is_too_long(port, frames[0].length)) {
+        drop(path, &path->to->faults.too_long);
+        delay_line_sent(&path->line, 1);
+    }
+    return got;
+}
+
 static unsigned put_out(struct path *path, uint64_t now)
 {
     struct io_frame out[IO_BURST_MAX];
     struct io_port *port = path->to->port;
     const unsigned count = delay_line_ready(&path->line, now);
     const struct delayed *frames = path->line.ready;
-    uint32_t longest = 0;
     uint64_t bytes = 0;
 
-    for (unsigned i = 0; i < count; i++)
-        longest = frames[i].length > longest ? frames[i].length : longest;
-    const unsigned got = count > 0 ? port->ops->tx_acquire(port, out, count, longest) : 0;
+    const unsigned got = acquire(path, out, count);
     for (unsigned i = 0; i < got; i++) {
         memcpy(out[i].data, frames[i].bytes, frames[i].length);
         out[i].length = frames[i].length;
@@ -225,22 +276,33 @@ static unsigned step(struct trial *trial, struct path *path, uint64_t *due)
     const uint64_t now = clock_ticks();
 
     if (path->holds && clock_ticks_to_ns(now - path->held_since) > REORDER_PATIENCE_NS)
-        let_go(path, now);
+        let_go(path, path->held_due > now ? path->held_due : now);
     moved += put_out(path, now);
     const uint64_t next = delay_line_next(&path->line);
     *due = next < *due ? next : *due;
     return moved;
 }
 
+/* They fill while a trial runs: what they may come to is to be there. */
+static bool queues_fit(const struct trial *trial, char *error, size_t size)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < trial->end_count; i++)
+        bytes += delay_line_bytes(trial->options->reference.queue, room_for_frames(trial, i));
+    return memory_suffices(bytes, "--queue: ", error, size);
+}
+
 static void run(struct trial *trial, unsigned worker)
 {
     struct path *paths = calloc(trial->end_count, sizeof *paths);
-    bool good = paths != NULL;
+    char *failure = trial->ends[0].port->failure;
+    bool good = paths != NULL && queues_fit(trial, failure, sizeof trial->ends[0].port->failure);
 
     for (unsigned i = 0; good && i < trial->end_count; i++)
         good = path_open(&paths[i], trial, i);
-    if (!good)
-        snprintf(trial->ends[0].port->failure, sizeof trial->ends[0].port->failure,
+    if (!good && failure[0] == '\0')
+        snprintf(failure, sizeof trial->ends[0].port->failure,
                  "no memory for a queue of %llu frames",
                  (unsigned long long)trial->options->reference.queue);
     trial_check_port(trial, trial->ends[0].port);
@@ -254,8 +316,11 @@ static void run(struct trial *trial, unsigned worker)
             trial_idle(trial, NULL, now, due);
         now = trial_round(&trial->ends[0], now, moved > 0);
     }
-    for (unsigned i = 0; paths != NULL && i < trial->end_count; i++)
+    for (unsigned i = 0; paths != NULL && i < trial->end_count; i++) {
+        trial->ends[i ^ 1U].faults.waiting =
+            paths[i].line.count + paths[i].line.ready_count + paths[i].holds;
         path_close(&paths[i]);
+    }
     free(paths);
 }
 

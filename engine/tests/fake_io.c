@@ -30,6 +30,8 @@ static unsigned acquire(struct io_port *base, struct io_frame *frames, unsigned 
                         uint32_t length)
 {
     struct fake_port *port = (struct fake_port *)base;
+    if (length > port->longest)
+        return 0;
     if (count > port->pool)
         count = port->pool;
     for (unsigned i = 0; i < count; i++)
@@ -114,6 +116,7 @@ struct fake_port *fake_open(bool can_forward)
     port->base.ops = can_forward ? &forwarding_ops : &fake_ops;
     port->accepts = UINT32_MAX;
     port->pool = IO_BURST_MAX;
+    port->longest = sizeof port->buffers[0];
     port->base.mtu_bytes = 1500;
     return port;
 }

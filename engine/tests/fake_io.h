@@ -13,6 +13,7 @@ struct fake_port {
     struct io_port base;
     unsigned accepts;    /* frames each tx_send or forward takes; UINT32_MAX: all */
     unsigned pool;       /* buffers that tx_acquire can give */
+    uint32_t longest;    /* frame that tx_acquire has room for */
     unsigned refusals;   /* that many sends take nothing first */
     bool persistent;     /* tx_prepare works */
     unsigned late_from;  /* received frames from this one on come ... */

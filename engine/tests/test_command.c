@@ -35,7 +35,7 @@ static void good_ones(void **state)
     assert_int_equal(c.kind, COMMAND_COUNTERS);
     assert_true(parse("stop"));
     assert_int_equal(c.kind, COMMAND_STOP);
-    assert_int_equal(c.sent, DRAIN_SENT_UNKNOWN);
+    assert_int_equal(c.sent, SENT_UNKNOWN);
     assert_true(parse("stop sent=0"));
     assert_int_equal(c.sent, 0);
     assert_true(parse("stop sent=123456789012"));

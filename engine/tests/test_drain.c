@@ -41,7 +41,7 @@ static void make_trial(const struct role *role, unsigned late_ms)
     trial->end_count = trial->workers = 1;
     trial->next_event = UINT64_MAX;
     trial->idle = IDLE_YIELD;
-    atomic_store(&trial->sent, DRAIN_SENT_UNKNOWN);
+    atomic_store(&trial->sent, SENT_UNKNOWN);
     port = fake_open(false);
     trial->ends->port = &port->base;
     trial->ends->address = options.address;

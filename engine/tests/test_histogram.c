@@ -1,4 +1,6 @@
 /* The histogram: no sample lost, errors below 0.1 %, edges clamped and counted. */
+#include <math.h>
+
 #include "test.h"
 
 #include "measure/histogram.h"
@@ -144,6 +146,27 @@ static void summary_of_a_ramp(void **state)
     assert_int_equal(histogram_percentile(&h, 0), 1);
 }
 
+/* A long delay that never changes has no deviation, and a little jitter on it keeps its size: the
+ * slots of 20 ms are 16 us wide. */
+static void the_deviation_is_that_of_the_values(void **state)
+{
+    (void)state;
+    const int64_t delays[] = {20000777, HISTOGRAM_HIGHEST - 10};
+    for (unsigned i = 0; i < 2; i++) {
+        histogram_reset(&h);
+        for (unsigned n = 0; n < 1000; n++)
+            histogram_record(&h, delays[i]);
+        assert_true(histogram_stdev(&h) == 0.0);
+        for (unsigned n = 0; n < 1000; n++)
+            histogram_record_times(&other, delays[i] + 6, 1);
+        histogram_add(&h, &other); /* half of them 3 ns above, half below */
+        assert_true(fabs(histogram_stdev(&h) - 3.0) < 1e-6);
+        histogram_subtract(&h, &other);
+        assert_true(histogram_stdev(&h) == 0.0);
+        histogram_reset(&other);
+    }
+}
+
 static void merging_adds(void **state)
 {
     (void)state;
@@ -204,6 +227,7 @@ int main(void)
         cmocka_unit_test_setup(merged_parts_are_the_whole, reset),
         cmocka_unit_test_setup(nothing_is_discarded, reset),
         cmocka_unit_test_setup(summary_of_a_ramp, reset),
+        cmocka_unit_test_setup(the_deviation_is_that_of_the_values, reset),
         cmocka_unit_test_setup(merging_adds, reset),
         cmocka_unit_test_setup(empty_is_sound, reset),
     };

@@ -5,6 +5,7 @@
 
 #include "measure/clock.h"
 #include "options.h"
+#include "options_table.h"
 #include "role/role.h"
 
 static struct options o;
@@ -210,6 +211,38 @@ static void help_and_version(void **state)
     assert_int_equal(o.cores[3], 1);
 }
 
+/* Of every option with a value, the help names its default, and what it names changes nothing. */
+static void defaults_are_as_the_help_says(void **state)
+{
+    (void)state;
+    static struct options as_said;
+    for (unsigned i = 0; i < option_rows; i++) {
+        const struct option_row *row = &option_table[i];
+        const char *said = strstr(row->help, "(default");
+        char word[32];
+        if (row->kind == KIND_FLAG)
+            continue;
+        if (said == NULL && strstr(row->help, "needed") == NULL)
+            fail_msg("--%s: no default in '%s'", row->name, row->help);
+        if (said == NULL || sscanf(said, "(default %31[^ ,;:)]", word) != 1)
+            continue; /* in words */
+        assert_int_equal(parse("sender --port null:"), PARSE_OK);
+        as_said = o;
+        assert_true(option_apply(&as_said, row, word, error, sizeof error));
+        if (row->given != 0)
+            *((bool *)&as_said + row->given) = false;
+        as_said.ip4_given = false;
+        if (row->kind == KIND_FLOWS)
+            as_said.flows = o.flows;
+        if (as_said.traffic.schedule.shape == SCHEDULE_CONSTANT) /* the rest is not looked at */
+            as_said.traffic.schedule = o.traffic.schedule;
+        if (strcmp(row->name, "dpdk-memory-mb") == 0) /* 0 until the backend is asked for */
+            as_said.dpdk_memory_mb = 0;
+        if (memcmp(&as_said, &o, sizeof o) != 0)
+            fail_msg("--%s: the default is not %s", row->name, word);
+    }
+}
+
 /* An earlier tool lost the last CPU of every range: "2-3" became core 2 alone. */
 static void core_lists_keep_their_last_core(void **state)
 {
@@ -324,6 +357,7 @@ int main(void)
         cmocka_unit_test(probe_streams_are_asked_of_the_right_role),
         cmocka_unit_test(probes_beside_a_replay),
         cmocka_unit_test(help_and_version),
+        cmocka_unit_test(defaults_are_as_the_help_says),
         cmocka_unit_test(core_lists_keep_their_last_core),
         cmocka_unit_test(overrides_change_only_the_traffic),
         cmocka_unit_test(noise_never_breaks_the_parser),

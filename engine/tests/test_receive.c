@@ -186,6 +186,11 @@ static void latency_counts_from_both_times(void **state)
     assert_int_equal(from_actual.clamped, 1);
     assert_int_equal(variation.shrunk.count, 1);
     assert_int_equal(variation.shrunk.max, clock_ticks_to_ns(0x200 - 50));
+    frame_template_build(&t, &peer, 64, 7, FRAME_DATA, 1, false); /* 10 minutes behind schedule */
+    const struct frame_times late = frame_times_make(6000, 6000 + (30000ULL << 26));
+    frame_stamp(&t, t.bytes, 2, &late);
+    arrive(t.bytes, t.length, 6000 + (30000ULL << 26) + 0x300);
+    assert_int_equal(from_actual.max, clock_ticks_to_ns(0x300));
 }
 
 /* A sender that counts from elsewhere, at half our pace, and whose 48 bits run over in between. */
@@ -193,7 +198,11 @@ static void a_sender_on_another_host_has_its_own_clock(void **state)
 {
     (void)state;
     const struct sender_clock clock = {
-        .ticks = 0xabcdfffffffffff0ULL, .here = 7000000000ULL, .ratio = 2ULL << 32};
+        .ticks = 0xabcdfffffffffff0ULL,
+        .here = 7000000000ULL,
+        .ratio = 2ULL << 32,
+        .inverse = 1ULL << 31,
+    };
     rx.latency_wanted = true;
     rx.sender_clock = &clock;
     make(64, 7, FRAME_DATA, 1, 0, 0x1000); /* 0x1010 of its ticks later; sent 50 late */
@@ -203,6 +212,13 @@ static void a_sender_on_another_host_has_its_own_clock(void **state)
     make(64, 7, FRAME_DATA, 1, 1, 0xffffffffff00ULL); /* before that moment */
     arrive(t.bytes, t.length, clock.here - 2 * 0xf0 + 5000);
     assert_int_equal(from_intended.max, clock_ticks_to_ns(5000));
+    assert_int_equal(from_actual.clamped, 0);
+    for (uint64_t days = 1; days < 40; days++) { /* of its 2^48 ticks, and a bit */
+        const uint64_t later = days * 0x1012345678901ULL;
+        make(64, 7, FRAME_DATA, 1, 2, clock.ticks + later);
+        arrive(t.bytes, t.length, clock.here + 2 * later + 6000 + days);
+        assert_int_equal(from_intended.max, clock_ticks_to_ns(6000 + days));
+    }
     assert_int_equal(from_actual.clamped, 0);
 }
 

@@ -201,6 +201,47 @@ static void forwarder_in_a_chain_gives_each_port_its_own_macs(void **state)
     end_trial();
 }
 
+/* The kernel, or a port opened for jumbo frames, may hand over frames longer than were asked for:
+ * they are passed on or dropped, and hold up nothing. */
+static void reference_takes_frames_of_any_length(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[16000];
+    for (unsigned jumbo = 0; jumbo < 2; jumbo++) {
+        make_trial(&role_reference, false);
+        options.reference.queue = 64;
+        options.traffic.frame_size = 64;
+        ports[0]->base.mtu_bytes = jumbo ? 9000 : 1500;
+        ports[1]->longest = 2000;
+        const uint32_t lengths[] = {60, 1522, 2001, 9014, 9023, 16000, 60};
+        for (unsigned i = 0; i < 7; i++)
+            fake_queue(ports[0], bytes, lengths[i]);
+        run();
+        assert_int_equal(ports[1]->sent_count, 3);
+        assert_int_equal(ports[1]->sent_length[1], 1522);
+        assert_int_equal(ports[1]->sent_length[2], 60);
+        assert_int_equal(trial->ends[1].faults.too_long, 4);
+        assert_int_equal(trial->ends[1].counters.tx_dropped, 4);
+        end_trial();
+    }
+}
+
+/* A frame that is to be overtaken is not early when nothing overtakes it. */
+static void reference_holds_every_frame_for_its_delay(void **state)
+{
+    (void)state;
+    make_trial(&role_reference, false);
+    options.reference =
+        (struct reference){.queue = 64, .delay_ns = NS_PER_S, .every[FAULT_REORDER] = 2};
+    queue(0, 7, FRAME_DATA, 0);
+    queue(0, 7, FRAME_DATA, 1); /* held, and patience ends after 2 ms */
+    run();
+    assert_int_equal(ports[1]->sent_count, 0);
+    assert_int_equal(trial->ends[1].faults.did[FAULT_REORDER], 1);
+    assert_int_equal(trial->ends[1].faults.waiting, 2);
+    end_trial();
+}
+
 /* What came before the schedule begins is received, and nothing is sent until then. */
 static void duplex_listens_before_it_sends(void **state)
 {
@@ -244,6 +285,8 @@ int main(void)
         cmocka_unit_test(forwarder_passes_everything_once),
         cmocka_unit_test(forwarder_writes_macs_and_counts_drops),
         cmocka_unit_test(forwarder_in_a_chain_gives_each_port_its_own_macs),
+        cmocka_unit_test(reference_takes_frames_of_any_length),
+        cmocka_unit_test(reference_holds_every_frame_for_its_delay),
         cmocka_unit_test(duplex_listens_before_it_sends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -352,6 +352,33 @@ static void a_reset_forgets_every_number(void **state)
     }
 }
 
+/* Frames lost before the first and after the last that came, all of them, or fewer than came. */
+static void what_was_sent_and_never_came_is_lost(void **state)
+{
+    (void)state;
+    static struct flow_groups groups = {.count = 4};
+    flow_groups_reset(&groups);
+    for (uint32_t i = 5; i < 90; i++)
+        flow_groups_add(&groups, i, sequence_add(&t, i, i));
+    struct sequence_summary s = sequence_summarise(&t);
+    sequence_told(&s, SENT_UNKNOWN);
+    assert_int_equal(s.lost, 0);
+    sequence_told(&s, 50);
+    assert_int_equal(s.expected, 85);
+    sequence_told(&s, 101);
+    assert_int_equal(s.expected, 101);
+    assert_int_equal(s.lost, 16);
+    assert_int_equal(s.last_sequence, 89);
+    const uint64_t lost[] = {5, 3, 4, 4}; /* 0 to 4, 90 to 100 */
+    for (uint32_t group = 0; group < 4; group++)
+        assert_int_equal(flow_group_summarise(&groups, group, &s).lost, lost[group]);
+    sequence_reset(&t);
+    s = sequence_summarise(&t);
+    sequence_told(&s, 7);
+    assert_int_equal(s.lost, 7);
+    assert_false(s.any);
+}
+
 static void empty_is_sound(void **state)
 {
     (void)state;
@@ -372,6 +399,7 @@ int main(void)
         cmocka_unit_test_setup(more_late_frames_than_the_stack_holds_give_a_lower_bound, reset),
         cmocka_unit_test_setup(groups_add_up_and_are_right, reset),
         cmocka_unit_test_setup(a_reset_forgets_every_number, reset),
+        cmocka_unit_test_setup(what_was_sent_and_never_came_is_lost, reset),
         cmocka_unit_test_setup(empty_is_sound, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,9 @@
  *        2      2  stream
  *        4      4  sequence, low 32 bits (the receiver extends it)
  *        8      6  intended send time, low 48 bits of clock ticks
- *       14      4  lateness: ticks from intended to actual send time, saturated
+ *       14      4  lateness: ticks from intended to actual send time; with the highest bit
+ *                  set, in units of 65536 ticks, for a sender that may catch up with more than
+ *                  half a second
  *       18      .  zeros, or a pattern (payload.h); in touched frames it may differ from frame
  *                  to frame
  *   last 4      4  touched frames with 22 bytes of payload and more: the digest, CRC32C of what
@@ -160,10 +162,26 @@ static inline uint32_t frame_pattern_bytes(uint32_t payload_length)
     return behind >= DIGEST_BYTES ? behind - DIGEST_BYTES : behind;
 }
 
+#define LATENESS_COARSE 0x80000000U
+#define LATENESS_UNIT 65536
+
+static inline uint32_t lateness_encode(uint64_t ticks)
+{
+    if (__builtin_expect(ticks < LATENESS_COARSE, 1))
+        return (uint32_t)ticks;
+    const uint64_t units = ticks / LATENESS_UNIT;
+    return LATENESS_COARSE | (units < LATENESS_COARSE ? (uint32_t)units : LATENESS_COARSE - 1);
+}
+
+static inline int64_t lateness_decode(uint32_t late)
+{
+    const int64_t ticks = late & (LATENESS_COARSE - 1);
+    return __builtin_expect(late < LATENESS_COARSE, 1) ? ticks : ticks * LATENESS_UNIT;
+}
+
 static inline struct frame_times frame_times_make(uint64_t intended, uint64_t actual)
 {
-    const uint64_t late64 = actual > intended ? actual - intended : 0;
-    const uint32_t late = late64 > UINT32_MAX ? UINT32_MAX : (uint32_t)late64;
+    const uint32_t late = lateness_encode(actual > intended ? actual - intended : 0);
     struct frame_times times;
 
     times.intended_lateness = __builtin_bswap64(intended << 16 | late >> 16);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "memory.h"
+
 #define MAGIC_US 0xa1b2c3d4U
 #define MAGIC_MODIFIED 0xa1b2cd34U /* longer record headers, of an old patched libpcap */
 #define MAGIC_NG 0x0a0d0d0aU       /* the same in both byte orders */
@@ -110,6 +112,8 @@ uint8_t *pcap_load(const char *path, size_t *size, char *error, size_t error_siz
         snprintf(error, error_size, "%s", strerror(errno));
     } else if (!S_ISREG(status.st_mode)) {
         snprintf(error, error_size, "is not a regular file");
+    } else if (!memory_suffices((uint64_t)status.st_size, "", error, error_size)) {
+        ; /* said */
     } else if ((bytes = malloc((size_t)status.st_size + 1)) == NULL) {
         snprintf(error, error_size, "no memory for its %lld bytes", (long long)status.st_size);
     } else if (!read_all(fd, bytes, (size_t)status.st_size)) {

@@ -28,6 +28,8 @@ void receive_end(struct receiver *rx)
 {
     rx->tracking = false;
     rx->locked = false;
+    if (rx->variation != NULL)
+        pdv_settle(&rx->variation->pdv);
 }
 
 bool receive_is_ours(const struct receiver *rx, const struct io_frame *frame)
@@ -123,6 +125,7 @@ static inline void end_run(struct receiver *rx)
         return;
     histogram_record_times(rx->from_intended, run->intended_ns, run->frames);
     histogram_record_times(rx->from_actual, run->actual_ns, run->frames);
+    pdv_add(&rx->variation->pdv, run->actual_ns, run->frames);
     variation_unchanged(rx->variation, run->unchanged);
     run->frames = 0;
 }

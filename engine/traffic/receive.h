@@ -135,8 +135,8 @@ static inline uint64_t stamp_intended(const uint8_t *payload)
     return __builtin_bswap64(load64(payload + 8)) >> 16;
 }
 
-static inline uint32_t stamp_lateness(const uint8_t *payload)
+static inline int64_t stamp_lateness(const uint8_t *payload)
 {
-    return __builtin_bswap32(load32(payload + 14));
+    return lateness_decode(__builtin_bswap32(load32(payload + 14)));
 }
 #endif

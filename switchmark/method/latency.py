@@ -24,6 +24,7 @@ from switchmark.method.verification import PairEnds
 from switchmark.results.histogram import merge_histograms, percentiles_ns
 from switchmark.results.order_statistics import percentile_intervals_ns
 from switchmark.results.record import Latency, Trim
+from switchmark.results.statistics import of_all
 
 
 def warm_up(pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> None:
@@ -97,21 +98,23 @@ def merge_latency(
     reported = [result["latency"] for result in results if result["latency"]["count"]]
     if not actual.get_total_count() or not reported:
         raise TrialFailed(f"{nothing}: there is no latency to report")
-    count = sum(one["count"] for one in reported)
+    mean, stdev = of_all((one["count"], one["mean_ns"], one["stdev_ns"]) for one in reported)
+    late = [one["intended"] for one in reported]
+    late_mean, late_stdev = of_all((one["count"], one["mean_ns"], one["stdev_ns"]) for one in late)
     return Latency(
         kind=kind,
-        count=count,
+        count=sum(one["count"] for one in reported),
         min_ns=min(one["min_ns"] for one in reported),
-        mean_ns=sum(one["mean_ns"] * one["count"] for one in reported) / count,
-        stdev_ns=float(actual.get_stddev()),
+        mean_ns=mean,
+        stdev_ns=stdev,
         max_ns=max(one["max_ns"] for one in reported),
         percentiles_ns=percentiles_ns(actual),
         intended_percentiles_ns=percentiles_ns(intended),
         percentile_intervals_ns=percentile_intervals_ns(actual),
         intended_percentile_intervals_ns=percentile_intervals_ns(intended),
-        intended_mean_ns=float(intended.get_mean_value()),
-        intended_stdev_ns=float(intended.get_stddev()),
-        intended_max_ns=float(intended.get_max_value()),
+        intended_mean_ns=late_mean,
+        intended_stdev_ns=late_stdev,
+        intended_max_ns=max(one["max_ns"] for one in late),
         histogram=actual.encode().decode(),
         intended_histogram=intended.encode().decode(),
         lost=lost,

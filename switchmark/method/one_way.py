@@ -141,10 +141,16 @@ def _points(engines: Sequence[EngineProcess]) -> dict[int, ClockPoint]:
 
 def corrected(result: Mapping[str, Any], correction: Correction) -> dict[str, Any]:
     """An application's result (or the part of it about probes) with true one-way times. Delay
-    variation is of differences and stays."""
-    seen, less = dict(result["latency"]), correction.less_ns
-    for name in ("min_ns", "mean_ns", "max_ns"):
-        seen[name] = max(0, seen[name] - less)
+    variation is of differences and stays, but for what those of PDV are told from."""
+    less = correction.less_ns
+    seen = _less(result["latency"], less)
+    seen["intended"] = _less(result["latency"]["intended"], less)
+    seen["pdv"] = {**seen["pdv"], "base_ns": seen["pdv"]["base_ns"] - less}
     for name in ("from_actual", "from_intended"):
         seen[name] = shift_histogram(seen[name], less)
     return {**result, "latency": seen}
+
+
+def _less(figures: Mapping[str, Any], less_ns: int) -> dict[str, Any]:
+    names = ("min_ns", "mean_ns", "max_ns")
+    return {**figures, **{name: max(0, figures[name] - less_ns) for name in names}}

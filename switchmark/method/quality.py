@@ -6,7 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from switchmark.results.histogram import merge_histograms, percentiles_ns
+from switchmark.results.histogram import (
+    Distances,
+    merge_histograms,
+    percentiles_ns,
+    percentiles_of_distances,
+)
 from switchmark.results.quality import DelayVariation, LoopCost, Reordering
 
 
@@ -30,19 +35,24 @@ def delay_variation(latencies: Sequence[Mapping[str, Any]]) -> DelayVariation | 
     """The engines' `latency` parts, merged; None when one does not tell.
 
     PDV is taken from the shortest delay of all pairs, as if they were one."""
-    if not latencies or any("ipdv" not in one for one in latencies):
+    if not latencies or any("ipdv" not in one or "base_ns" not in one["pdv"] for one in latencies):
         return None
     parts = [one["ipdv"] for one in latencies]
     grown = merge_histograms(part["grown"] for part in parts)
     shrunk = merge_histograms(part["shrunk"] for part in parts)
     magnitude = merge_histograms(part[side] for part in parts for side in ("grown", "shrunk"))
-    delays = merge_histograms(one["from_actual"] for one in latencies)
     counted = [one for one in latencies if one["count"]]
     if not counted:
         return None
     count = sum(part["count"] for part in parts)
     shortest = min(one["min_ns"] for one in counted)
-    mean = sum(one["mean_ns"] * one["count"] for one in counted) / delays.get_total_count()
+    longest = max(one["max_ns"] for one in counted)
+    samples = sum(one["count"] for one in counted)
+    mean = sum(one["mean_ns"] * one["count"] for one in counted) / samples
+    delays = percentiles_of_distances(
+        Distances(one["pdv"]["base_ns"], one["pdv"]["above"], one["pdv"]["below"])
+        for one in counted
+    )
     return DelayVariation(
         ipdv_count=count,
         ipdv_mean_ns=_mean(parts, "mean_ns", count),
@@ -52,7 +62,7 @@ def delay_variation(latencies: Sequence[Mapping[str, Any]]) -> DelayVariation | 
         ipdv_shrunk=shrunk.encode().decode(),
         pdv_mean_ns=max(0.0, mean - shortest),
         pdv_percentiles_ns={
-            name: max(0.0, value - shortest) for name, value in percentiles_ns(delays).items()
+            name: max(0.0, min(value, longest) - shortest) for name, value in delays.items()
         },
     )
 

@@ -8,6 +8,7 @@ union is not the mean of percentiles. HdrHistogram: hdrhistogram.org (G. Tene).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -77,6 +78,41 @@ def percentiles_ns(
     names = list(wanted)
     values = _values_at(histogram, [float(name) for name in names])
     return dict(zip(names, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """Samples by their distance from a base (ns), as encoded histograms, one for each side: so
+    that little variation of large values is kept."""
+
+    base_ns: float
+    above: str
+    below: str
+
+
+def percentiles_of_distances(
+    parts: Iterable[Distances], wanted: Iterable[str] = PERCENTILES
+) -> dict[str, float]:
+    """Of all samples of all parts, as `percentiles_ns`; empty where there is none."""
+    values, counts = [], []
+    for part in parts:
+        for text, sign in ((part.above, 1), (part.below, -1)):
+            histogram = decode_histogram(text)
+            held = np.ctypeslib.as_array(histogram.counts)
+            for index in np.flatnonzero(held):
+                low = histogram.get_value_from_index(int(index))
+                far = histogram.get_highest_equivalent_value(low) if sign > 0 else low
+                values.append(part.base_ns + sign * far)
+                counts.append(int(held[index]))
+    if not counts:
+        return {}
+    order = np.argsort(values)
+    reached = np.cumsum(np.asarray(counts)[order])
+    names = list(wanted)
+    # As the engine: a step down in the last bit, or 99.9 % of 1000 would round up to all of them.
+    ranks = [max(1, math.ceil(np.nextafter(float(n), 0) * int(reached[-1]) / 100)) for n in names]
+    found = np.asarray(values)[order][np.searchsorted(reached, ranks)]
+    return dict(zip(names, (float(value) for value in found), strict=True))
 
 
 def percentile_curve(histogram: HdrHistogram, points: int = 120) -> PercentileCurve:

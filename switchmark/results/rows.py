@@ -22,7 +22,7 @@ from switchmark.results.order_statistics import Bounds
 from switchmark.results.outliers import TWO_BANDS, strange_repetitions
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.query import CPU_NUMBERS, HARDWARE_NUMBERS, TRIAL_COLUMNS
-from switchmark.results.statistics import RESOLUTION, Estimate, estimate
+from switchmark.results.statistics import RESOLUTION, Estimate, estimate, of_all
 
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
 KNOWN_TRUTH = "reference"
@@ -230,7 +230,16 @@ def _throughput(records: Records) -> ThroughputSummary:
     )
 
 
+def _whole(records: Records, prefix: str) -> tuple[float | None, float | None]:
+    """Mean and standard deviation of all samples of all records; None where one does not tell."""
+    places = ("rtt_count", f"{prefix}_mean_ns", f"{prefix}_stdev_ns")
+    if not all(records.has(place) for place in places):
+        return None, None
+    return of_all(zip(*(records.column(place) for place in places), strict=True))
+
+
 def _latency(records: Records) -> LatencySummary:
+    intended_mean_ns, intended_stdev_ns = _whole(records, "intended_rtt")
     return LatencySummary(
         count=sum(records.column("rtt_count")),
         lost=sum(records.column("rtt_lost")),
@@ -239,12 +248,12 @@ def _latency(records: Records) -> LatencySummary:
         mean_ns=_over(records, "rtt_mean_ns"),
         p50_ns=_over(records, "rtt_p50_ns"),
         p99_ns=_over(records, "rtt_p99_ns"),
+        stdev_ns=_whole(records, "rtt")[1] or 0.0,
         # Right for one repetition; with more, `_with_merged_percentiles` puts the union's here.
-        stdev_ns=records.first("rtt_stdev_ns"),
         percentiles_ns={name: records.first(f"rtt_p{name}_ns") for name in PERCENTILES},
         intervals_ns=json.loads(records.first("rtt_intervals") or "{}"),
-        intended_mean_ns=records.first("intended_rtt_mean_ns"),
-        intended_stdev_ns=records.first("intended_rtt_stdev_ns"),
+        intended_mean_ns=intended_mean_ns,
+        intended_stdev_ns=intended_stdev_ns,
         intended_percentiles_ns={
             name: records.first(f"intended_rtt_p{name}_ns") for name in PERCENTILES
         },

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,6 +22,20 @@ METHOD = (
     "Holm's correction over the comparisons at that point, gives p below 0.05 and they are more "
     "than 0.2 % apart (the resolution of the histograms)."
 )
+
+
+def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
+    """Mean and standard deviation of all samples, from (count, mean, standard deviation) of parts.
+
+    Exact, where a merged histogram knows no value better than its slot: of a constant delay of
+    20 ms it would tell a spread of some microseconds. Raises ValueError without a sample."""
+    held = [part for part in parts if part[0]]
+    total = sum(count for count, _, _ in held)
+    if not total:
+        raise ValueError("no samples to draw together")
+    mean = math.fsum(count * each for count, each, _ in held) / total
+    squares = math.fsum(count * (spread**2 + (each - mean) ** 2) for count, each, spread in held)
+    return mean, math.sqrt(squares / total)
 
 
 @dataclass(frozen=True, slots=True)

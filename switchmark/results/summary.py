@@ -61,11 +61,8 @@ def _with_merged_percentiles(run_directory: Path, rows: list[SummaryRow]) -> lis
             intended = merge_histograms(part.intended for part in parts)
             merged = replace(
                 latency,
-                stdev_ns=float(actual.get_stddev()),
                 percentiles_ns=percentiles_ns(actual),
                 intervals_ns=percentile_intervals_ns(actual),
-                intended_mean_ns=float(intended.get_mean_value()),
-                intended_stdev_ns=float(intended.get_stddev()),
                 intended_percentiles_ns=percentiles_ns(intended),
                 intended_intervals_ns=percentile_intervals_ns(intended),
             )

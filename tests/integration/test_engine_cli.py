@@ -4,14 +4,18 @@ memory."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
+import struct
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.dpdk_rig import find_engine
+from tests.integration.waiting import until
 
 pytestmark = [
     pytest.mark.integration,
@@ -85,10 +89,58 @@ def test_without_file_descriptors_it_says_so(args: tuple[str, ...]) -> None:
         assert_said(engine(*args, limit=(resource.RLIMIT_NOFILE, files)), f"{files} files")
 
 
+def memory_groups() -> Path | None:
+    """A folder in which memory groups can be made (version 1, or a root that hands it on)."""
+    one, two = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    if (one / "memory.limit_in_bytes").exists():
+        return one
+    handed = two / "cgroup.subtree_control"
+    return two if handed.exists() and "memory" in handed.read_text().split() else None
+
+
+@pytest.fixture
+def small_group() -> Iterator[Path]:
+    """A control group of 64 MB."""
+    parent = memory_groups()
+    if parent is None or os.geteuid() != 0:
+        pytest.skip("no memory controller here, or not root")
+    group = parent / f"switchmark-test-{os.getpid()}"
+    group.mkdir()
+    limit = "memory.limit_in_bytes" if "memory" in parent.name else "memory.max"
+    (group / limit).write_text(str(64 << 20))
+    yield group
+    until(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
+    group.rmdir()
+
+
+TOO_MUCH = {
+    "replay": "sender --port null: --replay {}",
+    "file": "receiver --port pcap:read={}",
+    "queue": "reference --port null: --port null: --queue 1048576",
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_beyond_its_groups_memory_it_says_so(small_group: Path, tmp_path: Path, what: str) -> None:
+    """The kernel would grant it, and kill the process for touching it."""
+    large = tmp_path / "large.pcap"
+    large.write_bytes(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
+    os.truncate(large, 100 << 20)
+    words = ["exec", str(find_engine()), TOO_MUCH[what].format(large)]
+    inside = f"echo $$ > {small_group}/cgroup.procs && {' '.join(words)} --start now"
+    done = subprocess.run(
+        ["sh", "-c", inside], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert_said(done, what)
+    assert done.returncode in (1, 2)
+    assert re.search("would take [0-9]+ MB of memory, and the .*group leaves [0-9]+$", done.stderr)
+
+
 def assert_said(done: subprocess.CompletedProcess[str], when: str) -> None:
     """Either it worked, or one line says why not; never a crash."""
-    assert done.returncode in (0, 1, 127), (when, done)  # 127: not even its libraries fitted
-    if done.returncode == 1:
+    assert done.returncode in (0, 1, 2, 127), (when, done)  # 127: not even its libraries fitted
+    if done.returncode in (1, 2):
         assert len(done.stderr.strip().splitlines()) == 1, (when, done.stderr)
 
 

@@ -37,7 +37,7 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-@pytest.mark.parametrize("how", ["stop", "eof", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("how", ["stop", "eof", "SIGTERM", "SIGINT", "SIGHUP"])
 def test_every_ending_gives_a_result(wire: tuple[Node, Node], role: str, how: str) -> None:
     with engine(
         role,
@@ -56,7 +56,7 @@ def test_every_ending_gives_a_result(wire: tuple[Node, Node], role: str, how: st
         result, code = running.finish(how)
         intervals = running.all("interval")
     assert code == 0
-    assert result["reason"] == {"SIGTERM": "signal", "SIGINT": "signal"}.get(how, how)
+    assert result["reason"] == ("signal" if how.startswith("SIG") else how)
     assert running.events[-1]["event"] == "end of file"
     check_sums(intervals, result)
     if role == "sender":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,13 +16,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    """bench/engine/run.py with its neighbours, imported as the script does."""
+    """bench/engine/run.py and its neighbours as one, imported as the script does."""
     sys.path.insert(0, str(FOLDER))
     try:
+        import parts
+        import programs
         import run
+        import runs
+        import table
     finally:
         sys.path.remove(str(FOLDER))
-    return run
+    return SimpleNamespace(
+        **{**vars(parts), **vars(programs), **vars(runs), **vars(table), **vars(run)}
+    )
 
 
 @pytest.fixture
@@ -51,14 +58,16 @@ def test_medians_ratio_and_verdict(bench: Any, engine: Path, tmp_path: Path) -> 
     results = bench.Results(tmp_path / "runs.jsonl", engine)
     one = part(bench, {"ours": [9e6, 11e6, 10e6], "theirs": [8e6, 8e6, 8e6]}, wanted=1.2)
     bench.measure([one], results, setting(bench, engine, tmp_path), 3, None)
-    text = bench.line(one, one.rows[0], results, "far", 0.02)
+    text = bench.line(one, one.rows[0], results, "far", 0.02).text()
     assert "10.00" in text and "8.00" in text and "1.25" in text and "1.20 reached" in text
     assert bench.line(one, one.rows[0], results, "near", 0.02) is None  # never were the cores near
     less = part(bench, {"ours": [], "theirs": []}, wanted=1.3)
-    near_it = bench.line(less, less.rows[0], results, "far", 0.02)  # 0.05 missing, spread 0.05
+    near_it = bench.line(
+        less, less.rows[0], results, "far", 0.02
+    ).text()  # 0.05 missing, spread 0.05
     assert "(undecided)" in near_it
     far_off = part(bench, {"ours": [], "theirs": []}, wanted=1.4)
-    assert "MISSED" in bench.line(far_off, far_off.rows[0], results, "far", 0.02)
+    assert "MISSED" in bench.line(far_off, far_off.rows[0], results, "far", 0.02).text()
 
 
 def test_nothing_is_said_of_what_is_wanted_where_all_was_disturbed(
@@ -69,10 +78,10 @@ def test_nothing_is_said_of_what_is_wanted_where_all_was_disturbed(
     for program in ("ours", "theirs"):
         for _ in range(3):
             results.add(one.name, program, bench.Sample(1e6, 0.7, 2e6), None, None)
-    text = bench.line(one, one.rows[0], results, "far", 0.02)
+    text = bench.line(one, one.rows[0], results, "far", 0.02).text()
     assert "(disturbed)" in text and " * " in text
     hardy = bench.Row("ours", "theirs", 1.0, of_cpu=True, hardy=True)
-    text = bench.line(one, hardy, results, "far", 0.02)
+    text = bench.line(one, hardy, results, "far", 0.02).text()
     assert "reached" in text and "2.00" in text and " * " not in text
 
 
@@ -90,13 +99,20 @@ def test_runs_in_which_the_cores_moved_count_for_neither(
         ):
             results.add(one.name, program, bench.Sample(rate, 0.0), before, after)
     again = bench.Results(results.path, engine)
-    near = bench.line(one, one.rows[0], again, "near", 0.02)
+    near = bench.line(one, one.rows[0], again, "near", 0.02).text()
     assert "24.00" in near and "  3 of 3" in near and "reached" in near
-    far = bench.line(one, one.rows[0], again, "far", 0.02)
+    far = bench.line(one, one.rows[0], again, "far", 0.02).text()
     assert "13.00" in far and "  2 of 2" in far and "(too few)" in far
     bench.show([one], again, 0.02)
     said = capsys.readouterr().out
     assert "77.00" not in said and "(4 of 14 runs count for nothing" in said
+    bench.show([one], again, 0.02, markdown=True)
+    rows = [text for text in capsys.readouterr().out.splitlines() if text.startswith("| a part")]
+    assert len(rows) == 2 and all(text.count("|") == 9 for text in rows)
+    assert (
+        "| near | ours | 24.00 ± 0 % | theirs | 24.00 ± 0 % | 1.00 (tie) | 1.00 reached |"
+        in rows[1]
+    )
 
 
 def test_a_call_goes_on_where_the_last_one_ended(bench: Any, engine: Path, tmp_path: Path) -> None:

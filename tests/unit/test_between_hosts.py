@@ -127,11 +127,15 @@ def test_a_result_is_corrected_as_a_whole() -> None:
             "count": seen.count, "min_ns": seen.min_ns, "max_ns": seen.max_ns,
             "mean_ns": seen.mean_ns, "from_actual": seen.histogram,
             "from_intended": seen.intended_histogram, "ipdv": {"count": 7},
+            "pdv": {"base_ns": 70_000, "above": "", "below": ""},
+            "intended": {"min_ns": 500, "max_ns": 9_000, "mean_ns": 4_000},
         }
     }  # fmt: skip
     found = corrected(result, Correction(1_000, 50))["latency"]
     assert found["mean_ns"] == pytest.approx(seen.mean_ns - 1_000)
     assert found["min_ns"] == max(0, seen.min_ns - 1_000)
+    assert found["intended"] == {"min_ns": 0, "max_ns": 8_000, "mean_ns": 3_000}
+    assert found["pdv"]["base_ns"] == 69_000
     assert found["ipdv"] == {"count": 7} and found["count"] == seen.count
     assert result["latency"]["min_ns"] == seen.min_ns, "the engine's own words stay"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,21 @@ def encoded(*values: int) -> str:
     return str(histogram.encode().decode())
 
 
-def latency_of(delays: list[int], grown: list[int], shrunk: list[int]) -> dict[str, Any]:
+def latency_of(
+    delays: list[int], grown: list[int], shrunk: list[int], base_ns: int = 0
+) -> dict[str, Any]:
     changes = [*grown, *shrunk]
     return {
         "count": len(delays),
         "min_ns": min(delays, default=0),
+        "max_ns": max(delays, default=0),
         "mean_ns": sum(delays) / len(delays) if delays else 0,
         "from_actual": encoded(*delays),
+        "pdv": {
+            "base_ns": base_ns,
+            "above": encoded(*(delay - base_ns for delay in delays if delay >= base_ns)),
+            "below": encoded(*(base_ns - delay for delay in delays if delay < base_ns)),
+        },
         "ipdv": {
             "count": len(changes),
             "mean_ns": (sum(grown) - sum(shrunk)) / len(changes) if changes else 0,
@@ -57,6 +66,20 @@ def test_variation_of_two_pairs_is_that_of_all_their_samples() -> None:
     assert found.pdv_mean_ns == pytest.approx((3700 + 3650) / 7 - 900)
     assert found.pdv_percentiles_ns["50"] == 50
     assert found.pdv_percentiles_ns["99.9"] == pytest.approx(600, abs=2)
+
+
+def test_jitter_on_long_delays_is_told_to_a_thousandth() -> None:
+    """Two pairs with bases of their own; a histogram of 20 ms has slots of 16 us."""
+    near = [20_000_777 + 10 * step for step in range(1000)]
+    far = [20_002_000 + 100 * step for step in range(1000)]
+    one = latency_of(near, [], [], base_ns=near[3])
+    two = latency_of(far, [], [], base_ns=far[40])
+    found = delay_variation([one, two])
+    assert found is not None
+    both = sorted(near + far)
+    for name, value in found.pdv_percentiles_ns.items():
+        true = both[math.ceil(float(name) * 20) - 1] - both[0]
+        assert value == pytest.approx(true, rel=1e-3, abs=8), name
 
 
 def test_variation_is_absent_where_an_engine_does_not_tell() -> None:

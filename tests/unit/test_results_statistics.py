@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from switchmark.results.statistics import (
     Estimate,
     compare_with_best,
     estimate,
+    of_all,
     t_quantile,
     t_two_sided_p,
     welch_p,
@@ -40,6 +42,22 @@ def test_the_interval_of_five_readings() -> None:
     assert one.low == pytest.approx(12 - 2.7764 * math.sqrt(2.5 / 5), abs=1e-3)
     assert one.high == pytest.approx(12 + 2.7764 * math.sqrt(2.5 / 5), abs=1e-3)
     assert one.note == ""
+
+
+@given(st.lists(st.lists(st.integers(1, 10**9), max_size=20), min_size=1, max_size=5))
+def test_parts_are_drawn_together_as_if_every_sample_were_there(parts: list[list[int]]) -> None:
+    every = [value for part in parts for value in part]
+    told = [
+        (len(part), statistics.fmean(part), statistics.pstdev(part)) if part else (0, 0.0, 0.0)
+        for part in parts
+    ]
+    if not every:
+        with pytest.raises(ValueError, match="no samples"):
+            of_all(told)
+        return
+    mean, stdev = of_all(told)
+    assert mean == pytest.approx(statistics.fmean(every))
+    assert stdev == pytest.approx(statistics.pstdev(every), rel=1e-9, abs=1e-6)
 
 
 def test_one_reading_has_no_interval_and_says_so() -> None:

@@ -77,6 +77,14 @@ def test_pairs_are_merged_sample_by_sample() -> None:
     assert decode_histogram(found.intended_histogram).get_total_count() == 400
 
 
+def test_delays_that_do_not_vary_have_no_deviation() -> None:
+    """The slots of a histogram are 16 us wide there: taken from them, it would be 7 us."""
+    found = measure(pair({20_000_777: 50}), pair({20_000_777: 50}, number=1)).latency
+    assert (found.mean_ns, found.stdev_ns, found.intended_stdev_ns) == (20_000_777, 0, 0)
+    far = measure(pair({20_000_777: 50}), pair({20_001_777: 50}, number=1)).latency
+    assert far.stdev_ns == pytest.approx(500)
+
+
 def test_unanswered_requests_are_counted() -> None:
     found = measure(pair({10_000: 90}, sent=100), pair({10_000: 50}, number=1, sent=55)).latency
     assert found.lost == 15

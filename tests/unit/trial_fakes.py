@@ -4,6 +4,7 @@ switch and an environment that only keep a log. Nothing here takes time or touch
 from __future__ import annotations
 
 import json
+import statistics
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,16 +68,23 @@ def latency_of(values_ns: dict[int, int], late_ns: int = 0) -> dict[str, Any]:
     for value, times in values_ns.items():
         actual.record_value(value, times)
         intended.record_value(value + late_ns, times)
-    count = sum(values_ns.values())
-    weighted = sum(value * times for value, times in values_ns.items())
     return {
         "kind": "rtt",
-        "count": count,
-        "min_ns": min(values_ns, default=0),
-        "max_ns": max(values_ns, default=0),
-        "mean_ns": weighted / count if count else 0,
+        **_figures(values_ns),
+        "intended": _figures({value + late_ns: times for value, times in values_ns.items()}),
         "from_actual": actual.encode().decode(),
         "from_intended": intended.encode().decode(),
+    }
+
+
+def _figures(values_ns: dict[int, int]) -> dict[str, float]:
+    each = [value for value, times in values_ns.items() for _ in range(times)]
+    return {
+        "count": len(each),
+        "min_ns": min(each, default=0),
+        "max_ns": max(each, default=0),
+        "mean_ns": statistics.fmean(each) if each else 0,
+        "stdev_ns": statistics.pstdev(each) if each else 0,
     }
 
 

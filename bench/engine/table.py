@@ -1,0 +1,154 @@
+"""The table of run.py: what the runs that count say of each row, as text or as Markdown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from comparison import spread
+from cores import SETTLED, Cores
+from parts import Part, Row
+from runs import Made, Results
+
+COUNT_AT_LEAST = 3
+HEAD = (
+    "part                  cores                      Mpps  spread   runs"
+    "                               Mpps  spread   runs   ratio      wanted"
+)
+MARKDOWN_HEAD = """\
+| part | cores | | Mpps | against | Mpps | ratio | wanted |
+|---|---|---|---:|---|---:|---:|---|"""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two programs of a row."""
+
+    program: str
+    median_pps: float
+    spread: float
+    counted: int  # runs ...
+    made: int  # ... of so many
+    left_alone: bool  # those that count were not disturbed
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row, with the cores where they were."""
+
+    part: str
+    cores: Cores
+    above: Side
+    below: Side
+    wanted: float | None
+    of_cpu: bool
+
+    @property
+    def ratio(self) -> float:
+        """Of the medians."""
+        return self.above.median_pps / self.below.median_pps
+
+    @property
+    def noise(self) -> float:
+        """The larger spread."""
+        return max(self.above.spread, self.below.spread)
+
+    @property
+    def tie(self) -> bool:
+        """Whether the ratio lies within the noise."""
+        return abs(self.ratio - 1) <= self.noise
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether nothing that counts was disturbed."""
+        return self.above.left_alone and self.below.left_alone
+
+    @property
+    def verdict(self) -> str:
+        """What is to be said of what is wanted."""
+        if self.wanted is None:
+            return ""
+        return f"{self.wanted:.2f} {self._verdict(self.wanted)}"
+
+    def _verdict(self, wanted: float) -> str:
+        if not self.left_alone:
+            return "(disturbed)"
+        if min(self.above.counted, self.below.counted) < COUNT_AT_LEAST:
+            return "(too few)"
+        if round(self.ratio, 2) >= wanted:
+            return "reached"
+        return "(undecided)" if wanted - self.ratio <= self.noise * self.ratio else "MISSED"
+
+    def text(self) -> str:
+        """For a terminal."""
+        above, below = (
+            f"{side.median_pps / 1e6:>8.2f}{100 * side.spread:>6.1f} %"
+            f"{side.counted:>3} of {side.made:<3}"
+            for side in (self.above, self.below)
+        )
+        return (
+            f"{self.part:<22}{self.cores:<5}{self.above.program:<19}{above}"
+            f"  {self.below.program:<23}{below}{self.ratio:>7.2f} {'=' if self.tie else ' '} "
+            f"{'' if self.left_alone else '*':<2}{self.verdict:<17}"
+            f"{' a CPU s' if self.of_cpu else ''}"
+        )
+
+    def markdown(self) -> str:
+        """For a document."""
+        above, below = (
+            f"{side.median_pps / 1e6:.2f} ± {100 * side.spread:.0f} %"
+            for side in (self.above, self.below)
+        )
+        words = [
+            self.part, self.cores, self.above.program, above,
+            self.below.program + (", a CPU second" if self.of_cpu else ""), below,
+            f"{self.ratio:.2f}" + (" (tie)" if self.tie else ""),
+            self.verdict,
+        ]  # fmt: skip
+        return "| " + " | ".join(words) + " |"
+
+
+def counting(runs: Sequence[Made], limit: float) -> tuple[list[Made], bool]:
+    """Those that count, and whether they are undisturbed."""
+    left_alone = [one for one in runs if one.disturbed <= limit]
+    if len(left_alone) >= min(COUNT_AT_LEAST, len(runs)):
+        return left_alone, True
+    return sorted(runs, key=lambda one: one.disturbed)[:COUNT_AT_LEAST], False
+
+
+def line(part: Part, row: Row, results: Results, cores: Cores, limit: float) -> Line | None:
+    """A line of the table; None: nothing has been run with the cores there."""
+    sides: list[Side] = []
+    for program in (row.above, row.below):
+        made = [one for one in results.of(part.name, program) if one.cores == cores]
+        if not made:
+            return None
+        runs, alone = (made, True) if row.hardy else counting(made, limit)
+        rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
+        sides.append(
+            Side(program, statistics.median(rates), spread(rates), len(runs), len(made), alone)
+        )
+    return Line(part.name, cores, sides[0], sides[1], row.wanted, row.of_cpu)
+
+
+def lines(parts: Sequence[Part], results: Results, limit: float) -> Iterator[Line]:
+    """All of them."""
+    for part in parts:
+        for row in part.rows:
+            for cores in SETTLED:
+                found = line(part, row, results, cores, limit)
+                if found is not None:
+                    yield found
+
+
+def show(parts: Sequence[Part], results: Results, limit: float, *, markdown: bool = False) -> None:
+    """Print the table, and what is not in it."""
+    print(MARKDOWN_HEAD if markdown else HEAD)
+    for one in lines(parts, results, limit):
+        print(one.markdown() if markdown else one.text())
+    moved = sum(one.cores == "moved" for one in results.made)
+    if moved:
+        print(f"({moved} of {len(results.made)} runs count for nothing: the cores moved in them)")
+    if results.others:
+        print(f"({results.others} runs in {results.path} are of other builds of the engine)")

@@ -1,0 +1,112 @@
+/* How much memory is left, from accounts that this test has written. */
+#include "test.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "memory.h"
+
+#define MB (1ULL << 20)
+
+static char top[64], proc[80], groups[80];
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", top, name);
+    for (char *slash = strchr(path + strlen(top) + 1, '/'); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    snprintf(top, sizeof top, "/tmp/test_memory_XXXXXX");
+    if (mkdtemp(top) == NULL)
+        return -1;
+    snprintf(proc, sizeof proc, "%s/proc", top);
+    snprintf(groups, sizeof groups, "%s/groups", top);
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", top);
+    return system(command);
+}
+
+static void nobody_tells(void **state)
+{
+    (void)state;
+    assert_true(memory_left(proc, groups) > 1ULL << 60);
+    put("proc/self/cgroup", "nonsense\n1:\n");
+    assert_true(memory_left(proc, groups) > 1ULL << 60);
+}
+
+static void the_machine_has_an_end(void **state)
+{
+    (void)state;
+    put("proc/meminfo", "MemTotal: 900 kB\nMemAvailable:   2048 kB\nSwapFree: 1024 kB\n");
+    put("proc/self/cgroup", "0::/\n");
+    assert_int_equal(memory_left(proc, groups), 3 * MB);
+}
+
+/* The narrowest of a group and those above it; pages of files count as free. */
+static void groups_of_version_2(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "0::/a/b\n");
+    put("groups/a/b/memory.max", "max\n");
+    put("groups/a/b/memory.current", "1048576\n");
+    put("groups/a/memory.max", "104857600\n");
+    put("groups/a/memory.current", "73400320\n");
+    put("groups/a/memory.stat", "anon 5\nactive_file 10485760\ninactive_file 20971520\n");
+    assert_int_equal(memory_left(proc, groups), 60 * MB);
+    put("groups/a/b/memory.max", "2097152\n");
+    assert_int_equal(memory_left(proc, groups), 1 * MB);
+    put("groups/a/b/memory.current", "9999999\n"); /* was lowered */
+    assert_int_equal(memory_left(proc, groups), 0);
+}
+
+static void groups_of_version_1(void **state)
+{
+    (void)state;
+    put("proc/self/cgroup", "5:cpu:/other\n4:memory:/docker/abc\n0::/\n");
+    put("groups/memory/docker/memory.limit_in_bytes", "9223372036854771712\n");
+    put("groups/memory/memory.limit_in_bytes", "10485760\n"); /* the container's own, seen inside */
+    put("groups/memory/memory.usage_in_bytes", "5242880\n");
+    put("groups/memory/memory.stat", "inactive_file 7\ntotal_inactive_file 1048576\n");
+    assert_int_equal(memory_left(proc, groups), 6 * MB);
+}
+
+static void too_much_is_said(void **state)
+{
+    (void)state;
+    char error[256] = "";
+    assert_true(memory_suffices(1, "it ", error, sizeof error));
+    assert_false(memory_suffices(1ULL << 59, "it ", error, sizeof error));
+    assert_non_null(strstr(error, "it would take 549755813889 MB of memory"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nobody_tells, begin, finish),
+        cmocka_unit_test_setup_teardown(the_machine_has_an_end, begin, finish),
+        cmocka_unit_test_setup_teardown(groups_of_version_2, begin, finish),
+        cmocka_unit_test_setup_teardown(groups_of_version_1, begin, finish),
+        cmocka_unit_test(too_much_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

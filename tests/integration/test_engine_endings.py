@@ -1,0 +1,136 @@
+"""How the engine ends when something outside ends it: signals at any moment, a terminal that hangs
+up, files and pipes that take no more. Always a result or a clear line, never a hang."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.engine_tools import Engine, engine, engine_path
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
+]
+FULL = "/dev/full"
+NOW = ("--start", "now", "--idle", "sleep")
+ROLES = {
+    "sender": ("--port", "null:", "--rate", "10k"),
+    "receiver": ("--port", "null:"),
+    "tester": ("--port", "null:", "--port", "null:", "--rate", "1k"),
+    "reference": ("--port", "null:", "--port", "null:", "--delay-us", "500"),
+}
+
+
+def path() -> str:
+    found = engine_path()
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_signal_at_any_moment_ends_it_well(role: str) -> None:
+    """From before it listens to signals until long after it has begun."""
+    told = 0
+    names = itertools.cycle((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    for after_ms, name in zip((0, 3, 10, 30, 60, 70, 80, 90, 150, 300), names, strict=False):
+        process = subprocess.Popen(
+            [path(), role, *ROLES[role], *NOW, "--interval", "0.01"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        time.sleep(after_ms / 1000)
+        process.send_signal(name)
+        output, errors = process.communicate(timeout=30)
+        events = [json.loads(line) for line in output.splitlines()]
+        assert errors == ""
+        if process.returncode == -name:  # before it has begun anything
+            assert events == []
+            continue
+        assert process.returncode == 0
+        if any(event["event"] == "started" for event in events):
+            assert events[-1]["event"] == "result"
+            assert events[-1]["reason"] == "signal"
+            told += 1
+    if told == 0:
+        pytest.skip("machine too busy: the engine never began in time")
+
+
+def test_after_nohup_a_terminal_that_hangs_up_is_no_end() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        running = Engine("sender", ["--port", "null:", "--rate", "1k", "--interval", "0.05", *NOW])
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    try:
+        running.wait("started")
+        running.process.send_signal(signal.SIGHUP)
+        for count in range(1, 4):
+            running.wait("interval", len(running.all("interval")) + count)
+        result, code = running.finish("SIGTERM")
+        assert (code, result["reason"]) == (0, "signal")
+    finally:
+        running.close()
+
+
+@pytest.mark.parametrize("many", [True, False], ids=["while it runs", "at its end"])
+def test_a_full_disk_makes_a_partial_result(many: bool) -> None:
+    """A few frames fit the file's buffer: that it cannot be written shows at the end."""
+    rate = "max" if many else "1k"
+    with engine(
+        "sender", "--port", f"pcap:write={FULL}", "--rate", rate, "--idle", "yield"
+    ) as running:
+        running.tell("start duration=0.2")
+        result, code = running.finish("wait")
+    assert code == 1
+    assert result["partial"] is True
+    assert result["reason"] == "failure"
+    assert result["totals"]["tx_offered"] > 0
+    assert "the file is not complete: No space left on device" in result["fault"]
+    (error,) = running.all("error")
+    assert f"pcap:write={FULL}" in error["message"]
+
+
+def test_probes_that_cannot_be_written_are_told() -> None:
+    with engine("sender", "--port", f"pcap:write={FULL}") as running:
+        running.tell("probe 1")
+        running.wait("probe")
+        running.tell("stop")
+        assert running.process.wait(timeout=30) == 1
+        running.reader.join(timeout=30)
+        assert "No space left on device" in running.all("error")[0]["message"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("sender", *ROLES["sender"], *NOW),
+        ("receiver", *ROLES["receiver"]),
+        ("list", "--json"),
+        ("list",),
+        ("--help",),
+        ("--man",),
+    ],
+    ids=" ".join,
+)
+def test_an_output_that_takes_no_more_ends_it_with_a_line(args: tuple[str, ...]) -> None:
+    read, write = os.pipe()  # an input that does not end
+    try:
+        with Path(FULL).open("w") as full:
+            done: Any = subprocess.run(
+                [path(), *args], stdin=read, stdout=full, stderr=subprocess.PIPE, text=True,
+                timeout=30, check=False,
+            )  # fmt: skip
+    finally:
+        os.close(read)
+        os.close(write)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr
