@@ -133,6 +133,13 @@ static bool check_frames(struct options *o, char *error, size_t size)
             return fail(error, size, "%s: with udp the kernel writes the headers; use raw or dpdk",
                         o->address.tags > 0 ? "--vlan" : "--flows");
     }
+    for (unsigned i = 0; i < o->port_count && o->role != &role_sender; i++) {
+        if (o->address.tags == 2 && strncmp(o->ports[i], "dpdk:af-packet=", 15) == 0)
+            return fail(
+                error, size,
+                "--vlan: DPDK's af-packet driver gives the outer of two tags as 802.1Q; use "
+                "packet_mmap");
+    }
     if (o->replay_path != NULL && o->traffic.sizes.kind == SIZES_FIXED &&
         o->traffic.sizes.smallest < smallest) { /* of probes, if there are any */
         sizes_set(&o->traffic.sizes, smallest);
