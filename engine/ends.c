@@ -226,10 +226,32 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     return ends_fit(trial, error, size);
 }
 
+/* A device takes one 802.1Q tag beside what its MTU says. Of two tags it counts both: the kernel
+ * refuses such a frame from a packet socket, and drops what DPDK's drivers give it, without a word.
+ */
+static bool fits_mtu(const struct trial *trial, char *error, size_t size)
+{
+    const uint32_t beside = 18 + (trial->options->address.tags == 1 ? TAG_BYTES : 0);
+    const uint64_t own_bytes = trial->traffic.frame_size - beside;
+    const uint64_t mtu_bytes = larger(own_bytes, trial->replay.mtu_bytes);
+
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const struct io_port *port = trial->ends[i].port;
+        if (mtu_bytes <= port->mtu_bytes)
+            continue;
+        snprintf(error, size, "port %u (%s): frame-size %llu needs an MTU of %llu; the port has %u",
+                 i, port->spec,
+                 (unsigned long long)larger(trial->traffic.frame_size,
+                                            trial->replay.longest + FCS_BYTES),
+                 (unsigned long long)mtu_bytes, port->mtu_bytes);
+        return false;
+    }
+    return true;
+}
+
 bool ends_fit(const struct trial *trial, char *error, size_t size)
 {
     const uint64_t opened_for = size_opened_for(trial);
-    const uint64_t largest = larger(trial->traffic.frame_size, trial->replay.longest + FCS_BYTES);
 
     if (trial->traffic.frame_size > opened_for) {
         snprintf(
@@ -238,27 +260,18 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
             (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
         return false;
     }
-    const struct frame_address *a = &trial->options->address;
-    const uint32_t beside_mtu = 18 + (uint32_t)a->tags * TAG_BYTES;
     if (trial->traffic.schedule.shape == SCHEDULE_RECORDED &&
         !replay_repeats(&trial->replay, trial->options->loops, error, size))
         return false;
-    for (unsigned i = 0; i < trial->end_count && trial->options->role->sends; i++) {
-        const struct io_port *port = trial->ends[i].port;
-        if (largest > port->mtu_bytes + beside_mtu) {
-            snprintf(error, size,
-                     "port %u (%s): frame-size %llu needs an MTU of %llu; the port has %u", i,
-                     port->spec, (unsigned long long)largest,
-                     (unsigned long long)largest - beside_mtu, port->mtu_bytes);
-            return false;
-        }
-        if (trial->traffic.sizes.smallest < frame_size_min(a)) {
-            snprintf(error, size, "frame-size: %u is below %u, the smallest frame of this kind",
-                     trial->traffic.sizes.smallest, frame_size_min(a));
-            return false;
-        }
+    if (!trial->options->role->sends)
+        return true;
+    const uint32_t smallest = frame_size_min(&trial->options->address);
+    if (trial->traffic.sizes.smallest < smallest) {
+        snprintf(error, size, "frame-size: %u is below %u, the smallest frame of this kind",
+                 trial->traffic.sizes.smallest, smallest);
+        return false;
     }
-    return true;
+    return fits_mtu(trial, error, size);
 }
 
 static const struct io_port *port_without_link(const struct trial *trial)

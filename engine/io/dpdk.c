@@ -105,6 +105,7 @@ static struct dpdk_port *make_queue(const struct io_config *config, const struct
     set_mac(port, config);
     port->room_bytes =
         RTE_MAX(RTE_ALIGN_CEIL(config->frame_length_max, 64U), (uint32_t)ROOM_BYTES_MIN);
+    port->longest = config->frame_length_max;
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
     return port;
 }
@@ -193,8 +194,8 @@ static bool link_up(struct io_port *base)
 
     if (port->kind <= DPDK_MEMIF)
         return atomic_load(&port->tx_open);
-    if (port->kind == DPDK_AF_PACKET ||
-        port->kind == DPDK_AF_XDP) /* their drivers always say yes */
+    /* Their drivers always say yes. */
+    if (port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP)
         return device_link_look(&port->link, &base->links_lost);
     return rte_eth_link_get_nowait(port->ethdev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }

@@ -77,6 +77,7 @@ struct dpdk_port {
     unsigned queue_count;
     unsigned index;
     uint32_t room_bytes;     /* of a buffer, without headroom */
+    uint32_t longest;        /* frame without FCS that will be sent or received */
     struct device_link link; /* of a kernel's device */
 
     /* The keeper. */
@@ -110,6 +111,8 @@ unsigned dpdk_spec_memory_mb(const struct io_config *config, uint32_t room_bytes
 /* dpdk_open.c: buffers and devices of the kinds that have no keeper. */
 bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, char *error,
                        size_t size);
+/* No frame above what this MTU takes. */
+void dpdk_open_mtu(struct dpdk_port *port, uint32_t mtu_bytes);
 bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size);
 
 /* dpdk_eal.c: start EAL once, made for this process's needs. False: `error` says why. */

@@ -29,13 +29,18 @@ bool dpdk_device_add(struct dpdk_port *port, const char *name, const char *argum
     return rte_eth_dev_get_port_by_name(name, &port->ethdev) == 0;
 }
 
+/* Most devices take tags beside their MTU, so a device that will not have a larger one for their
+ * sake may do without. */
 static bool set_mtu(struct dpdk_port *port, const struct rte_eth_dev_info *info)
 {
-    const uint32_t mtu = port->room_bytes - RTE_ETHER_HDR_LEN;
+    const uint32_t mtu = port->longest - RTE_ETHER_HDR_LEN;
 
-    if (mtu <= 2048)
-        return true; /* the standard MTU will do */
-    return rte_eth_dev_set_mtu(port->ethdev, (uint16_t)RTE_MIN(mtu, info->max_mtu)) == 0;
+    if (mtu <= RTE_ETHER_MTU)
+        return true;
+    if (mtu > info->max_mtu)
+        dpdk_open_mtu(port, info->max_mtu);
+    return rte_eth_dev_set_mtu(port->ethdev, (uint16_t)RTE_MIN(mtu, info->max_mtu)) == 0 ||
+           mtu <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN;
 }
 
 /* With several queues a NIC spreads frames over them by their addresses. */

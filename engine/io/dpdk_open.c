@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/dpdk.h"
+#include "io/socket.h"
 
 #define POOL_NAME_MAX 32
 #define AF_XDP_ROOM_MAX 3072 /* a buffer with its head must fit a page */
@@ -69,6 +70,27 @@ static void describe(const struct dpdk_port *port, char *name, size_t name_size,
     }
 }
 
+void dpdk_open_mtu(struct dpdk_port *port, uint32_t mtu_bytes)
+{
+    for (unsigned i = 0; i < port->queue_count; i++) {
+        struct io_port *base = &port->queues[i]->base;
+        base->mtu_bytes = RTE_MIN(base->mtu_bytes, mtu_bytes);
+    }
+}
+
+/* These drivers hand everything to the kernel, which drops what its device does not take. */
+static void take_mtu_of_kernel(struct dpdk_port *port)
+{
+    char ignored[160];
+    uint8_t mac[6];
+    uint32_t mtu_bytes = UINT32_MAX;
+    int index;
+
+    if ((port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP) &&
+        socket_device(port->spec.target, &index, mac, &mtu_bytes, ignored, sizeof ignored))
+        dpdk_open_mtu(port, mtu_bytes);
+}
+
 bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size)
 {
     char name[64], arguments[384];
@@ -89,6 +111,7 @@ bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_
                  *reason != '\0' ? reason : "no such device, or no driver for it in this build");
         return false;
     }
+    take_mtu_of_kernel(port);
     if (!mac_given && rte_eth_macaddr_get(port->ethdev, &mac) == 0) {
         for (unsigned i = 0; i < port->queue_count; i++)
             memcpy(port->queues[i]->base.mac, mac.addr_bytes, sizeof mac.addr_bytes);

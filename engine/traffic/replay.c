@@ -40,6 +40,10 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
     replay->total_bytes += frame->length + FCS_BYTES;
     if (frame->length > replay->longest)
         replay->longest = frame->length;
+    const bool tagged = load16(frame->data + OFFSET_ETHERTYPE) == WIRE_VLAN;
+    const uint32_t beside = ETHERNET_BYTES + (tagged && frame->length > 18 ? TAG_BYTES : 0);
+    if (frame->length - beside > replay->mtu_bytes)
+        replay->mtu_bytes = frame->length - beside;
     return true;
 }
 

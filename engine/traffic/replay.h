@@ -23,6 +23,7 @@ struct replay {
     uint64_t total_bytes; /* with FCS */
     uint64_t length_ns;   /* from one round to the next, at the times of the file */
     uint32_t longest;     /* without FCS */
+    uint32_t mtu_bytes;   /* that a device must have to send all: it takes one 802.1Q tag beside */
 };
 
 /* Read a file; false and one line in `error` (which names the file) when it is unfit. Says on

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from switchmark.campaign.model import Dimension, Published
 from switchmark.cli.options import ResultsIn
-from switchmark.cli.output import note, print_line, print_table
+from switchmark.cli.output import note, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.results import export, words
 from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
@@ -120,7 +120,8 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
     if kind is Format.PARQUET:
         if output is None:
             raise UsageError("--format parquet: needs --output FILE")
-        frame.write_parquet(output)
+        with writing("--output", output):
+            frame.write_parquet(output)
         return
     if kind is Format.JSON:
         text = json_format.dumps(frame.to_dicts(), indent=2, allow_nan=False) + "\n"
@@ -132,7 +133,8 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
     if output is None:
         print_line(text.rstrip("\n"))
     else:
-        output.write_text(text)
+        with writing("--output", output):
+            output.write_text(text)
 
 
 def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
@@ -154,7 +156,9 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     _print_remarks(rows)
     _print_marks(rows)
     _print_failures(found, rows)
-    if not rows:
+    if not everything:
+        print_line("No trial has ended yet.")
+    elif not rows:
         print_line("No row matches.")
 
 
@@ -197,7 +201,7 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
         lines.append(
             [
                 *_who(row, varying),
-                words.number(merged["50"] / 1e3),
+                words.number(rtt.p50_ns.mean / 1e3),
                 words.plus_minus(rtt.p50_ns, 1e3),
                 *(words.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
                 words.number(rtt.max_ns / 1e3),
@@ -208,8 +212,11 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
             ]
         )
     columns = ["switch", "frame B", *varying, "mode", *numbers, *_TRUST]
-    title = "Round-trip time in µs (percentiles over all repetitions; intended: from the send "
-    print_table(columns, lines, title=title + "time that was due)", right=["frame B", *numbers])
+    title = (
+        "Round-trip time in µs (p50: mean of the repetitions' medians; the others: of all their "
+        "samples together; intended: from the send time that was due)"
+    )
+    print_table(columns, lines, title=title, right=["frame B", *numbers])
     print_line()
     _print_tails(rows, varying)
 

@@ -253,6 +253,7 @@ def _measure(
         plan.far.end()
     after, reconciled = _reconciled(deployment, before)
 
+    hosts = hosts_used(plan.far.as_record() if plan.far else None, used)
     evidence = Evidence(
         sender=seen.source_counters,
         receiver=seen.sink_counters,
@@ -262,8 +263,8 @@ def _measure(
         kept_samples=seen.kept_samples,
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
-        cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts_used(plan.far, used)),
-        others_cores=max(one.taken_cores for one in hosts_used(plan.far, used)),
+        cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts),
+        others_cores=max(one.taken_cores for one in hosts),
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,

@@ -14,8 +14,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec
+from typing import Any, ClassVar, NoReturn, ParamSpec
 
 import pytest
 
@@ -25,6 +26,7 @@ from switchmark.errors import UnavailableError
 P = ParamSpec("P")
 OTHER_BACKENDS = ("raw:", "udp:", "null:")
 BUSY_SHARE = 0.1  # of one core
+TERMINATE_S = 5.0
 ROOT = Path(__file__).resolve().parents[2]
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 TO_B = ("--src-mac", MAC_A, "--dst-mac", MAC_B)
@@ -138,6 +140,9 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         if self.child.poll() is None:
+            self.child.terminate()  # so that it takes its socket away
+            with suppress(subprocess.TimeoutExpired):
+                self.child.wait(timeout=TERMINATE_S)
             self.child.kill()
         self.child.wait()
         self._errors.close()
@@ -147,9 +152,9 @@ class Engine:
         end_s = time.monotonic() + timeout_s
         while True:
             event = self._events.get(timeout=max(0.01, end_s - time.monotonic()))
-            if event is None and "writes beyond its ring" in self.errors():
-                pytest.skip(self.errors().strip())  # this build's DPDK has no such port
-            assert event is not None, f"ended before {name}: {self.errors()}"
+            if event is None:
+                self._explain(f"before {name}")
+            assert event is not None
             assert name == "error" or event["event"] != "error", event
             if event["event"] == name:
                 return event
@@ -157,8 +162,18 @@ class Engine:
     def say(self, line: str) -> None:
         """A command to the engine."""
         assert self.child.stdin is not None
-        self.child.stdin.write(line + "\n")
-        self.child.stdin.flush()
+        try:
+            self.child.stdin.write(line + "\n")
+            self.child.stdin.flush()
+        except BrokenPipeError:
+            self._explain(f"before `{line}`")
+
+    def _explain(self, when: str) -> NoReturn:
+        """It has ended: why the test is skipped, or fails."""
+        self.child.wait()
+        if "writes beyond its ring" in self.errors():
+            pytest.skip(self.errors().strip())  # this build's DPDK has no such port
+        pytest.fail(f"ended {when}: {self.errors()}")
 
     def start(self, *overrides: str) -> None:
         """Begin a trial and wait until it has begun."""

@@ -1,13 +1,12 @@
 """That a port does what its specification says, not only that frames pass: requests that live for
 many frames, features that both ends of a ring agreed on, several queues, files in both directions,
-and a replay's own times on every kind of socket."""
+IPv6 under UDP sockets, and what a device's MTU leaves room for."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,10 +28,8 @@ from tests.integration.test_engine_schedule import (
     closing_engine,
     fields,
     file_of,
-    in_some_attempt,
     needs_tshark,
     tcpdump,
-    waited_shares,
 )
 from tests.integration.waiting import until
 
@@ -254,104 +251,6 @@ def test_files_in_both_directions(tmp_path: Path) -> None:
     assert back == [[row[0], row[2], row[1], row[4], row[3], row[5]] for row in there]
 
 
-TIMES_MS = [0, 1, 2, 50, 50, 50, 120, 200]  # in which a file's frames lie
-
-
-def write_file(path: Path) -> None:
-    """A file of eight broadcast frames at set times."""
-    records = b""
-    for number, at_ms in enumerate(TIMES_MS):
-        frame = b"\xff" * 6 + bytes((2, 0, 0, 0, 0, 1)) + b"\x88\xb5" + bytes([number]) * 86
-        when = struct.pack("<IIII", 7, at_ms * 1000, len(frame), len(frame))
-        records += when + frame
-    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    path.write_bytes(header + records)
-
-
-@needs_tshark
-@pytest.mark.parametrize("io", all_ios("raw", "raw-mmsg", "packet_mmap", "af_xdp", "io_uring"))
-def test_a_replay_keeps_its_times_on_every_port(
-    wire: tuple[Node, Node], tmp_path: Path, io: str
-) -> None:
-    a, b = wire
-    path, seen = tmp_path / "times.pcap", tmp_path / "seen.pcap"
-    write_file(path)
-    sending = ["--port", port(io, a), "--replay", str(path), "--schedule", "recorded", *PATIENT]
-
-    def worst_ms() -> float:
-        with (
-            tcpdump(b, seen, "ether proto 0x88b5"),
-            closing_engine("sender", sending, a.namespace) as sender,
-        ):
-            sender.wait("ready")
-            sender.tell("start")
-            result, code = sender.finish("wait")
-        assert (code, result["reason"]) == (0, "replayed")
-        waited_shares.append(result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"])
-        rows = fields(seen, "frame.time_epoch", "frame.len", "data.data")
-        assert [int(row[2][:2], 16) for row in rows] == list(range(len(TIMES_MS)))
-        assert {row[1] for row in rows} == {"100"}
-        first = float(rows[0][0])
-        return max(
-            abs((float(row[0]) - first) * 1e3 - at) for row, at in zip(rows, TIMES_MS, strict=True)
-        )
-
-    in_some_attempt(worst_ms, 0.0, 1.0)
-
-
-def test_a_moment_cannot_be_repeated(tmp_path: Path) -> None:
-    """A file without length has no rounds; a trial may ask for them, too."""
-    path = tmp_path / "one.pcap"
-    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    path.write_bytes(header + struct.pack("<IIII", 7, 0, 60, 60) + b"\xff" * 60)
-    sending = ["--port", "null:", "--replay", str(path), "--loops", "0", "--rate", "1k"]
-    with closing_engine("sender", sending) as sender:
-        sender.wait("ready")
-        sender.tell("start schedule=recorded duration=0.1")
-        assert "cannot be repeated" in sender.wait("error")["message"]
-        assert sender.process.wait(timeout=20) == 1
-
-
-def test_probes_beside_a_replay_have_the_rate_that_was_asked(tmp_path: Path) -> None:
-    """A rate in bits is one of the probes' own size, not of the file's frames."""
-    path = tmp_path / "made.pcap"
-    file_of(path, "--rate", "100k", "--duration", "0.01", "--frame-size", "1518", *PATIENT)
-    sending = ["--port", "null:", "--replay", str(path), "--loops", "0", "--rate", "10k", *PATIENT]
-    sending += ["--probe-rate", "672kbps-l1", "--probe-schedule", "constant", "--duration", "1"]
-    with closing_engine("sender", [*sending, "--start", "now"]) as sender:
-        result, code = sender.finish("wait")
-    assert code == 0
-    assert result["probe"]["rate_pps"] == 1000
-    assert result["probe"]["totals"]["tx_intended"] == 1000  # of 64 bytes and 20
-    assert result["probe"]["totals"]["tx_bytes"] == 64 * result["probe"]["totals"]["tx_offered"]
-
-
-def test_a_stamped_replay_of_tagged_ipv6_is_followed(
-    wire: tuple[Node, Node], tmp_path: Path
-) -> None:
-    a, b = wire
-    path = tmp_path / "made.pcap"
-    kind = ["--ip-version", "6", "--vlan", "200.100"]
-    file_of(path, "--rate", "100k", "--burst", "10", "--duration", "0.01", "--frame-size",
-            "92*7+598*4+1518", "--flows", "10:src-port", *kind, *PATIENT)  # fmt: skip
-    receiving = ["--port", port("raw-mmsg", b), *kind, "--stream", "3", "--idle", "yield"]
-    sending = ["--port", port("raw-mmsg", a), "--replay", str(path), "--loops", "2", "--stamp"]
-    sending += ["--rate", "20k", "--stream", "3", *PATIENT]
-    with (
-        closing_engine("receiver", receiving, b.namespace) as receiver,
-        closing_engine("sender", sending, a.namespace) as sender,
-    ):
-        for one in (receiver, sender):
-            one.wait("ready")
-        receiver.tell("start")
-        receiver.wait("started")
-        sender.tell("start")
-        sent, _ = sender.finish("wait")
-        received, _ = receiver.finish(f"stop sent={sent['totals']['tx_offered']}")
-    check_all(sent, received, 2000)
-    assert received["totals"]["rx_bytes"] == sent["totals"]["tx_bytes"]
-
-
 @pytest.fixture(scope="module")
 def wire6(wire: tuple[Node, Node]) -> tuple[Node, Node]:
     """The wire with IPv6 addresses of its ends, which are there at once."""
@@ -403,3 +302,46 @@ def probes_heard(server: Engine) -> int:
     count = len(server.all("counters")) + 1
     server.tell("counters")
     return int(server.wait("counters", count)["rx_probe"])
+
+
+LARGE = all_ios("raw", "packet_mmap", "af_xdp", "io_uring")
+
+
+@pytest.mark.parametrize("io", [*LARGE, "dpdk:af-packet"])
+def test_tags_and_the_mtu(wire: tuple[Node, Node], tmp_path: Path, io: str) -> None:
+    """A device of MTU 1500 takes one tag beside it; two count, and what does not fit is refused by
+    us rather than dropped by the kernel as if a switch had lost it."""
+    a, b = wire
+    spec = f"{io}={a.device}" if ":" in io else port(io, a)
+    if ":" in io and dpdk_rig.hugepages_free() < 192:
+        pytest.skip("fewer than 192 free hugepages of 2 MB")
+    sending = ["--port", spec, "--src-mac", dpdk_rig.MAC_A, "--dst-mac", dpdk_rig.MAC_B, *PATIENT]
+    sending += ["--rate", "2k", "--burst", "1", "--duration", "0.05", "--start", "now"]
+    for kind in (["--vlan", "200.100", "--frame-size", "1526"], ["--frame-size", "1522"]):
+        with closing_engine("sender", [*sending, *kind], a.namespace) as sender:
+            assert "MTU of 150" in sender.wait("error")["message"]
+            assert sender.process.wait(timeout=20) == 1
+    path = tmp_path / "tagged.pcap"
+    tagged = ["--vlan", "100", "--frame-size", "1522"]
+    file_of(path, "--rate", "2k", "--burst", "1", "--duration", "0.05", *tagged, *PATIENT)
+    receiving = ["--port", port("raw-mmsg", b), "--session", *tagged, "--idle", "yield"]
+    replayed = [*sending, "--replay", str(path), "--stamp"]
+    with closing_engine("receiver", receiving, b.namespace) as receiver:
+        receiver.wait("ready")
+        for trial, command in enumerate(([*sending, *tagged], replayed), 1):
+            receiver.tell("start")
+            receiver.wait("started", trial)
+            with closing_engine("sender", command, a.namespace) as sender:
+                sent, code = sender.finish("wait")
+            assert code == 0
+            receiver.tell("stop sent=100")
+            check_all(sent, receiver.wait("result", trial), 100)
+
+
+def test_what_af_packet_of_dpdk_would_change_is_refused() -> None:
+    path = engine_path()
+    assert path is not None
+    command = [path, "receiver", "--port", "dpdk:af-packet=x", "--vlan", "200.100"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "gives the outer of two tags as 802.1Q; use packet_mmap" in done.stderr
