@@ -22,6 +22,7 @@ from switchmark.cli.output import note, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.results import export, words
 from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
+from switchmark.results.export import remarks
 from switchmark.results.marks import MARKS
 from switchmark.results.quality_table import QUALITY_TITLE, quality_table
 from switchmark.results.query import Table, read_table
@@ -153,7 +154,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
     _print_published(found, rows)
     _print_differences(rows)
-    _print_remarks(rows)
+    _print_remarks(rows, everything)
     _print_marks(rows)
     _print_failures(found, rows)
     if not everything:
@@ -384,14 +385,11 @@ def _print_differences(rows: list[SummaryRow]) -> None:
     print_line(f"  {METHOD}\n")
 
 
-def _print_remarks(rows: list[SummaryRow]) -> None:
-    if not any(row.remarks for row in rows):
-        return
-    print_line("Outliers, bands, unsteady runs (nothing is left out of the figures above):")
-    for row in rows:
-        for remark in row.remarks:
-            print_line(f"  {row.notation}: {remark}")
-    print_line()
+def _print_remarks(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+    told = [f"  {row.notation}: {remark}" for row in rows for remark in remarks(row, everything)]
+    if told:
+        print_line("Outliers, bands, unsteady runs (nothing is left out of the figures above):")
+        print_line("\n".join(told) + "\n")
 
 
 def _print_marks(rows: list[SummaryRow]) -> None:
