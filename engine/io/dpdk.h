@@ -14,6 +14,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include "io/device_link.h"
 #include "io/io.h"
 
 enum dpdk_kind {
@@ -75,8 +76,9 @@ struct dpdk_port {
     struct dpdk_port *queues[IO_QUEUES_MAX];
     unsigned queue_count;
     unsigned index;
-    uint32_t room_bytes; /* of a buffer, without headroom */
-    uint32_t longest;    /* frame without FCS that will be sent or received */
+    uint32_t room_bytes;     /* of a buffer, without headroom */
+    uint32_t longest;        /* frame without FCS that will be sent or received */
+    struct device_link link; /* of a kernel's device */
 
     /* The keeper. */
     pthread_t keeper;

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
+from switchmark.campaign.model import WIRE, Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError, TrialFailed
@@ -155,7 +155,7 @@ def run_trial(
         "run_id": run_id,
         "started_at": _now(),
         "notation": to_notation(plan.trial),
-        "connect_mode": None if plan.trial.switch == "direct" else plan.mode.value,
+        "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
         "io": resolve_io(plan.trial.io, plan.port_kind).value,
         "placement": plan.placement,

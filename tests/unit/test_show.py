@@ -162,9 +162,9 @@ def test_a_wire_slower_than_the_switch_is_called_so(
     assert "which no switch is" not in capsys.readouterr().out
     loads = records[1].throughput
     assert loads is not None
-    fields = ("forwarded_pps", "offered_pps")
+    fields = ("forwarded_pps", "offered_pps", "forwarded_l2_bps", "forwarded_l1_bps")
     slow = {name: getattr(loads, name) / 4 for name in fields}
-    pair = loads.pairs[0].model_copy(update=slow)
+    pair = loads.pairs[0].model_copy(update={name: slow[name] for name in fields[:2]})
     held_up = loads.model_copy(update={**slow, "pairs": [pair]})
     records[1] = records[1].model_copy(update={"throughput": held_up})
     run = write_run(tmp_path / "held-up", records)
