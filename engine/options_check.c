@@ -181,6 +181,25 @@ static bool check_replay(const struct options *o, char *error, size_t size)
     return true;
 }
 
+/* DPDK is told to open the functions that ports name and no other (dpdk_eal.c); a list of those
+ * that it is not to open contradicts that, and it then refuses both. */
+static bool check_eal(const struct options *o, char *error, size_t size)
+{
+    bool names_function = false;
+
+    for (unsigned i = 0; i < o->port_count; i++)
+        names_function = names_function || strncmp(o->ports[i], "dpdk:pci=", 9) == 0;
+    for (unsigned i = 0; names_function && i < o->eal_argument_count; i++) {
+        const char *argument = o->eal_arguments[i];
+        if (strncmp(argument, "--bl", 4) == 0 || strncmp(argument, "-b", 2) == 0)
+            return fail(error, size,
+                        "--eal %s: beside a port dpdk:pci=ADDRESS, DPDK opens that function and no "
+                        "other anyway; leave it out",
+                        argument);
+    }
+    return true;
+}
+
 bool options_check(struct options *o, char *error, size_t size)
 {
     if (o->role->pairs && (o->port_count == 0 || o->port_count % o->role->ports != 0))
@@ -220,7 +239,7 @@ bool options_check(struct options *o, char *error, size_t size)
         return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
     if (io_is_datagram(o->ports[0]) && strcmp(o->role->name, "reference") == 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
-    if (!check_workers(o, error, size))
+    if (!check_workers(o, error, size) || !check_eal(o, error, size))
         return false;
     if (lacks_peer(o) && o->replay_path == NULL)
         return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",

@@ -9,11 +9,11 @@
 #define STUCK_NS                                                                                   \
     (1000ULL * 1000 * 1000) /* a peer that was kept from its core for less is no fault */
 
-static bool is_up(const struct end *end)
+bool outage_is_up(struct io_port *port)
 {
-    struct io_port *port = end->port;
+    const bool device = port->ops->device_up == NULL || port->ops->device_up(port);
 
-    return port->ops->link_up == NULL || port->ops->link_up(port);
+    return (port->ops->link_up == NULL || port->ops->link_up(port)) && device;
 }
 
 void outage_begin(struct trial *trial)
@@ -22,9 +22,10 @@ void outage_begin(struct trial *trial)
     trial->fault[0] = '\0';
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
+        const bool up = outage_is_up(end->port); /* first: it notes what was lost before */
         end->watch = (struct outage_watch){
             .links_lost = end->port->links_lost,
-            .was_up = is_up(end),
+            .was_up = up,
             .offered = end->counters.tx_offered,
             .refused = end->counters.ring_full_polls,
             .looked_ns = trial->started_ns,
@@ -36,7 +37,7 @@ static void look_at(struct end *end, uint64_t now_ns)
 {
     struct outage_watch *w = &end->watch;
     const uint64_t offered = end->counters.tx_offered, refused = end->counters.ring_full_polls;
-    const bool up = is_up(end);
+    const bool up = outage_is_up(end->port);
 
     if (offered == w->offered && refused != w->refused && now_ns > w->looked_ns)
         w->stuck_ns += now_ns - w->looked_ns;
@@ -60,7 +61,8 @@ void outage_look(struct trial *trial, uint64_t now_ns)
 /* A peer that leaves a receiver without a set duration, and stays away, has simply ended. */
 static bool link_loss_counts(const struct trial *trial, const struct end *end)
 {
-    return trial->options->role->sends || trial->traffic.duration_ns != 0 || is_up(end);
+    return trial->options->role->sends || trial->traffic.duration_ns != 0 ||
+           outage_is_up(end->port);
 }
 
 /* (The peers of a forwarder come and go; its intervals say so.) */
@@ -76,7 +78,7 @@ static bool judge_end(struct trial *trial, unsigned index)
     if (lost && !trial->options->role->stands_between && link_loss_counts(trial, end)) {
         snprintf(trial->fault, sizeof trial->fault,
                  "port %u (%.200s): its peer or device went away during the trial%s", index,
-                 end->port->spec, is_up(end) ? " and came back" : "");
+                 end->port->spec, outage_is_up(end->port) ? " and came back" : "");
         return true;
     }
     if (trial_end_sends(trial, index) && (w->longest_stuck_ns >= STUCK_NS || took_nothing)) {

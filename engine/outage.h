@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct end;
+struct io_port;
 struct trial;
 
 struct outage_watch {
@@ -21,6 +22,9 @@ struct outage_watch {
 void outage_begin(struct trial *trial);
 /* Once an interval, by worker 0. */
 void outage_look(struct trial *trial, uint64_t now_ns);
+/* Has a port its peer, and its device a carrier? */
+bool outage_is_up(struct io_port *port);
+
 /* After the trial: whether its result is partial, and why in one line (trial->fault). */
 void outage_judge(struct trial *trial);
 #endif

@@ -43,7 +43,7 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
             .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
             .tx_offered = end->counters.tx_offered - end->before.tx_offered,
             .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
-            .up = port->ops->link_up == NULL || port->ops->link_up(port),
+            .up = outage_is_up(port),
         };
     }
 }

@@ -153,6 +153,7 @@ static void port_close(struct io_port *base)
     struct xdp_memory *memory = port->queue_count > 0 ? port->queues[0].memory : NULL;
     const unsigned queues = port->queue_count;
 
+    device_link_close(&port->link);
     if (port->link_fd >= 0)
         close(port->link_fd);
     if (port->map_fd >= 0)
@@ -206,6 +207,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
     }
     port->device = device;
     port->link_fd = port->map_fd = port->promiscuous_fd = -1;
+    device_link_open(&port->link, arguments.device);
     port->busy_poll = arguments.busy_poll;
     port->may_block = arguments.block && config->rx_may_block;
     port->base.blocking = arguments.block;
@@ -241,6 +243,12 @@ static uint64_t rx_drops(struct io_port *base)
     return drops;
 }
 
+static bool device_up(struct io_port *base)
+{
+    struct xdp_port *port = (struct xdp_port *)(void *)base;
+    return device_link_look(&port->link, &base->links_lost);
+}
+
 const struct io_ops io_af_xdp = {
     .name = "af_xdp",
     .summary = "AF_XDP, takes the device's receive queues: dev=NAME, queues=N or queue=I, "
@@ -256,5 +264,6 @@ const struct io_ops io_af_xdp = {
     .forward = xdp_forward,
     .rx_wait = xdp_rx_wait,
     .rx_drops = rx_drops,
+    .device_up = device_up,
     .close = port_close,
 };

@@ -7,6 +7,7 @@
 #include <linux/if_xdp.h>
 #include <net/if.h>
 
+#include "io/device_link.h"
 #include "io/io.h"
 
 #ifndef XDP_USE_SG /* Linux 6.6 */
@@ -75,6 +76,7 @@ struct xdp_port {
     bool may_block, busy_poll;
     bool zero_copy, native;
     bool several; /* a frame may lie in several chunks */
+    struct device_link link;
     int device, link_fd, map_fd, promiscuous_fd;
 
     /* Sending slots by address. Those acquired and not sent are `held`, in order. */

@@ -7,12 +7,9 @@
  * dpdk_spec.c reads the specification, dpdk_burst.c moves the frames. */
 #include "io/dpdk.h"
 
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_version.h>
@@ -56,6 +53,7 @@ static void close_port(struct io_port *base)
     if (port->queue > 0) /* goes with the first */
         return;
     let_peer_finish(port);
+    device_link_close(&port->link);
     if (port->has_keeper || port->listen_fd >= 0)
         dpdk_keeper_stop(port);
     if (atomic_load(&port->rx_open)) {
@@ -150,6 +148,8 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
         opened = dpdk_keeper_start(port, error, size);
     else if (opened)
         opened = dpdk_open_device(port, config->src_mac_given, error, size);
+    if (opened && (port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP))
+        device_link_open(&port->link, port->spec.target);
     return opened ? &port->base : NULL; /* (the process ends when a port cannot be opened) */
 }
 
@@ -187,22 +187,6 @@ static uint64_t rx_drops(struct io_port *base)
     return port->rx_drops + stats.imissed + stats.rx_nombuf + dpdk_kernel_drops(port);
 }
 
-/* The drivers of kernel devices call the link up from the moment they are started. */
-static bool kernel_device_is_up(const char *name)
-{
-    struct ifreq request = {0};
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool up = true;
-
-    snprintf(request.ifr_name, sizeof request.ifr_name, "%.15s", name);
-    if (fd >= 0)
-        up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & IFF_UP) &&
-             (request.ifr_flags & IFF_RUNNING);
-    if (fd >= 0)
-        close(fd);
-    return up;
-}
-
 static bool link_up(struct io_port *base)
 {
     struct dpdk_port *port = (struct dpdk_port *)(void *)base;
@@ -210,8 +194,9 @@ static bool link_up(struct io_port *base)
 
     if (port->kind <= DPDK_MEMIF)
         return atomic_load(&port->tx_open);
+    /* Their drivers always say yes. */
     if (port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP)
-        return kernel_device_is_up(port->spec.target);
+        return device_link_look(&port->link, &base->links_lost);
     return rte_eth_link_get_nowait(port->ethdev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 

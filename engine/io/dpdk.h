@@ -14,6 +14,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include "io/device_link.h"
 #include "io/io.h"
 
 enum dpdk_kind {
@@ -77,6 +78,7 @@ struct dpdk_port {
     unsigned index;
     uint32_t room_bytes;           /* of a buffer, without headroom */
     uint32_t longest;              /* frame without FCS that will be sent or received */
+    struct device_link link;       /* of a kernel's device */
     int kernel_fds[IO_QUEUES_MAX]; /* the driver's sockets, where it has some (dpdk_kernel.c) */
     unsigned kernel_fd_count;
     uint64_t kernel_drops; /* of packet sockets, whose counter reading resets */

@@ -119,6 +119,11 @@ struct io_ops {
     /* True once the peer is there and frames can pass (vhost-user, memif); NULL: always. */
     bool (*link_up)(struct io_port *port);
 
+    /* False while the port's device is down, has gone, or has no carrier (told up to a second
+     * late); a loss since the last call counts in links_lost. NULL: there is none, or nobody
+     * tells. Asked once an interval. */
+    bool (*device_up)(struct io_port *port);
+
     /* Version of the library behind the backend for `ready`; NULL op: none. */
     const char *(*version)(void);
 

@@ -179,6 +179,12 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
     return &port->base;
 }
 
+static bool device_up(struct io_port *base)
+{
+    struct socket_port *socket = ((struct uring_port *)(void *)base)->socket;
+    return device_link_look(&socket->link, &base->links_lost);
+}
+
 const struct io_ops io_uring = {
     .name = "io_uring",
     .summary = "a packet or UDP socket through io_uring: dev=NAME, socket=raw|udp, "
@@ -194,5 +200,6 @@ const struct io_ops io_uring = {
     .rx_release = uring_rx_release,
     .rx_wait = uring_rx_wait,
     .rx_drops = uring_rx_drops,
+    .device_up = device_up,
     .close = port_close,
 };

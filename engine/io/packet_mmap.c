@@ -136,6 +136,7 @@ static void port_close(struct io_port *base)
 {
     struct packet_mmap_port *port = (struct packet_mmap_port *)base;
 
+    device_link_close(&port->link);
     receive_ring_close(&port->rx);
     send_ring_close(&port->tx);
     free(port);
@@ -160,6 +161,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
         mtu + 18 > config->frame_length_max ? mtu + 18 : config->frame_length_max;
     const uint32_t room = longest < ROOM_MAX ? longest : ROOM_MAX;
     port->tx.fd = port->rx.fd = -1;
+    device_link_open(&port->link, arguments.device);
     port->rx.may_block = arguments.block && config->rx_may_block;
     port->rx.v3 = arguments.ring == RING_V3 || (arguments.ring == RING_AUTO && config->rx_untimed);
     port->base.blocking = arguments.block;
@@ -262,6 +264,12 @@ static unsigned tx_send(struct io_port *base, struct io_frame *frames, unsigned 
     return taken;
 }
 
+static bool device_up(struct io_port *base)
+{
+    struct packet_mmap_port *port = (struct packet_mmap_port *)base;
+    return device_link_look(&port->link, &base->links_lost);
+}
+
 const struct io_ops io_packet_mmap = {
     .name = "packet_mmap",
     .summary = "AF_PACKET rings: dev=NAME, ring=auto|v2|v3, ring-mb=N, qdisc=bypass|queue, block",
@@ -275,5 +283,6 @@ const struct io_ops io_packet_mmap = {
     .rx_release = packet_mmap_rx_release,
     .rx_wait = packet_mmap_rx_wait,
     .rx_drops = packet_mmap_rx_drops,
+    .device_up = device_up,
     .close = port_close,
 };

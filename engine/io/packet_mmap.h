@@ -3,6 +3,7 @@
 #ifndef SM_IO_PACKET_MMAP_H
 #define SM_IO_PACKET_MMAP_H
 
+#include "io/device_link.h"
 #include "io/io.h"
 
 enum packet_mmap_version { RING_AUTO, RING_V2, RING_V3 };
@@ -41,6 +42,7 @@ struct send_ring {
 
 struct packet_mmap_port {
     struct io_port base;
+    struct device_link link;
     struct receive_ring rx;
     struct send_ring tx;
 };

@@ -87,5 +87,6 @@ const struct io_ops io_raw = {
     .forward = raw_forward,
     .rx_wait = socket_rx_wait,
     .rx_drops = raw_rx_drops,
+    .device_up = socket_device_up,
     .close = socket_close,
 };

@@ -89,6 +89,7 @@ struct socket_port *socket_port_make(int fd, const struct socket_arguments *argu
         return NULL;
     }
     port->fd = fd;
+    device_link_open(&port->link, arguments->device);
     port->broadcast_fd = -1;
     port->mmsg = arguments->mmsg;
     port->block = arguments->block;
@@ -148,9 +149,17 @@ struct io_frame socket_with_tag(struct io_frame frame, const struct cmsghdr *c)
     return frame;
 }
 
+bool socket_device_up(struct io_port *base)
+{
+    struct socket_port *port = (struct socket_port *)base;
+    return device_link_look(&port->link, &base->links_lost);
+}
+
 void socket_close(struct io_port *base)
 {
     struct socket_port *port = (struct socket_port *)base;
+
+    device_link_close(&port->link);
 
     close(port->fd);
     if (port->broadcast_fd >= 0)

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "io/device_link.h"
 #include "io/io.h"
 
 union socket_address {
@@ -17,7 +18,8 @@ union socket_address {
 struct socket_port {
     struct io_port base;
     int fd;
-    int broadcast_fd; /* udp only, else -1: sends to and receives what is for all */
+    struct device_link link; /* of `dev` */
+    int broadcast_fd;        /* udp only, else -1: sends to and receives what is for all */
     bool mmsg, block;
     bool rx_block; /* receive calls may block */
     bool tags;     /* raw: frames get back the VLAN tag that the kernel has taken off */
@@ -84,6 +86,7 @@ static inline void socket_tx_sent(struct socket_port *port, unsigned sent)
 unsigned socket_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned socket_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
 void socket_rx_wait(struct io_port *base, uint64_t timeout_ns);
+bool socket_device_up(struct io_port *base);
 void socket_close(struct io_port *base);
 
 /* Send frames that lie in any buffers; returns how many the kernel took (a prefix). */

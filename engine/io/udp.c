@@ -238,5 +238,6 @@ const struct io_ops io_udp = {
     .forward = udp_forward,
     .rx_wait = socket_rx_wait,
     .rx_drops = udp_rx_drops,
+    .device_up = socket_device_up,
     .close = socket_close,
 };

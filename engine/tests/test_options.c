@@ -68,6 +68,22 @@ static void everything_is_read(void **state)
     assert_int_equal(o.queues, 1);
 }
 
+static void functions_are_named_or_blocked(void **state)
+{
+    (void)state;
+    const char *ports = "forwarder --port dpdk:vhost=/run/a --port dpdk:pci=0000:03:00.0";
+    char text[256];
+
+    snprintf(text, sizeof text, "%s --eal --block=0000:04:00.0", ports);
+    refused(text, "--eal --block=0000:04:00.0: beside a port dpdk:pci=");
+    snprintf(text, sizeof text, "%s --eal -b --eal 0000:04:00.0", ports);
+    refused(text, "--eal -b: ");
+    snprintf(text, sizeof text, "%s --eal --allow=0000:04:00.0 --eal --base-virtaddr=1", ports);
+    assert_int_equal(parse(text), PARSE_OK);
+    assert_int_equal(parse("receiver --port dpdk:af-packet=a --eal --block=0000:04:00.0"),
+                     PARSE_OK);
+}
+
 /* Earlier tools divided by a rate of 0, let sizes run below the headers, and read 32 bits. */
 static void bounds_hold(void **state)
 {
@@ -351,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(functions_are_named_or_blocked),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(errors_name_the_remedy),
         cmocka_unit_test(schedules_and_rates_go_together),

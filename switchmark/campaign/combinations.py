@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from switchmark.campaign.model import Io
+from switchmark.campaign.model import WIRE, Io
 from switchmark.campaign.possible import (
     bare_cable_problem,
     place_problem,
@@ -89,7 +89,7 @@ def between_problem(one: Combination, can: Capabilities, pairs: int) -> str | No
         return f"{one.port_kind} ports are made by the switch, before the nodes"
     if one.environment == "qemu":
         return "virtual machines are of one host"
-    if one.switch == "direct":
+    if one.switch == WIRE:
         return _bare_cable_problem(one, pairs)
     if pairs > 1 and ConnectMode.LEARNING not in can.connect_modes:
         return "several pairs share one cable, and cross-connect can carry one pair only"

@@ -31,6 +31,7 @@ MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
 SPLITS = ("none", "src-mac", "flow")
 RINGS = ("256", "512", "1024", "2048", "4096")
+WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
 SWITCH_ENVIRONMENTS = ("host", "netns", "lxc", "docker")
 SMT_WORDS, NUMA_WORDS = ("auto", "avoid", "siblings"), ("auto", "same", "other")
 CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"

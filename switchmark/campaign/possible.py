@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from switchmark.campaign.model import Dimension, Io, Method, Sweep, rewrites
+from switchmark.campaign.model import WIRE, Dimension, Io, Method, Sweep, rewrites
+from switchmark.campaign.port_kinds import DEVICES
 from switchmark.scenario.registry import Resolved, resolve
 from switchmark.scenario.topology import wire_kind
 from switchmark.switch.base import CableEnd, Capabilities, ConnectMode, PortKind
@@ -22,16 +23,13 @@ LOCAL_METHODS = {
     Method.RECONFIGURATION: "it changes one switch, and here there are two; leave location: remote "
     "out",
 }
-DEVICES = frozenset(
-    {PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF}
-)  # ports that are network devices
 CLOSED = frozenset({"qemu"})  # whose nodes hold the engine and none of the host's programs
 WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
 
 
 def wire_problem(switch: str, found: Resolved) -> str | None:
     """Why there is no such scenario without a switch; None when there is."""
-    if switch != "direct":
+    if switch != WIRE:
         return None
     if found.chain:
         return f"{switch} is one wire, and cannot join a chain of VNFs; use p2p or pairs"
@@ -110,7 +108,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
     named = [nic for text in sweep.nics for nic in parse_nics(text)]
     if not named:
         return
-    if switch == "direct":
+    if switch == WIRE:
         yield "direct joins the applications themselves, without ports of the host; leave nics out"
     elif not can.cable_ends:
         yield (
@@ -179,7 +177,7 @@ def _split_refusals(
 
 def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What cannot be between two hosts, each with a switch and one cable between them."""
-    if switch == "direct":
+    if switch == WIRE:
         yield from _bare_cable_refusals(sweep)
     elif not can.cable_ends:
         yield (
@@ -189,7 +187,7 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
     for mode in {one or can.connect_modes[0] for one in sweep.connect_mode}:
-        if mode is ConnectMode.CROSS_CONNECT and most > 1 and switch != "direct":
+        if mode is ConnectMode.CROSS_CONNECT and most > 1 and switch != WIRE:
             yield (
                 "several pairs share the one cable between two hosts, so cross-connect can carry "
                 "one pair only; use connect_mode: learning, or one pair"
@@ -281,7 +279,7 @@ def io_problem(io: Io, environment: str) -> str | None:
 
 def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
     """Why such nodes cannot be joined by a wire without a switch; None when they can."""
-    if switch != "direct" or environment not in WIRELESS or found.kind == "p2p":
+    if switch != WIRE or environment not in WIRELESS or found.kind == "p2p":
         return None
     return (
         f"{switch} in {environment}: two virtual machines are not joined without a switch; "

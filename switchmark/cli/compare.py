@@ -268,4 +268,4 @@ def _number(value: float | None) -> str:
 def _interval(one: Judged) -> str:
     if one.ratio.low is None or one.ratio.high is None:
         return "-"
-    return f"{one.ratio.low:.3f} to {one.ratio.high:.3f}"
+    return f"{ratio_text(one.ratio.low)} to {ratio_text(one.ratio.high)}"

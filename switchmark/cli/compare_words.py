@@ -25,8 +25,10 @@ def print_remarks(remarks: Sequence[str]) -> None:
 
 
 def ratio_text(value: float | None) -> str:
-    """A ratio to three places."""
-    return "-" if value is None else f"{value:.3f}"
+    """A ratio to three places; one that says no more than "anything" to its order of magnitude."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if value < 1000 else f"{value:.0e}"
 
 
 def p_text(value: float | None) -> str:

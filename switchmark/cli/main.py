@@ -6,6 +6,7 @@ it is called, so `--help` and completion stay fast.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,11 @@ from switchmark import __version__
 from switchmark.errors import SwitchmarkError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+# What a user can mend: no room, no leave, too many files open.
+_OF_THE_MACHINE = (
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+    errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,15 @@ def run(args: Sequence[str] | None = None) -> int:
         # The reader has gone; keep the interpreter from flushing into the broken pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            raise  # a mistake of ours: whoever mends it wants to see where
+        place = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{place}{error.strerror}", SwitchmarkError.exit_code)
+    return _exit_code(answer)
+
+
+def _exit_code(answer: Any) -> int:
     if answer == INTERRUPTED:
         return _complain("interrupted", INTERRUPTED)
     return answer if isinstance(answer, int) else 0

@@ -173,7 +173,7 @@ def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 
 
 def _show(directory: Path) -> None:
-    from switchmark.cli.show import print_run
+    from switchmark.cli.run_tables import print_run
     from switchmark.results.query import read_table
     from switchmark.results.summary import summarise
 

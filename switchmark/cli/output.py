@@ -10,10 +10,13 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from switchmark.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,6 +97,18 @@ def note(text: str) -> None:
     """A remark for the person at the terminal, on standard error so that pipes stay clean."""
     sys.stdout.flush()  # in a file that takes both, each line stands where it was printed
     print(text, file=sys.stderr)
+
+
+@contextmanager
+def writing(option: str, path: Path) -> Iterator[None]:
+    """Around the writing of a file that the user named: what keeps it from being written is bad
+    input. Raises UsageError."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        why = error.strerror or str(error).splitlines()[0]
+        raise UsageError(f"{option} {where}: cannot be written ({why})") from None
 
 
 def format_duration(time_s: float) -> str:

@@ -18,8 +18,7 @@ from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Campaign, Trial
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.options import Overrides
-from switchmark.cli.output import format_duration, print_json, print_line, print_table
-from switchmark.errors import UsageError
+from switchmark.cli.output import format_duration, print_json, print_line, print_table, writing
 
 if TYPE_CHECKING:
     from switchmark.method.trial import TrialPlan
@@ -140,10 +139,8 @@ def write_svg(made: Plan, path: Path) -> int:
     drawings = [draw_svg(placed.topology, placed.labels()) for placed in made.placed.values()]
     for number, drawing in enumerate(dict.fromkeys(drawings)):
         name = path if number == 0 else path.with_stem(f"{path.stem}-{number + 1}")
-        try:
+        with writing("--svg", name):
             name.write_text(drawing)
-        except OSError as error:
-            raise UsageError(f"--svg {name}: cannot be written ({error.strerror})") from None
     return len(dict.fromkeys(drawings))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from switchmark.cli.options import ResultsIn
-from switchmark.cli.output import note, print_line
+from switchmark.cli.output import note, print_line, writing
 from switchmark.results.store import DEFAULT_ROOT, find_run
 
 EPILOG = """
@@ -43,13 +43,16 @@ def report(
 
     directory = find_run(run, results)
     target = output or directory / "report.html"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    problems = write_report(directory, target)
+    with writing("--output", target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        problems = write_report(directory, target)
     print_line(str(target))
     if plots is not None:
         from switchmark.report.static import write_plots
 
-        for path in write_plots(directory, plots):
+        with writing("--plots", plots):
+            written = write_plots(directory, plots)
+        for path in written:
             print_line(str(path))
     for line in problems:
         note(f"switchmark: {line}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from switchmark.method.far_cost import hosts_used
 from switchmark.results.record import Attempt, Record
 
 DISTURBED = "disturbed"
@@ -32,8 +33,9 @@ def is_disturbed(record: Record) -> bool:
 
 def _others(record: Record) -> float:
     """Cores that others used, on the host where they used more."""
-    hosts = [record.cpu, record.far_host.cpu if record.far_host else None]
-    return max((one.taken_cores for one in hosts if one), default=0.0)
+    if record.cpu is None:
+        return 0.0
+    return max(one.taken_cores for one in hosts_used(record.far_host, record.cpu))
 
 
 def _attempt(record: Record) -> Attempt:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Method
+from switchmark.campaign.model import WIRE, Dimension, Method
 from switchmark.campaign.possible import bare_cable_problem
 from switchmark.environment.engine_binary import engine_version, find_engine
 from switchmark.errors import SwitchmarkError, UnavailableError
@@ -159,7 +159,7 @@ def _engine_build() -> str | None:
 def _figure(plan: TrialPlan, record: Record) -> Baseline | None:
     """The ceiling or floor that a record of the bare wire shows; None when it shows none."""
     verdict = record.verdict
-    if record.trial.switch != "direct" or verdict is None or not verdict.valid:
+    if record.trial.switch != WIRE or verdict is None or not verdict.valid:
         return None
     if UNFIT_MARKS & set(verdict.marks):
         return None

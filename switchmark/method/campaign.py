@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from switchmark.campaign.expand import WIRE
-from switchmark.campaign.model import Dimension, Trial, usual_time_s
+from switchmark.campaign.model import WIRE, Dimension, Trial, usual_time_s
 from switchmark.method import again
 from switchmark.method.calibration import Calibrations
 from switchmark.method.judge import LOAD_MET_SHARE, Baseline

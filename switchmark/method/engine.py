@@ -16,6 +16,7 @@ from typing import Any
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.results.record import EngineRun, Interval
 from switchmark.testbed.host import Spawned
+from switchmark.testbed.last_words import last_line
 
 PROTOCOL_VERSION = 1
 EXIT_GRACE_S = 1.0
@@ -254,9 +255,8 @@ class EngineProcess:
         return event
 
     def _say(self, what: str) -> str:
-        tail = self.spawned.stderr_tail().strip().splitlines()
-        last = f": {tail[-1]}" if tail else ""
-        return f"{self.role} in {self.node} {what}{last}"
+        last = last_line(self.spawned.stderr_tail())
+        return f"{self.role} in {self.node} {what}" + (f": {last}" if last else "")
 
 
 def probe_all(engines: Sequence[EngineProcess], count: int) -> int:

@@ -8,6 +8,7 @@ from switchmark.method.hardware import energy_between, hardware_use
 from switchmark.method.seen import Seen
 from switchmark.remote.site import FarSide
 from switchmark.results.cost import CpuCost
+from switchmark.results.runs import FarHost
 from switchmark.testbed.cpu_time import CpuReading
 
 
@@ -37,13 +38,16 @@ def far_cost(deployment: Deployment, far: FarSide, before: CpuReading, seen: See
     )
 
 
-def hosts_used(far: FarSide | None, used: CpuCost) -> list[CpuCost]:
-    """The cost on each machine. Two hosts that are one machine take each other's programs for
-    strangers, which they are not."""
+def hosts_used(far: FarHost | None, used: CpuCost) -> list[CpuCost]:
+    """The cost on each host, with what strangers used. Two hosts that are one machine take each
+    other's programs for strangers, which they are not."""
     if far is None or far.cpu is None:
         return [used]
-    if not far.site.is_this_machine:
+    if not far.same_machine:
         return [used, far.cpu]
     theirs = far.cpu.applications_cores_used + (far.cpu.switch_cores_used or 0.0)
     strangers = max(0.0, (used.others_cores_used or 0.0) - theirs)
-    return [used.model_copy(update={"others_cores_used": strangers})]
+    return [
+        used.model_copy(update={"others_cores_used": strangers}),
+        far.cpu.model_copy(update={"others_cores_used": None}),  # counted once
+    ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from switchmark.campaign.model import Method, Trial
+from switchmark.campaign.model import WIRE, Method, Trial
 from switchmark.campaign.rates import is_steady
 from switchmark.results.marks import explain, marks_are_valid
 from switchmark.results.outliers import TWO_BANDS
@@ -148,7 +148,7 @@ def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit
     open_ = (
         bound.what == "switch"
         or (bound.what == "unknown" and not found.bounds)
-        or trial.switch == "direct"
+        or trial.switch == WIRE
     )
     if open_ and evidence.cable_lost and 2 * evidence.cable_lost >= lost:
         cable = f"{evidence.cable_lost} frames were lost on the cable between the hosts"
@@ -166,7 +166,7 @@ def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limi
     if _lost_to_receiver(found):
         notes.append("the receivers' own sockets dropped half or more of what was lost")
         return Limit(what="receiver", evidence=notes)
-    if trial.switch == "direct":
+    if trial.switch == WIRE:
         return Limit(what="generator", evidence=notes)
     if wire and pps and CEILING_SHARE * wire <= pps <= BEATEN_SHARE * wire:
         return Limit(what="generator", evidence=notes)
@@ -225,10 +225,10 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
     receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
     if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * evidence.sent_frames:
         return "receiver"
-    if trial.switch != "direct" and evidence.baseline.met_its_load and seen.intended_pps:
+    if trial.switch != WIRE and evidence.baseline.met_its_load and seen.intended_pps:
         # The applications carry this load without a switch: what is missing, it has not taken.
         return "switch"
-    if trial.switch == "direct" or (ceiling and seen.forwarded_pps >= CEILING_SHARE * ceiling):
+    if trial.switch == WIRE or (ceiling and seen.forwarded_pps >= CEILING_SHARE * ceiling):
         return "generator"
     # An in-kernel switch works inside the sender's own system call, so it shows neither as a
     # full ring nor as loss: only as the distance from the bare wire.
@@ -253,7 +253,7 @@ def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:
         notes.append(_waited(evidence))
         return Limit(what="cpu-shared", evidence=notes)
-    if trial.switch == "direct":
+    if trial.switch == WIRE:
         return Limit(what="generator", evidence=notes)
     if floor is None:
         return Limit(what="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
@@ -273,7 +273,7 @@ def verdict(
     mixed_connect_modes: bool,
 ) -> Verdict:
     """Collect the marks; a result is valid unless a mark says the figure itself is wrong."""
-    switched = trial.switch != "direct"
+    switched = trial.switch != WIRE
     baseline = evidence.baseline
     seen = figures.throughput
     steady = is_steady(trial.schedule)  # else its load is meant to change

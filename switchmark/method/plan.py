@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from switchmark.campaign.expand import WIRE, expand, usable_ports
+from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
-from switchmark.campaign.model import Campaign, Method, Trial
+from switchmark.campaign.model import WIRE, Campaign, Method, Trial
+from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.possible import WIRELESS, cable_problem
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError, UsageError

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.campaign.model import Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
+from switchmark.campaign.model import WIRE, Dimension, Io, Method, Trial, TrimPolicy, VerifyPolicy
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.base import Environment, NodeSpec
 from switchmark.errors import SwitchmarkError, TrialFailed
@@ -155,7 +155,7 @@ def run_trial(
         "run_id": run_id,
         "started_at": _now(),
         "notation": to_notation(plan.trial),
-        "connect_mode": None if plan.trial.switch == "direct" else plan.mode.value,
+        "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
         "io": resolve_io(plan.trial.io, plan.port_kind).value,
         "placement": plan.placement,
@@ -253,6 +253,7 @@ def _measure(
         plan.far.end()
     after, reconciled = _reconciled(deployment, before)
 
+    hosts = hosts_used(plan.far.as_record() if plan.far else None, used)
     evidence = Evidence(
         sender=seen.source_counters,
         receiver=seen.sink_counters,
@@ -262,8 +263,8 @@ def _measure(
         kept_samples=seen.kept_samples,
         on_schedule=seen.on_schedule,
         in_kernel=not pids,
-        cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts_used(plan.far, used)),
-        others_cores=max(one.taken_cores for one in hosts_used(plan.far, used)),
+        cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts),
+        others_cores=max(one.taken_cores for one in hosts),
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,

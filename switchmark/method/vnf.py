@@ -20,6 +20,7 @@ from switchmark.method.engine import EngineProcess
 from switchmark.results.record import VnfRun
 from switchmark.testbed.cpu_time import process_cpu_s
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.things import Link
 
 READ_TIMEOUT_S = 5.0
@@ -192,8 +193,8 @@ class GuestBridgeVnf:
         except TimeoutError:
             line = None
         if line is None:
-            words = self.spawned.stderr_tail().strip().splitlines()[-1:]
-            raise TrialFailed(f"VNF {self.node}: its guest made no bridge: {' '.join(words)}")
+            words = last_line(self.spawned.stderr_tail(), NOTHING)
+            raise TrialFailed(f"VNF {self.node}: its guest made no bridge: {words}")
 
     def counters(self) -> VnfCounters:
         """The guest's devices are out of sight."""
@@ -245,8 +246,8 @@ class ProgramVnf:
         code = self.spawned.poll()
         if code is None:
             return None
-        words = self.spawned.stderr_tail().strip().splitlines()[-1:]
-        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {' '.join(words)}"
+        words = last_line(self.spawned.stderr_tail(), NOTHING)
+        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {words}"
 
     def as_run(self) -> VnfRun:
         """What was run."""

@@ -20,6 +20,7 @@ import asyncssh
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.remote import bundle
+from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.pump import LineQueue
 from switchmark.testbed.testbed_file import SshTarget
 
@@ -193,10 +194,9 @@ class Connection:
             while line := await self._agent.stdout.readline():
                 self._take(json.loads(line), time.monotonic_ns())
             await self._agent.wait_closed()
-            code, words = self._agent.exit_status, self._words.decode(errors="replace").strip()
-            if code is not None:
-                last = f": {words.splitlines()[-1]}" if words else ""
-                reason = f"the agent ended with code {code}{last}"
+            if (code := self._agent.exit_status) is not None:
+                words = last_line(self._words.decode(errors="replace"), NOTHING)
+                reason = f"the agent ended with code {code}: {words}"
         except (OSError, asyncssh.Error) as error:
             reason = str(error) or type(error).__name__
         except (ValueError, KeyError, TypeError):

@@ -259,6 +259,7 @@ class FarSide:
             clock_after=_offset(self.clock_after),
             cpu=self.cpu,
             facts={name: facts[name] for name in KEPT_FACTS if name in facts},
+            same_machine=self.site.is_this_machine,
         )
 
 

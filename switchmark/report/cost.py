@@ -33,13 +33,14 @@ def _steps(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
     for row in sorted(rows, key=_forwarded):
         best[row.contender][row.trial.pairs] = row
     traces = []
+    several = len({row.trial.pairs for row in rows}) > 1  # else nothing tells the points apart
     for name, by_pairs in sorted(best.items()):
         members = [by_pairs[pairs] for pairs in sorted(by_pairs)]
         shape = look[name]
         traces.append(
             {
                 "type": "scatter",
-                "mode": "lines+markers+text",
+                "mode": "lines+markers+text" if several else "lines+markers",
                 "name": name,
                 "x": [row.cpu.total_cores for row in members if row.cpu],
                 "y": [_forwarded(row) / 1e6 for row in members],

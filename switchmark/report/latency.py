@@ -21,6 +21,7 @@ _MARKS = (
     ("99", "99 %", "diamond"),
     ("99.9", "99.9 %", "triangle-up"),
 )
+_FEW_DECADES = 2
 _NINES = (50, 90, 99, 99.9, 99.99, 99.999, 99.9999)
 
 
@@ -68,8 +69,9 @@ def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Fi
         traces.append(_dots(name, symbol, at, labels, colors))
     longest = [row.latency.max_ns / 1e3 for row in drawn if row.latency]
     traces.append(_dots("longest", "x-thin", longest, labels, colors))
+    ends = [*longest, *(_p50(row) / 1e3 for row in drawn)]
     layout = {
-        "xaxis": axis("round trip (µs, log)", type="log", **_log_ticks()),
+        "xaxis": axis("round trip (µs, log)", type="log", **_log_ticks(ends)),
         "yaxis": axis("", type="category"),
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "annotations": [
@@ -140,6 +142,7 @@ def _curves(
                     "hovertemplate": f"{name}: %{{y:.4g}} µs<extra></extra>",
                 }
             )
+    heights = [value for trace in traces for value in trace["y"]]
     ticks = [nine for nine in _NINES if 1 / (1 - nine / 100) <= rarest * 1.01]
     layout = {
         "xaxis": axis(
@@ -149,7 +152,7 @@ def _curves(
             tickvals=[1 / (1 - nine / 100) for nine in ticks],
             ticktext=[f"{nine:g} %" for nine in ticks],
         ),
-        "yaxis": axis("round trip (µs, log)", type="log", **_log_ticks()),
+        "yaxis": axis("round trip (µs, log)", type="log", **_log_ticks(heights)),
         "legend": {"orientation": "h", "y": -0.28},
         "hovermode": "closest",
     }
@@ -172,5 +175,8 @@ def _log10(value: float) -> float:
     return math.log10(max(value, 1e-3))
 
 
-def _log_ticks() -> dict[str, Any]:
-    return {"dtick": "D2", "tickformat": "~g", "minexponent": 6}
+def _log_ticks(values: Sequence[float]) -> dict[str, Any]:
+    """Ticks at 1, 2 and 5 of each decade; at the decades alone where there are many, or the
+    labels would lie over each other."""
+    decades = _log10(max(values, default=1.0)) - _log10(min(values, default=1.0))
+    return {"dtick": "D2" if decades <= _FEW_DECADES else 1, "tickformat": "~g", "minexponent": 6}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from switchmark.campaign.model import Dimension
 from switchmark.report.axes import XAxis, x_axis
-from switchmark.report.throughput import facets
+from switchmark.report.throughput import axis_end, facets
 from switchmark.results import words
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
@@ -85,7 +85,7 @@ def _draw_bars(axes: Axes, rows: Sequence[SummaryRow], style: dict[str, tuple[st
         [_label(row) for row in drawn],
         values,
         height=0.62,
-        xerr=[_half_interval(row) for row in drawn],
+        xerr=_whiskers(drawn),
         color=[style[row.contender][0] for row in drawn],
         ecolor="#1c2128",
         capsize=2.5,
@@ -93,7 +93,7 @@ def _draw_bars(axes: Axes, rows: Sequence[SummaryRow], style: dict[str, tuple[st
     axes.bar_label(bars, labels=[words.number(value) for value in values], padding=5)
     axes.set_xlabel("forwarded load (Mpps); whiskers: 95 % confidence interval")
     axes.grid(axis="y", visible=False)
-    axes.margins(x=0.14)
+    axes.set_xlim(0, _end(rows) * 1.14)
 
 
 def _draw_lines(
@@ -106,7 +106,7 @@ def _draw_lines(
         axes.errorbar(
             [x.of(row) or 0 for row in members],
             [_forwarded(row) for row in members],
-            yerr=[_half_interval(row) for row in members],
+            yerr=_whiskers(members),
             label=name,
             color=color,
             marker=marker,
@@ -118,7 +118,7 @@ def _draw_lines(
     axes.set_xscale("log" if x.log else "linear")
     axes.set_xticks(ticks, [f"{tick:.15g}" for tick in ticks])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, _end(rows) * 1.05)
     axes.set_xlabel(x.title)
     axes.set_ylabel("forwarded load (Mpps)")
     axes.legend(frameon=False, fontsize=8)
@@ -158,10 +158,20 @@ def _forwarded(row: SummaryRow) -> float:
     return row.throughput.forwarded_pps.mean / 1e6 if row.throughput else 0.0
 
 
+def _whiskers(rows: Sequence[SummaryRow]) -> tuple[list[float], list[float]]:
+    """How far each interval goes down (never below nothing) and up."""
+    half = [_half_interval(row) for row in rows]
+    return [min(one, _forwarded(row)) for one, row in zip(half, rows, strict=True)], half
+
+
 def _half_interval(row: SummaryRow) -> float:
     if row.throughput is None or row.throughput.forwarded_pps.low is None:
         return math.nan  # draws nothing: no interval is not an interval of no width
     return _forwarded(row) - row.throughput.forwarded_pps.low / 1e6
+
+
+def _end(rows: Sequence[SummaryRow]) -> float:
+    return axis_end([row.throughput.forwarded_pps for row in rows if row.throughput], 1e6)
 
 
 def _percentile(row: SummaryRow, key: str) -> float:

@@ -13,9 +13,10 @@ from typing import Any
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
 from switchmark.results import words
-from switchmark.results.rows import SummaryRow
+from switchmark.results.rows import CpuSummary, SummaryRow
 from switchmark.results.statistics import Estimate
 
+_WIDEST = 1.5  # of the highest load: an axis with whiskers ends there at the latest
 _LOADS = (("offered", "circle-open"), ("forwarded", "circle"))
 
 
@@ -53,7 +54,8 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
     return Panels(
         "Throughput",
         "Forwarded load: frames that arrived at the receivers. Whiskers are the 95 % confidence "
-        "interval of the mean. Gbit/s count L2 frames with FCS. The bare wire (direct) is what "
+        "interval of the mean, cut off where it is much wider than the loads. Gbit/s count L2 "
+        "frames with FCS. The bare wire (direct) is what "
         "the traffic applications reach without any switch: their ceiling here.",
         figures,
     )
@@ -64,8 +66,9 @@ def loads_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     return Panels(
         "Three loads",
         "Intended: what the schedule asked for (none when the sender was told to saturate). "
-        "Offered: what the port accepted. Forwarded: what arrived. The gap between offered and "
-        "forwarded is loss.",
+        "Offered: what the port accepted. Forwarded: what arrived. All are rates in the kept "
+        "window, by the clocks of both ends, so that a short or disturbed trial may show more "
+        "arriving than was offered; loss is counted frame by frame over the whole trial.",
         [_loads(title, members, look) for title, members in facets(rows, None)],
     )
 
@@ -75,9 +78,10 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
     measured = [row for row in rows if row.cpu is not None]
     return Panels(
         "CPU cost",
-        "Cores used by the switch's own processes, by the traffic applications, and by the "
-        "kernel's soft interrupts (machine-wide). An in-kernel switch has no process of its own: "
-        "its work is inside the other two. A polling switch uses its whole core at any load.",
+        "Cores used by the switch's own processes, by the traffic applications (the soft "
+        "interrupts that ran in their time are theirs), and by other soft interrupts. An "
+        "in-kernel switch has no process of its own: its work is inside the other two. A polling "
+        "switch uses its whole core at any load.",
         [_cpu(title, members) for title, members in facets(measured, None)],
     )
 
@@ -112,20 +116,21 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figu
         "width": 0.62,
         "hovertemplate": "%{y}: %{x:.4g} Mpps<extra></extra>",
     }
-    longest = max((one.high or one.mean for one in forwarded), default=1.0) / 1e6
+    longest = axis_end(forwarded, 1e6)
     notes = [
         {
-            "x": max(one.mean, one.high or 0.0) / 1e6,
+            "x": min(max(one.mean, one.high or 0.0) / 1e6, longest),
             "y": _label(row),
             "text": f"<b>{words.number(one.mean / 1e6)}</b> Mpps, {words.number(b / 1e9)} Gbit/s",
             "xanchor": "left",
             "xshift": 8,
             "showarrow": False,
+            "bgcolor": "@card",  # a whisker that is cut off runs on behind it
         }
         for row, one, b in zip(drawn, forwarded, bits, strict=True)
     ]
     layout = {
-        "xaxis": axis("Mpps", rangemode="tozero", range=[0, longest * 1.62 or 1]),
+        "xaxis": axis("Mpps", rangemode="tozero", range=[0, longest * 1.62]),
         "yaxis": axis("", type="category"),
         "annotations": notes,
         "showlegend": False,
@@ -152,13 +157,22 @@ def _whiskers(
         along: [value.mean / scale for _, value, _ in known],
         f"error_{along}": {
             "type": "data",
-            "symmetric": True,
+            "symmetric": False,
             "array": [(value.mean - low) / scale for _, value, low in known],
+            "arrayminus": [(value.mean - max(0.0, low)) / scale for _, value, low in known],
             "color": color,
             "thickness": 1.5,
             "width": 5,
         },
     }
+
+
+def axis_end(values: Sequence[Estimate], scale: float) -> float:
+    """Where an axis of loads ends: beyond the whiskers, but never so far that those of two runs
+    that differ press all the loads together at its beginning; such whiskers leave the picture."""
+    highest = max((one.mean for one in values), default=0.0)
+    widest = max((one.high or one.mean for one in values), default=0.0)
+    return min(widest, _WIDEST * highest) / scale or 1.0
 
 
 def _lines(
@@ -170,10 +184,12 @@ def _lines(
             series[row.contender].append(row)
     unit, scale = ("Gbit/s L2", 1e9) if bits else ("Mpps", 1e6)
     traces = []
+    drawn: list[Estimate] = []
     for name, members in sorted(series.items()):
         members.sort(key=lambda row: x.of(row) or 0)
         loads = [row.throughput for row in members if row.throughput]
         values = [one.forwarded_l2_bps if bits else one.forwarded_pps for one in loads]
+        drawn += values
         shape = look[name]
         places = [x.of(row) for row in members]
         traces.append(_whiskers("y", places, values, scale, shape.color))
@@ -193,7 +209,7 @@ def _lines(
     kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
     layout = {
         "xaxis": axis(x.title, tickvals=ticks, ticktext=[f"{t:.15g}" for t in ticks], **kind),
-        "yaxis": axis(unit, rangemode="tozero"),
+        "yaxis": axis(unit, range=[0, axis_end(drawn, scale) * 1.05]),
         "legend": {"orientation": "h", "y": -0.28},
     }
     return Figure(", ".join(filter(None, (unit, title))), traces, layout, 380)
@@ -255,6 +271,15 @@ def _load_marks(
     }
 
 
+def _beside(cpu: CpuSummary) -> float:
+    """What of all the cores used is neither the switch's nor the applications', so that the bar
+    is as long as all of them: most soft interrupts run in the applications' time."""
+    total = cpu.total_cores
+    if total is None:
+        return cpu.softirq_cores or 0.0
+    return max(0.0, total - (cpu.switch_cores or 0.0) - cpu.applications_cores)
+
+
 def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
     drawn = _ranked(rows)
     labels = [_label(row) for row in drawn]
@@ -262,8 +287,8 @@ def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
         ("switch", "@series0", "", [row.cpu.switch_cores or 0 for row in drawn if row.cpu]),
         ("applications", "@series1", "/",
          [row.cpu.applications_cores for row in drawn if row.cpu]),
-        ("soft interrupts", "@series2", ".",
-         [row.cpu.softirq_cores or 0 for row in drawn if row.cpu]),
+        ("soft interrupts beside them", "@series2", ".",
+         [_beside(row.cpu) for row in drawn if row.cpu]),
     )  # fmt: skip
     traces = [
         {

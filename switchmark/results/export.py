@@ -36,6 +36,7 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
 }
 _ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
 _ENDS = ("low", "high")
+LISTS = ("marks", "remarks", "limited_by", "trial_ids", "failures")  # columns that hold lists
 _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
 
 
@@ -49,8 +50,9 @@ def flat_rows(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
 
 
 def frame(flat: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """The flat rows as a polars frame, lists included."""
-    return pl.DataFrame(list(flat), infer_schema_length=None)
+    """The flat rows as a polars frame, lists included (of text, also where all are empty)."""
+    lists = {name: pl.List(pl.String) for name in LISTS}
+    return pl.DataFrame(list(flat), infer_schema_length=None, schema_overrides=lists)
 
 
 def columns() -> list[str]:

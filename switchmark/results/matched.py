@@ -17,6 +17,7 @@ from typing import Any
 
 from switchmark.campaign.model import Dimension
 from switchmark.errors import UsageError
+from switchmark.results.marks import MARKS
 from switchmark.results.query import TRIAL_COLUMNS, read_table
 from switchmark.results.store import open_run
 
@@ -25,10 +26,8 @@ _NOT_OF_THE_KEY = frozenset({"repetition", "interval_s"})
 _OF_THE_SWITCH = frozenset({"port_kind", "io", "idle", "switch_cores", "spare_cores"})
 _DONE = ("connect_mode", "port_kind", "io")
 _VOLATILE = ("time", "uptime", "free", "load", "boot", "pid", "hostname", "tmp")
-# Marks that say the figure is of something other than the switch alone.
-CAUTION_MARKS = frozenset(
-    {"generator-bound", "receiver-bound", "oversubscribed", "unstable", "schedule-missed"}
-)
+# Every mark of a number that may be used says why it may be of more than the switch.
+CAUTION_MARKS = frozenset(name for name, mark in MARKS.items() if not mark.invalidates)
 
 
 @dataclass(frozen=True, slots=True)

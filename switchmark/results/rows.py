@@ -182,7 +182,8 @@ def _within(records: Records) -> Iterator[str]:
         without = sum(rest for _, rest in pairs) / len(pairs)
         yield (
             f"outliers among the samples of {len(apart)} of {len(records)} repetitions: the mean "
-            f"is {_pps(with_them)} with them and {_pps(without)} without"
+            f"of the whole trial after its warm-up is {_pps(with_them)} with them and "
+            f"{_pps(without)} without"
         )
     changes = [p for p in records.column("steady_change_p") if p is not None and p < CHANGE_ALPHA]
     if changes:

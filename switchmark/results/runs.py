@@ -47,6 +47,7 @@ class FarHost(Value):
     clock_after: ClockOffset | None
     cpu: CpuCost | None = None  # of this host over the measurement; the record's own is the other's
     facts: FreeForm
+    same_machine: bool = False  # one kernel: the programs of each are among the others of the other
 
 
 class Interval(Value):

@@ -104,8 +104,14 @@ class Run:
         )
         safe_name = re.sub(r"[^A-Za-z0-9._-]+", "_", campaign).strip(".") or "campaign"
         directory = root / f"{safe_name}-{now:%Y%m%dT%H%M%SZ}-{run_id}"
-        (directory / "trials").mkdir(parents=True)
-        lock = _take_lock(directory)
+        try:
+            (directory / "trials").mkdir(parents=True)
+            lock = _take_lock(directory)
+        except OSError as error:
+            raise UsageError(
+                f"{root}: results cannot be kept there ({error.strerror}); "
+                "name another folder with --results"
+            ) from error
         _write_durably(directory / "campaign.yaml", campaign_text.encode())
         _write_durably(directory / "run.json", info.model_dump_json(indent=2).encode() + b"\n")
         return cls(directory, info, lock)
@@ -311,6 +317,11 @@ def _write_durably(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        raise SwitchmarkError(
+            f"{path}: cannot be written ({error.strerror}); what is stored is whole: make room or "
+            "give leave to write, then --resume goes on"
+        ) from error
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()

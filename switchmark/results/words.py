@@ -59,7 +59,8 @@ def interval(value: Estimate, scale: float, unit: str) -> str:
     """`95 % CI 3.45 to 3.59 Mpps, n = 5`, or why there is none."""
     if value.low is None or value.high is None:
         return value.note
-    low, high = number(value.low / scale), number(value.high / scale)
+    # Neither a rate nor a time is below nothing, whatever a t interval of few runs says.
+    low, high = number(max(0.0, value.low) / scale), number(value.high / scale)
     return f"95 % CI {low} to {high} {unit}, n = {value.count}"
 
 

@@ -36,6 +36,7 @@ from switchmark.switch.ports import (
 from switchmark.switch.private import Footprint, check_socket_path
 from switchmark.switch.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.last_words import last_words
 
 MEMORY_MB = 128  # of hugepages, for each process
 INTERVAL_S = 0.1  # how old a counter may be; ten short writes a second cost nothing
@@ -97,9 +98,9 @@ class Pair:
 
     def last_words(self) -> str:
         """How the process ended and the end of its standard error, on one line."""
-        said = " / ".join(self.process.stderr_tail().strip().splitlines()[-3:])
+        said = last_words(self.process.stderr_tail())
         ending = how_it_ended(self.process.poll())
-        return f"forwarder (pid {self.process.pid}) {ending}: {said or 'it said nothing'}"
+        return f"forwarder (pid {self.process.pid}) {ending}: {said}"
 
 
 def only_pci(ports: Iterable[SwitchPort]) -> list[str]:

@@ -32,6 +32,7 @@ from switchmark.switch.private import check_socket_path
 from switchmark.switch.program import ProgramSwitch, output_of
 from switchmark.switch.tools import own_text, which
 from switchmark.testbed.host import Spawned
+from switchmark.testbed.last_words import last_line
 
 MEMORY_MB = 256
 BUFFERS = 65536  # a power of two
@@ -100,7 +101,7 @@ class Bess(WithOptions, ProgramSwitch):
         said = output_of([python, "-c", DRIVER, "check", library])
         if said.strip().endswith("ok"):
             return Probe(True, version=version)
-        last = (said.strip().splitlines() or [f"{python} does not run"])[-1]
+        last = last_line(said, f"{python} does not run")
         return Probe(
             False,
             reason=f"BESS's client library in {library} does not load ({last})",
@@ -163,8 +164,8 @@ class Bess(WithOptions, ProgramSwitch):
             line = None
         answer: dict[str, Any] = json.loads(line) if line else {}
         if line is None or "error" in answer:
-            last = self._driver.stderr_tail().strip().splitlines()[-1:]
-            words = self.alive() or answer.get("error") or " ".join(last) or "no answer"
+            last = last_line(self._driver.stderr_tail(), "no answer")
+            words = self.alive() or answer.get("error") or last
             raise TrialFailed(f"{self.name}: {words}")
         return answer
 

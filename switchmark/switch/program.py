@@ -7,7 +7,6 @@ their peer (`waiting`), and what it has counted (`counters`).
 
 from __future__ import annotations
 
-import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -33,6 +32,7 @@ from switchmark.switch.tools import (
     not_root,
 )
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.last_words import last_words
 
 POLL_S = 0.01
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
@@ -246,9 +246,3 @@ def output_of(args: Sequence[str], env: dict[str, str] | None = None) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return answer.stdout
-
-
-def last_words(text: str, count: int = 3) -> str:
-    """The last lines of a text on one line, without the stack trace that may follow them."""
-    told = re.split(r"(?im)^stack trace", text)[0].strip().splitlines()
-    return " / ".join(line.strip() for line in told[-count:]) or "it said nothing"

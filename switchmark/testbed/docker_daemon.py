@@ -12,11 +12,13 @@ import os
 import shutil
 import subprocess
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.testbed.host import Session
+from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.mounts import filesystem_of
 from switchmark.testbed.state import cache_dir
 from switchmark.testbed.things import CgroupsNamed, Directory, DockerThing, MountsBelow
@@ -48,6 +50,7 @@ class Daemon:
 
 
 _RUNNING: dict[str, Daemon] = {}  # by session
+_OUR_OWN: dict[str, str] = {}  # their addresses, by session
 
 
 def docker(host: str, *args: str) -> list[str]:
@@ -86,7 +89,7 @@ def daemon_for(session: Session, root: Path) -> Daemon:
     if found is not None:
         return found
     version = users_own()
-    host = "" if version else _start(session)
+    host = "" if version else _OUR_OWN.get(session.id) or _start(session)
     name = f"sm{session.id}:engine"
     daemon = Daemon(host, version or server_version(host) or "unknown", name)
     if not daemon.is_private:
@@ -97,36 +100,40 @@ def daemon_for(session: Session, root: Path) -> Daemon:
 
 
 def _start(session: Session) -> str:
-    """Start a private daemon; returns its address. All it makes is in the ledger."""
+    """Start a private daemon; returns its address. All it makes is in the ledger, and gone again
+    where it does not start: the next trial tries anew."""
     ledger, name = session.ledger, f"sm{session.id}"
     state, data = session.run_dir / "docker", cache_dir() / f"docker-{name}"
-    for folder in (data, state):
-        ledger.record(Directory(str(folder)))
-        ledger.record(MountsBelow(str(folder)))
-    ledger.record(CgroupsNamed(name))
-    state.mkdir()
-    data.mkdir(parents=True)
-    config = state / "daemon.json"
-    config.write_text(json.dumps({}))  # not the user's, which may contradict the options
-    host, log = f"unix://{state}/d.sock", state / "log"
-    process = session.host.spawn(
-        [
-            "dockerd",
-            *("--host", host, "--config-file", str(config)),
-            *("--data-root", str(data), "--exec-root", str(state / "x")),
-            *("--pidfile", str(state / "pid"), "--storage-driver", _storage_driver(data)),
-            *("--bridge=none", "--iptables=false", "--ip6tables=false"),
-            *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
-            *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}"),
-        ],
-        log=log,
-    )
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while server_version(host) is None:
-        if process.poll() is not None or time.monotonic() > deadline:
-            words = log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise UnavailableError(f"docker: a daemon of our own did not start: {words}")
-        time.sleep(0.05)
+    with ExitStack() as undo:
+        folders = [thing(str(one)) for one in (data, state) for thing in (Directory, MountsBelow)]
+        for thing in (*folders, CgroupsNamed(name)):
+            undo.callback(ledger.undo, ledger.record(thing))
+        state.mkdir()
+        data.mkdir(parents=True)
+        config = state / "daemon.json"
+        config.write_text(json.dumps({}))  # not the user's, which may contradict the options
+        host, log = f"unix://{state}/d.sock", state / "log"
+        process = session.host.spawn(
+            [
+                "dockerd",
+                *("--host", host, "--config-file", str(config)),
+                *("--data-root", str(data), "--exec-root", str(state / "x")),
+                *("--pidfile", str(state / "pid"), "--storage-driver", _storage_driver(data)),
+                *("--bridge=none", "--iptables=false", "--ip6tables=false"),
+                *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
+                *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}"),
+            ],
+            log=log,
+        )
+        undo.callback(process.terminate)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while server_version(host) is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                words = last_line(log.read_text(errors="replace"), NOTHING)
+                raise UnavailableError(f"docker: a daemon of our own did not start: {words}")
+            time.sleep(0.05)
+        undo.pop_all()
+    _OUR_OWN[session.id] = host
     return host
 
 
@@ -141,17 +148,22 @@ def _import(daemon: Daemon, root: Path) -> None:
     archive = subprocess.Popen(
         ["tar", "-C", str(root), "--numeric-owner", "-c", "."], stdout=subprocess.PIPE
     )
-    with archive:
-        done = subprocess.run(
-            daemon.command("import", "-", daemon.image),
-            stdin=archive.stdout,
-            capture_output=True,
-            text=True,
-            timeout=WORK_TIMEOUT_S,
-            check=False,
-        )
+    try:
+        with archive:
+            done = subprocess.run(
+                daemon.command("import", "-", daemon.image),
+                stdin=archive.stdout,
+                capture_output=True,
+                text=True,
+                timeout=WORK_TIMEOUT_S,
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"docker import: not done in {WORK_TIMEOUT_S:g} s") from None
     if done.returncode != 0:
-        raise UnavailableError(f"docker import: {_last(done.stderr)}")
+        raise UnavailableError(f"docker import: {last_line(done.stderr, NOTHING)}")
+    if archive.returncode != 0:
+        raise UnavailableError(f"docker import: tar read only part of {root}")
 
 
 def remove(what: str, name: str, host: str) -> None:
@@ -179,7 +191,9 @@ def _removal_problem(command: list[str]) -> str | None:
         )
     except subprocess.TimeoutExpired:
         return "the daemon does not answer"
-    return None if done.returncode == 0 or "No such" in done.stderr else _last(done.stderr)
+    if done.returncode == 0 or "No such" in done.stderr:
+        return None
+    return last_line(done.stderr, NOTHING)
 
 
 def ask(session: Session, daemon: Daemon, *args: str) -> str:
@@ -188,7 +202,3 @@ def ask(session: Session, daemon: Daemon, *args: str) -> str:
         return session.host.run(daemon.command(*args), timeout_s=WORK_TIMEOUT_S).stdout.strip()
     except SwitchmarkError as error:
         raise UnavailableError(str(error)) from None
-
-
-def _last(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]

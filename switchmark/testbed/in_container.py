@@ -25,6 +25,7 @@ from switchmark.testbed.confined import (
 )
 from switchmark.testbed.docker_daemon import Daemon
 from switchmark.testbed.host import Host, Session, Spawned
+from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.procfs import SESSION_VARIABLE
 
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -228,7 +229,7 @@ def _wait(outer: Spawned, name: str, look: Callable[[], int | None]) -> int:
     deadline = time.monotonic() + START_TIMEOUT_S
     while (pid := look()) is None:
         if (code := outer.poll()) is not None:
-            words = " ".join(outer.stderr_tail().strip().splitlines()[-1:])
+            words = last_line(outer.stderr_tail(), NOTHING)
             raise TrialFailed(f"container {name} ended with exit code {code}: {words}")
         if time.monotonic() > deadline:
             raise TrialFailed(f"container {name}: not started in {START_TIMEOUT_S:g} s")

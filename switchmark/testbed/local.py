@@ -20,6 +20,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.host import Completed
+from switchmark.testbed.last_words import last_words
 from switchmark.testbed.ledger import Ledger
 from switchmark.testbed.procfs import SESSION_VARIABLE
 from switchmark.testbed.pump import LineQueue, Pump, Tail
@@ -74,7 +75,7 @@ class LocalHost:
         )
         if check and done.exit_code != 0:
             raise SwitchmarkError(
-                f"{_short(args)}: exit code {done.exit_code}: {_last_lines(done.stderr)}"
+                f"{_short(args)}: exit code {done.exit_code}: {last_words(done.stderr)}"
             )
         return done
 
@@ -159,7 +160,7 @@ class LocalProcess:
             self._popen.stdin.flush()
         except (BrokenPipeError, ValueError):
             raise SwitchmarkError(
-                f"{self._name}: takes no more commands: {_last_lines(self.stderr_tail())}"
+                f"{self._name}: takes no more commands: {last_words(self.stderr_tail())}"
             ) from None
 
     def close_input(self) -> None:
@@ -260,8 +261,3 @@ def _nothing() -> Iterator[None]:
 def _short(args: Sequence[str]) -> str:
     text = " ".join(args)
     return text if len(text) <= 120 else text[:117] + "..."
-
-
-def _last_lines(text: str, count: int = 3) -> str:
-    lines = [line.strip() for line in text.strip().splitlines()[-count:]]
-    return "; ".join(lines) or "it said nothing"

@@ -24,7 +24,7 @@ def pci_problem(address: str, sysfs: Path = SYSFS) -> str | None:
     device = sysfs / "bus/pci/devices" / address
     if not device.is_dir():
         there = ", ".join(sorted(_nics(sysfs))) or "no NIC on the PCI bus"
-        return f"is not there (this host has: {there}); correct it in the testbed file"
+        return f"is not there (this host has: {there}); correct the address"
     if not _read(device / "class").startswith(NETWORK_CLASS):
         return f"is no network controller (class {_read(device / 'class')}); name a NIC"
     driver = (device / "driver").resolve().name if (device / "driver").exists() else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from switchmark.testbed import netlink
 from tests.integration.engine_tools import (
@@ -24,6 +26,7 @@ from tests.integration.engine_tools import (
     veth_pair,
 )
 from tests.integration.machine import needs_root
+from tests.integration.waiting import until
 
 pytestmark = [
     pytest.mark.integration,
@@ -50,7 +53,7 @@ def missing(backend: str) -> str | None:
     return asked.stderr.strip() if "this build has no" in asked.stderr else None
 
 
-def all_ios(*names: str) -> list[object]:
+def all_ios(*names: str) -> list[ParameterSet]:
     """Test parameters; those of backends that are not built in are skipped by name."""
     return [
         pytest.param(name, marks=pytest.mark.skipif(why is not None, reason=str(why)))
@@ -290,6 +293,52 @@ def test_a_device_that_goes_down_ends_the_trial_with_what_there_is(io: str, role
     assert result["reason"] == "failure"
     if role == "sender":
         assert result["totals"]["tx_offered"] >= 100
+
+
+SENDING = all_ios("raw-mmsg", "udp")
+RECEIVING = [*WHOLE_FRAMES, *SENDING, *all_ios("io_uring-socket=udp")]
+LINK_USERS = [
+    pytest.param(role, *io.values, marks=io.marks)
+    for role, ios in (("sender", SENDING), ("receiver", RECEIVING))
+    for io in ios
+]
+LINK_FAULTS = {
+    "lost and back": "went away during the trial",
+    "deleted": "away during the trial|No such device|Network is (down|unreachable)",
+}
+
+
+@pytest.mark.parametrize(("role", "io"), LINK_USERS)
+@pytest.mark.parametrize("fault", LINK_FAULTS)
+def test_a_link_that_is_lost_makes_the_result_partial(role: str, io: str, fault: str) -> None:
+    """At the other end: the device stays, its carrier goes. UDP's sockets take frames even then."""
+    with veth_pair("l") as (a, b):
+        options = ["--rate", "2k", "--burst", "1"] if role == "sender" else []
+        with engine(role, "--port", port(io, a), *options, "--interval", "0.05", *SLEEP,
+                    node=a) as running:  # fmt: skip
+            running.tell("start duration=60")
+            running.wait("interval")
+            if fault == "deleted":
+                ip("-n", b.namespace, "link", "del", b.device)
+            else:
+                ip("-n", b.namespace, "link", "set", b.device, "down")
+                ip("-n", b.namespace, "link", "set", b.device, "up")
+            seen = len(running.all("interval"))
+            until(
+                lambda: (
+                    running.events[-1]["event"] == "end of file"
+                    or len(running.all("interval")) > seen + 1
+                ),
+                "two intervals, or its end",
+            )
+            with contextlib.suppress(BrokenPipeError):
+                running.tell("stop")
+            result, code = running.finish("wait")
+            assert running.stderr().count("\n") == 1
+    assert result["partial"] is True
+    assert code == (1 if result["reason"] == "failure" else 0)
+    assert re.search(LINK_FAULTS[fault], result["fault"])
+    assert a.device in result["fault"]
 
 
 def refused(node: Node, spec: str, role: str = "receiver", *more: str) -> tuple[str, int]:

@@ -18,7 +18,6 @@ from switchmark.method.judge import Figures
 from switchmark.method.one_way import Correction, TimedRun, corrected
 from switchmark.method.verification import PairEnds
 from switchmark.remote.connection import ClockReading
-from switchmark.remote.site import FarSide
 from switchmark.report.html import write_report
 from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
@@ -185,8 +184,8 @@ def test_a_row_of_one_host_says_nothing_of_another() -> None:
     assert between_hosts_table([nothing]) == ([], {})
 
 
-@pytest.mark.parametrize(("one_machine", "others"), [(False, [0.9, 0.2]), (True, [0.4])])
-def test_hosts_of_one_machine_are_no_strangers(one_machine: bool, others: list[float]) -> None:
+@pytest.mark.parametrize(("same", "others"), [(False, [0.9, 0.2]), (True, [0.4, 0.0])])
+def test_hosts_of_one_machine_are_no_strangers(same: bool, others: list[float]) -> None:
     cost = synthetic_record().cpu
     assert cost is not None
     here = cost.model_copy(update={"others_cores_used": 0.9})
@@ -195,7 +194,8 @@ def test_hosts_of_one_machine_are_no_strangers(one_machine: bool, others: list[f
             "others_cores_used": 0.2, "applications_cores_used": 0.3, "switch_cores_used": 0.2
         }
     )  # fmt: skip
-    far = SimpleNamespace(cpu=there, site=SimpleNamespace(is_this_machine=one_machine))
-    found = hosts_used(cast(FarSide, far), here)
-    assert [one.others_cores_used for one in found] == pytest.approx(others)
+    far = cast(FarHost, SimpleNamespace(cpu=there, same_machine=same))
+    found = hosts_used(far, here)
+    assert [one.others_cores_used or 0.0 for one in found] == pytest.approx(others)
+    assert [one.run_delay_share for one in found] == [here.run_delay_share, there.run_delay_share]
     assert hosts_used(None, here) == [here]

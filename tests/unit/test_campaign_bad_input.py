@@ -117,8 +117,8 @@ BAD = [
     ("throughput: {dimension: latency}", "c.yaml:2: throughput.dimension: belongs outside; "
                                          "this section is for throughput already"),
     ("throughput: {repetitions: 2}", "c.yaml:2: throughput.repetitions: unknown key; known: "
-     "location, pairs, switch, packet_size, rate, burst, schedule, probe_rate, environment, "
-     "scenario, connect_mode, "
+     "location, pairs, switch, packet_size, rate, burst, schedule, probe_rate, scenario, "
+     "environment, connect_mode, "
      "port_kind, io, idle, touch, method, goals, budget, duration, interval, "
      "switch_options, switch_cores, spare_cores, packet_mix, "
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
@@ -133,7 +133,7 @@ BAD = [
     ("sweeps:\n- rate: 0", "c.yaml:3: sweeps.rate: 0 is not a rate; use 1 or more"),
     ("sweeps:\n- reptitions: 2", "c.yaml:3: sweeps.reptitions: unknown key; "
      "known: dimension, location, pairs, switch, packet_size, rate, burst, schedule, "
-     "probe_rate, environment, scenario, "
+     "probe_rate, scenario, environment, "
      "connect_mode, port_kind, io, idle, touch, method, goals, budget, duration, interval, "
      "switch_options, switch_cores, spare_cores, packet_mix, "
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "

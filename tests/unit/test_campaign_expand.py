@@ -7,9 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from switchmark.campaign.expand import choose_modes, estimate, expand, trials_of, usable_ports
+from switchmark.campaign.connect_modes import choose_modes
+from switchmark.campaign.expand import estimate, expand, trials_of
 from switchmark.campaign.load import load_text
 from switchmark.campaign.model import Campaign, Dimension, Io, Trial
+from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
 from switchmark.switch.base import PortKind
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, KNOWN, LEARN, STATIC, SWITCHES, VETH

@@ -7,6 +7,7 @@ import pytest
 
 from switchmark.campaign.model import Dimension
 from switchmark.cli import main
+from switchmark.cli.compare_words import ratio_text
 from switchmark.results.record import PairLoads, Throughput
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
 
@@ -137,6 +138,15 @@ def test_marks_that_doubt_the_figure_stand_beside_it(tmp_path, capsys):
     b = write_run(tmp_path, records(1.0, 2))
     _, out, _ = compare(a, b, capsys=capsys)
     assert "generator-bound (A)" in out
+    b = write_run(tmp_path, records(1.0, 3, marks=["disturbed"]))
+    _, out, _ = compare(a, b, capsys=capsys)
+    assert "disturbed (B); generator-bound (A)" in out
+
+
+def test_an_interval_that_says_nothing_is_told_by_its_order():
+    assert [ratio_text(one) for one in (None, 0.98765, 123.4, 3.0e14)] == [
+        "-", "0.988", "123.400", "3e+14",
+    ]  # fmt: skip
 
 
 def test_trials_of_one_side_only_are_named(tmp_path, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,6 +65,16 @@ def test_a_repeat_that_fails_is_told_and_not_kept() -> None:
 
 
 def test_the_other_host_counts_too() -> None:
-    record: Any = one(0.0)
-    far = type("Far", (), {"cpu": one(0.7).cpu})()
+    record = one(0.0)
+    far = SimpleNamespace(cpu=one(0.7).cpu, same_machine=False)
     assert again._others(record.model_copy(update={"far_host": far})) == 0.7
+
+
+def test_programs_of_a_second_host_on_this_machine_are_no_others() -> None:
+    """Else the measurement in which the other host's applications worked least would be kept."""
+    there = one(0.7).cpu
+    assert there is not None
+    there = there.model_copy(update={"applications_cores_used": 0.5, "switch_cores_used": 0.1})
+    far = SimpleNamespace(cpu=there, same_machine=True)
+    record = one(0.8).model_copy(update={"far_host": far})
+    assert again._others(record) == pytest.approx(0.2)

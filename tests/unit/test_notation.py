@@ -181,8 +181,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                           "(64 with FCS); use 64 or more"),
         ("(V=ovs, Q=1)", "notation: unknown key 'Q'; known: D, L, S, V, P, R, B, dimension, "
                          "location, pairs, switch, packet_size, rate, burst, schedule, "
-                         "probe_rate, environment, "
-                         "scenario, connect_mode, port_kind, io, idle, touch, method, goals, "
+                         "probe_rate, scenario, "
+                         "environment, connect_mode, port_kind, io, idle, touch, method, goals, "
                          "budget, duration, interval, switch_options, switch_cores, spare_cores, "
                          "packet_mix, flows, ip_version, "
                          "vlan, split, bidirectional, vnf, cpu_limit, "

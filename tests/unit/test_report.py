@@ -20,9 +20,10 @@ from switchmark.cli.report import report
 from switchmark.report.answer import answers
 from switchmark.report.figures import looks
 from switchmark.report.html import flatten, write_report
+from switchmark.report.latency import spread_panels
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
-from switchmark.report.throughput import throughput_panels
+from switchmark.report.throughput import cpu_panels, throughput_panels
 from switchmark.report.trend import trends
 from switchmark.results.record import (
     Attempt,
@@ -277,6 +278,64 @@ def test_static_plots_are_written_under_names_of_their_own(tmp_path: Path) -> No
     svg = next(path for path in paths if path.name == "throughput-64-b.svg").read_text()
     assert "ovs-dpdk" in svg
     assert "forwarded load (Mpps)" in svg
+
+
+def _two_runs_far_apart(tmp_path: Path) -> Path:
+    """Two repetitions whose t interval reaches far below nothing, at three sizes."""
+    records = []
+    for size in (64, 256, 1500):
+        for repetition, share in enumerate((0.5, 1.5)):
+            trial = synthetic_trial(packet_size_bytes=size, repetition=repetition)
+            record = synthetic_record(trial)
+            assert record.throughput is not None
+            loads = record.throughput
+            fields = ("forwarded_pps", "offered_pps", "forwarded_l2_bps", "forwarded_l1_bps")
+            scaled = {name: getattr(loads, name) * share for name in fields}
+            pair = loads.pairs[0].model_copy(
+                update={name: scaled[name] for name in ("forwarded_pps", "offered_pps")}
+            )
+            update = {"throughput": loads.model_copy(update={**scaled, "pairs": [pair]})}
+            records.append(record.model_copy(update=update))
+    return write_run(tmp_path, records)
+
+
+def test_wide_intervals_reach_neither_below_nothing_nor_across_the_picture(
+    tmp_path: Path,
+) -> None:
+    run = _two_runs_far_apart(tmp_path)
+    rows = summary(run)
+    for figure in throughput_panels(rows, looks(rows)).figures:
+        whiskers, line = figure.traces
+        for value, below in zip(line["y"], whiskers["error_y"]["arrayminus"], strict=True):
+            assert 0 <= below <= value
+        start, end = figure.layout["yaxis"]["range"]
+        assert start == 0
+        assert max(line["y"]) < end < 2 * max(line["y"])  # the interval alone ends beyond six
+    (first, *_) = answers(rows, Dimension.THROUGHPUT)
+    assert "95 % CI 0 to " in first.detail
+    write_plots(run, tmp_path / "plots")
+
+
+def test_cores_of_a_bar_add_up_to_what_was_used(tmp_path: Path) -> None:
+    """Soft interrupts in the applications' time are in their share already."""
+    rows = summary(write_run(tmp_path, [synthetic_record()]))
+    cpu = rows[0].cpu
+    assert cpu is not None and cpu.softirq_cores is not None and cpu.total_cores is not None
+    cpu = replace(cpu, applications_cores=1.2, softirq_cores=0.6, total_cores=1.5)
+    (figure,) = cpu_panels([replace(rows[0], cpu=cpu)]).figures
+    assert sum(trace["x"][0] for trace in figure.traces) == pytest.approx(1.5)
+
+
+def test_ticks_of_many_decades_are_fewer(tmp_path: Path) -> None:
+    trials = [synthetic_trial(dimension=Dimension.LATENCY, rate_pps=1000)]
+    (row,) = summary(write_run(tmp_path, [synthetic_record(one) for one in trials]))
+    assert row.latency is not None
+    steps = {}
+    for longest_ns in (1e6, 1e9):
+        wide = replace(row, latency=replace(row.latency, max_ns=longest_ns))
+        (figure,) = spread_panels([wide], looks([wide])).figures
+        steps[longest_ns] = figure.layout["xaxis"]["dtick"]
+    assert steps == {1e6: "D2", 1e9: 1}
 
 
 def test_throughput_is_drawn_over_the_length_of_a_chain(tmp_path: Path) -> None:

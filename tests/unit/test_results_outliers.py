@@ -90,8 +90,8 @@ def test_what_happened_within_the_runs_is_told(tmp_path: Path) -> None:
     ]
     (row,) = summary(write_run(tmp_path, records))
     assert row.remarks == (
-        "outliers among the samples of 2 of 3 repetitions: the mean is 1 Mpps with them and "
-        "1.133 Mpps without",
+        "outliers among the samples of 2 of 3 repetitions: the mean of the whole trial after its "
+        "warm-up is 1 Mpps with them and 1.133 Mpps without",
         "not steady in 1 of 3 repetitions: the load changed within the run (CUSUM, p 0.003 at "
         "least)",
     )

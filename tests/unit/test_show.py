@@ -10,13 +10,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from switchmark.campaign.model import Io
+from switchmark.campaign.model import Dimension, Io
 from switchmark.cli.show import Format, show
 from switchmark.errors import UsageError
+from switchmark.report.html import write_report
+from switchmark.results.histogram import decode_histogram, percentiles_ns
 from switchmark.results.store import open_run
 from tests.unit.records import (
     quick_records,
     synthetic_failure,
+    synthetic_histogram,
     synthetic_record,
     synthetic_trial,
     write_run,
@@ -95,6 +98,60 @@ def test_csv_json_and_parquet_hold_the_same(
         assert one["marks"] == ";".join(other["marks"])
     failed = [row for row in as_json if row["repetitions_failed"]]
     assert [row["failures"] for row in failed] == [["no hugepages left"]]
+
+
+def test_csv_of_a_run_in_which_nothing_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lists that are empty in every row are lists of text all the same."""
+    run = write_run(tmp_path, [synthetic_record()])
+    assert show(str(run), format=Format.CSV) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (row["failures"], row["remarks"]) == ("", "")
+
+
+def test_a_file_that_cannot_be_written_is_bad_input(run: Path, tmp_path: Path) -> None:
+    nowhere = tmp_path / "no" / "such" / "folder"
+    for kind in (Format.CSV, Format.JSON, Format.PARQUET):
+        with pytest.raises(UsageError, match=r"--output .*cannot be written \(No such file"):
+            show(str(run), format=kind, output=nowhere)
+
+
+def test_the_median_is_of_one_kind_in_figure_interval_and_ratio(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of repetitions far apart the merged median is that of one of them: beside an interval of
+    the mean, and a ratio to the wire by the mean, it would contradict both."""
+    records = []
+    for number, median_ns in enumerate((5_000.0, 805_000.0)):
+        trial = synthetic_trial(dimension=Dimension.LATENCY, rate_pps=1000, repetition=number)
+        record = synthetic_record(trial)
+        assert record.latency is not None
+        text = synthetic_histogram(median_ns, record.latency.count)
+        values = percentiles_ns(decode_histogram(text))
+        found = {
+            "min_ns": values["50"] * 0.3, "mean_ns": values["50"] * 1.03,
+            "max_ns": values["99.999"], "percentiles_ns": values, "histogram": text,
+            "intended_percentiles_ns": values, "intended_histogram": text,
+        }  # fmt: skip
+        records.append(
+            record.model_copy(update={"latency": record.latency.model_copy(update=found)})
+        )
+    run = write_run(tmp_path, records)
+    assert show(str(run)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (title,) = (n for n, one in enumerate(lines) if one.startswith("Round-trip time"))
+    figure, spread = lines[title + 2].split()[3:5]
+    assert 400 <= float(figure) <= 410
+    assert float(spread.removeprefix("±")) == pytest.approx(12.706 * 400, rel=0.02)
+    write_report(run, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert f">{figure}<span" in "".join(page.split()).replace('<spanclass="spread"', "<span")
+
+
+def test_a_run_without_a_trial_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show(str(write_run(tmp_path, []))) == 0
+    assert "No trial has ended yet." in capsys.readouterr().out
 
 
 def test_filters_and_columns(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,9 +52,3 @@ def test_missing_broken_and_short_of_memory(
     assert switch.probe().reason == "no hugepages are reserved"
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "needs root" in str(switch.probe().reason)
-
-
-def test_last_words() -> None:
-    assert program.last_words("a\n b \nc\nd\n") == "b / c / d"
-    assert program.last_words("reason\nStack Traceback\n(1) x\n") == "reason"
-    assert program.last_words("") == "it said nothing"

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
+from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.state import cache_dir
 
 DEFAULT_KERNEL = "linux-image-amd64"  # Debian's; it depends on the one of today's version
@@ -109,8 +110,14 @@ def kernel(release: str | None = None) -> Kernel:
 
 def unpacked_kernel(root: Path) -> Kernel | None:
     """The newest kernel in a folder."""
-    images = sorted((root / "boot").glob("vmlinuz-*"))
-    return Kernel(root, images[-1].name.removeprefix("vmlinuz-")) if images else None
+    found = [path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*")]
+    return Kernel(root, max(found, key=_by_number)) if found else None
+
+
+def _by_number(release: str) -> list[tuple[bool, int, str]]:
+    """6.1.0-10 is newer than 6.1.0-9."""
+    parts = re.findall(r"\d+|\D+", release)
+    return [(one.isdigit(), int(one) if one.isdigit() else 0, one) for one in parts]
 
 
 def with_dependencies(found: Kernel) -> Kernel:
@@ -119,7 +126,7 @@ def with_dependencies(found: Kernel) -> Kernel:
         depmod = shutil.which("depmod", path=_usual_path())
         if depmod is None:
             raise UnavailableError("program `depmod` not found; apt install kmod")
-        subprocess.run([depmod, "-b", str(found.root), found.release], check=True)
+        _run([depmod, "-b", str(found.root), found.release])
     return found
 
 
@@ -129,10 +136,8 @@ def _usual_path() -> str:
 
 def default_kernel_package() -> str:
     """The kernel package of today's version. Raises UnavailableError."""
-    answer = subprocess.run(
-        ["apt-cache", "depends", DEFAULT_KERNEL], capture_output=True, text=True, check=False
-    )
-    match = re.search(r"Depends: (linux-image-\S+)", answer.stdout)
+    told = _run(["apt-cache", "depends", DEFAULT_KERNEL], check=False)
+    match = re.search(r"Depends: (linux-image-\S+)", told)
     if match is None:
         raise UnavailableError(
             f"apt knows no {DEFAULT_KERNEL}; run apt-get update, or name an unpacked kernel "
@@ -153,11 +158,9 @@ def qemu(program: str | None = None) -> Qemu:
     if found is None:
         name = os.environ.get(QEMU_SETTING) or "qemu-system-x86_64"
         raise UnavailableError(f"program `{name}` not found; apt install qemu-system-x86")
-    answer = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-    match = re.search(r"version (\d+)\.(\d+)", answer.stdout)
+    match = re.search(r"version (\d+)\.(\d+)", _run([found, "--version"]))
     if match is None:
-        reason = (answer.stderr.strip().splitlines() or ["it says no version"])[-1]
-        raise UnavailableError(f"{found} does not run: {reason}")
+        raise UnavailableError(f"{found} does not run: it says no version")
     return Qemu(Path(found), (int(match[1]), int(match[2])))
 
 
@@ -167,23 +170,35 @@ def unpack(packages: Sequence[str], root: Path, options: Sequence[str] = ()) -> 
     shutil.rmtree(work, ignore_errors=True)
     (work / "debs").mkdir(parents=True)
     try:
-        answer = subprocess.run(
-            ["apt-get", *options, "-q", "download", *packages],
-            cwd=work / "debs",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=FETCH_S,
-        )
-        if answer.returncode != 0:
-            reason = (answer.stderr.strip().splitlines() or ["apt gave no reason"])[-1]
-            raise UnavailableError(f"{', '.join(packages)}: apt-get download failed ({reason})")
+        _run(["apt-get", *options, "-q", "download", *packages], cwd=work / "debs")
         for package in sorted((work / "debs").glob("*.deb")):
-            subprocess.run(["dpkg", "-x", str(package), str(work)], check=True)
+            _run(["dpkg", "-x", str(package), str(work)])
         shutil.rmtree(work / "debs")
         if not root.exists():
             work.rename(root)
-    except subprocess.TimeoutExpired:
-        raise UnavailableError(f"{', '.join(packages)}: not fetched in {FETCH_S:g} s") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(args: Sequence[str], *, cwd: Path | None = None, check: bool = True) -> str:
+    """What a program prints, in English. Raises UnavailableError where it does not run or is too
+    slow, and with `check` where it fails, with the last it said."""
+    try:
+        answer = subprocess.run(
+            args,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=FETCH_S,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"{' '.join(args)}: not done in {FETCH_S:g} s") from None
+    except OSError as error:
+        raise UnavailableError(f"{args[0]} does not run: {error.strerror}") from None
+    if check and answer.returncode != 0:
+        raise UnavailableError(f"{' '.join(args)}: failed ({last_line(answer.stderr, NOTHING)})")
+    return answer.stdout

@@ -1,0 +1,68 @@
+"""Which connect mode `auto` stands for, and whether switches would be compared unlike.
+
+Switches are compared in one mode, which each of them has, unless the campaign says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from switchmark.campaign.model import WIRE, Campaign
+from switchmark.switch.base import Capabilities, ConnectMode
+
+
+def choose_modes(
+    campaign: Campaign, capabilities: Mapping[str, Capabilities]
+) -> tuple[dict[str, ConnectMode], list[str]]:
+    """The connect mode that `auto` stands for, a switch; and what forbids the comparison.
+
+    Without leave to mix, all switches take one mode that each of them has: the one that is
+    the natural mode of the most. With leave, each takes its own natural mode."""
+    everyone = list(dict.fromkeys(s for sweep in campaign.sweeps for s in sweep.switch))
+    natural = {switch: capabilities[switch].connect_modes[0] for switch in everyone}
+    automatic = list(
+        dict.fromkeys(
+            switch
+            for sweep in campaign.sweeps
+            for switch in sweep.switch
+            if None in sweep.connect_mode and switch != WIRE
+        )
+    )
+    chosen = dict(natural)
+    if automatic and not campaign.mixed_connect_modes:
+        shared = [
+            mode
+            for mode in ConnectMode
+            if all(mode in capabilities[switch].connect_modes for switch in automatic)
+        ]
+        if not shared:
+            return {}, [_no_shared_mode(automatic, capabilities)]
+        favourite = max(shared, key=lambda m: sum(natural[switch] is m for switch in automatic))
+        chosen |= dict.fromkeys(automatic, favourite)
+    if campaign.mixed_connect_modes:
+        return chosen, []
+    return chosen, _mixed(campaign, chosen)
+
+
+def _no_shared_mode(switches: Sequence[str], capabilities: Mapping[str, Capabilities]) -> str:
+    offers = "; ".join(f"{s}: {', '.join(capabilities[s].connect_modes)}" for s in switches)
+    return (
+        f"no connect mode is common to all switches ({offers}); choose switches that share one, "
+        "or set mixed_connect_modes: true to run each in its own"
+    )
+
+
+def _mixed(campaign: Campaign, chosen: Mapping[str, ConnectMode]) -> list[str]:
+    modes: dict[str, set[ConnectMode]] = {}
+    for sweep in campaign.sweeps:
+        for switch in sweep.switch:
+            if switch != WIRE:
+                found = modes.setdefault(switch, set())
+                found.update(chosen[switch] if m is None else m for m in sweep.connect_mode)
+    if len({frozenset(found) for found in modes.values()}) <= 1:
+        return []
+    runs = "; ".join(f"{switch}: {', '.join(sorted(found))}" for switch, found in modes.items())
+    return [
+        f"the switches would run in different connect modes ({runs}); give all of them the same, "
+        "or set mixed_connect_modes: true to compare them all the same"
+    ]

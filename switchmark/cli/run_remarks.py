@@ -1,0 +1,66 @@
+"""What is said below the tables of a run: differences, oddities, marks, failures."""
+
+from __future__ import annotations
+
+from switchmark.cli.output import print_line
+from switchmark.results import words
+from switchmark.results.marks import MARKS
+from switchmark.results.ranking import compare
+from switchmark.results.rows import SummaryRow
+from switchmark.results.statistics import METHOD
+from switchmark.results.store import Run
+
+
+def print_differences(rows: list[SummaryRow]) -> None:
+    """How far the best at each point is before the others, and how sure that is."""
+    comparisons = [one for one in compare(rows) if one.others]
+    if not comparisons:
+        return
+    print_line("Differences from the best at each point:")
+    for one in comparisons:
+        alike = [other.best for other in comparisons]
+        alike = words.of_dimension(alike, one.best.trial.dimension)
+        what = "throughput" if one.best.throughput else "median round trip"
+        where = words.point(dict(one.point), words.varying_fields(alike))
+        best = f"  {what}, {where}: {one.best.contender} before "
+        print_line(
+            best
+            + "; ".join(
+                f"{row.contender} by {words.number(difference.ratio)}x ({difference.note})"
+                for row, difference in one.others
+            )
+        )
+    print_line(f"  {METHOD}\n")
+
+
+def print_remarks(rows: list[SummaryRow]) -> None:
+    """What is odd about the figures: outliers, bands, unsteady runs."""
+    if not any(row.remarks for row in rows):
+        return
+    print_line("Outliers, bands, unsteady runs (nothing is left out of the figures above):")
+    for row in rows:
+        for remark in row.remarks:
+            print_line(f"  {row.notation}: {remark}")
+    print_line()
+
+
+def print_marks(rows: list[SummaryRow]) -> None:
+    """What the trust marks that stand in the tables mean."""
+    names = dict.fromkeys(mark for row in rows for mark in row.marks)
+    if names:
+        print_line("Trust marks:")
+    for name in names:
+        print_line(f"  {name}: {MARKS[name].explanation if name in MARKS else 'see the record'}")
+
+
+def print_failures(found: Run, rows: list[SummaryRow]) -> None:
+    """Why trials failed, and how many failures were run again."""
+    failed = [row for row in rows if row.failures]
+    if failed:
+        print_line("\nFailed trials:")
+    for row in failed:
+        for message in row.failures:
+            print_line(f"  {row.notation}: {message}")
+    repaired = found.earlier_failures()
+    if repaired:
+        print_line(f"\n{len(repaired)} earlier failure(s) were run again; the records are kept.")

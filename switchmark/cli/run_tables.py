@@ -1,0 +1,245 @@
+"""A run's rows as tables on the terminal, and what is to be said of them below.
+
+Each kind of trial has a table of its own; columns that are the same in all rows are left out.
+"""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from switchmark.campaign.model import Dimension, Published
+from switchmark.cli.output import print_line, print_table
+from switchmark.cli.run_remarks import print_differences, print_failures, print_marks, print_remarks
+from switchmark.errors import UsageError
+from switchmark.results import export, words
+from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
+from switchmark.results.quality_table import QUALITY_TITLE, quality_table
+from switchmark.results.rows import SummaryRow
+from switchmark.results.store import Run
+from switchmark.results.tables import cpu_table, tails_table
+
+
+def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+    """Print a run's chosen rows as tables; `everything` holds the baselines they refer to."""
+    print_line(f"{found.info.campaign}, {found.info.started_at[:19]}Z, {found.directory}\n")
+    for dimension in Dimension:
+        members = words.of_dimension(rows, dimension)
+        if members and dimension is Dimension.THROUGHPUT:
+            _print_throughput(members, everything)
+        elif members:
+            _print_latency(members, everything)
+    _print_methods(words.of_methods(rows))
+    _print_cost([row for row in rows if row.finished and row.cpu is not None])
+    _print_quality(rows)
+    between = between_hosts_table([row.between for row in rows])
+    _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
+    _print_published(found, rows)
+    print_differences(rows)
+    print_remarks(rows)
+    print_marks(rows)
+    print_failures(found, rows)
+    if not everything:
+        print_line("No trial has ended yet.")
+    elif not rows:
+        print_line("No row matches.")
+
+
+def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+    varying = words.varying_fields(rows)
+    columns = ["switch", "frame B", *(name for name in varying), "mode"]
+    numbers = ["fwd Mpps", "±95 %", "Gbit/s L2", "offered", "loss", "of wire", "cores"]
+    lines = []
+    for row in rows:
+        loads = row.throughput
+        assert loads is not None
+        lines.append(
+            [
+                *_who(row, varying),
+                words.number(loads.forwarded_pps.mean / 1e6),
+                words.plus_minus(loads.forwarded_pps, 1e6),
+                words.number(loads.forwarded_l2_bps.mean / 1e9),
+                words.number(loads.offered_pps.mean / 1e6),
+                words.percent(loads.loss_ratio.mean),
+                _of_wire(row, everything),
+                words.number(row.cpu.total_cores)
+                if row.cpu and row.cpu.total_cores is not None
+                else "",
+                *_trust(row),
+            ]
+        )
+    title = "Throughput (forwarded load; frame size with FCS; offered in Mpps)"
+    print_table([*columns, *numbers, *_TRUST], lines, title=title, right=["frame B", *numbers])
+    print_line()
+
+
+def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+    varying = words.varying_fields(rows)
+    numbers = ["p50 µs", "±95 %", "p90", "p99", "p99.9", "max", "intended p99", "lost", "of wire"]
+    lines = []
+    for row in rows:
+        rtt = row.latency
+        assert rtt is not None
+        merged = rtt.percentiles_ns
+        lines.append(
+            [
+                *_who(row, varying),
+                words.number(rtt.p50_ns.mean / 1e3),
+                words.plus_minus(rtt.p50_ns, 1e3),
+                *(words.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
+                words.number(rtt.max_ns / 1e3),
+                words.number(rtt.intended_percentiles_ns["99"] / 1e3),
+                rtt.lost,
+                _of_wire(row, everything),
+                *_trust(row),
+            ]
+        )
+    columns = ["switch", "frame B", *varying, "mode", *numbers, *_TRUST]
+    title = (
+        "Round-trip time in µs (p50: mean of the repetitions' medians; the others: of all their "
+        "samples together; intended: from the send time that was due)"
+    )
+    print_table(columns, lines, title=title, right=["frame B", *numbers])
+    print_line()
+    _print_tails(rows, varying)
+
+
+def _print_tails(rows: list[SummaryRow], varying: list[str]) -> None:
+    table = tails_table(rows)
+    unsaid = [""] * (3 + len(varying))
+    who = [cells for row in rows for cells in (_who(row, varying), unsaid)]
+    lines = [[*cells, *line] for cells, line in zip(who, table.lines, strict=True)]
+    print_table(
+        ["switch", "frame B", *varying, "mode", *table.columns],
+        lines,
+        title="Percentiles in µs with 95 % intervals from order statistics (?: too few samples), "
+        "from the real send time and from the time due",
+        right=["frame B", *table.columns[1:]],
+    )
+    print_line()
+
+
+def _print_cost(rows: list[SummaryRow]) -> None:
+    if not rows:
+        return
+    varying = words.varying_fields(rows)
+    table = cpu_table(rows)
+    lines = [
+        [*_who(row, varying), row.trial.dimension.value if row.method is None
+         else row.trial.method.value, *line]
+        for row, line in zip(rows, table.lines, strict=True)
+    ]  # fmt: skip
+    print_table(
+        ["switch", "frame B", *varying, "mode", "trial", *table.columns],
+        lines,
+        title="Cores used, and what each frame costs (docs/methods.md, CPU cost)",
+        right=["frame B", *table.columns],
+    )
+    print_line()
+
+
+def _print_quality(rows: list[SummaryRow]) -> None:
+    _print_beside(rows, quality_table([row.quality for row in rows]), QUALITY_TITLE)
+
+
+def _print_beside(
+    rows: list[SummaryRow], table: tuple[list[str], dict[int, list[str]]], title: str
+) -> None:
+    """What only some rows have: headings, and cells by the row's index."""
+    headings, lines = table
+    if not lines:
+        return
+    varying = words.varying_fields([rows[index] for index in lines])
+    print_table(
+        ["switch", "frame B", *varying, "mode", *headings],
+        [[*_who(rows[index], varying), *cells] for index, cells in lines.items()],
+        title=title,
+        right=["frame B", *headings],
+    )
+    print_line()
+
+
+def _print_methods(rows: list[SummaryRow]) -> None:
+    """Searches and series: their figures, who decided, in how many trials."""
+    if not rows:
+        return
+    varying = [name for name in words.varying_fields(rows) if name != "method"]
+    lines = []
+    for row in rows:
+        found = row.method
+        assert found is not None
+        figures = "; ".join(
+            f"{one.name} {words.figure(one.value, one.unit)}" for one in found.figures
+        )
+        decided = found.decided_by or ", ".join(found.stopped)
+        lines.append(
+            [*_who(row, varying), row.trial.method, figures or "none", decided, found.trials,
+             f"{found.spent_s:.0f}", *_trust(row)]
+        )  # fmt: skip
+    columns = [
+        "switch",
+        "frame B",
+        *varying,
+        "mode",
+        "method",
+        "found",
+        "decided by",
+        "trials",
+        "s",
+    ]
+    print_table([*columns, *_TRUST], lines, title="Methods of many trials (loads are totals; "
+                "brackets: bounds of a search, or of a time by two clocks, else 95 % interval)",
+                right=["frame B", "trials", "s"])  # fmt: skip
+    for row in rows:
+        assert row.method is not None
+        notes = [*row.method.notes, *(n for one in row.method.bounds for n in one.notes)]
+        for note_text in notes:
+            print_line(f"  {row.contender}, {row.trial.method}: {note_text}")
+    print_line()
+
+
+_TRUST = ("n", "limited by", "marks")
+
+
+def _who(row: SummaryRow, varying: list[str]) -> list[object]:
+    point = dict(row.point)
+    values = ["max" if point[n] is None and n == "rate_pps" else point[n] for n in varying]
+    return [row.contender, row.trial.packet_size_bytes, *values, row.connect_mode or "-"]
+
+
+def _trust(row: SummaryRow) -> list[object]:
+    marks = ", ".join(row.marks) or "none"
+    marks = marks if row.valid else f"NOT VALID: {marks}"
+    count = f"{row.finished}" + (f" ({row.failed} failed)" if row.failed else "")
+    return [count, ", ".join(row.limited_by), marks]
+
+
+def _of_wire(row: SummaryRow, everything: list[SummaryRow]) -> str:
+    share = export.of_baseline(row, everything)
+    if share is None:
+        return "-"
+    return f"{share:.1f}x" if row.latency is not None else words.percent(share)
+
+
+def _print_published(found: Run, rows: list[SummaryRow]) -> None:
+    try:
+        figures = [Published.model_validate(p) for p in found.info.definition.get("published", [])]
+    except ValidationError as error:
+        raise UsageError(f"{found.directory}/run.json: published: {error}") from error
+    if not figures:
+        return
+    lines: list[list[object]] = []
+    for figure, row, value in export.published_beside(rows, figures):
+        what = ", ".join(f"{name} {value}" for name, value in figure.match.items())
+        measured = "not measured" if value is None else words.number(value)
+        ratio = "-" if value is None or not figure.value else f"{value / figure.value:.2f}"
+        contender = row.contender if row else "-"
+        lines.append(
+            [contender, what, f"{figure.value:g}", measured, figure.unit, ratio, figure.source]
+        )
+    print_table(
+        ["switch", "of", "published", "measured", "unit", "ratio", "source"],
+        lines,
+        title="Beside published figures (another machine: compare the shape, not the size)",
+        right=["published", "measured", "ratio"],
+    )
+    print_line()

@@ -1,0 +1,25 @@
+"""What a program said last, of its standard error: the part that tells why it ended."""
+
+from __future__ import annotations
+
+import re
+
+# `docker run` says this below its error.
+_HINT = re.compile(r"(See|Run) 'docker .*--help'.*|Usage:\s+docker .*")
+_TRACE = re.compile(r"(?im)^stack trace")
+NOTHING = "it said nothing"
+
+
+def last_words(text: str, count: int = 3) -> str:
+    """The last lines of a text on one line, without the stack trace that may follow them."""
+    return " / ".join(_telling(_TRACE.split(text)[0])[-count:]) or NOTHING
+
+
+def last_line(text: str, otherwise: str = "") -> str:
+    """The last line that tells something; `otherwise` where there is none."""
+    return (_telling(text) or [otherwise])[-1]
+
+
+def _telling(text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not _HINT.fullmatch(line)]

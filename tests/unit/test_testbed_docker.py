@@ -1,0 +1,54 @@
+"""A Docker daemon of our own that does not start, or does not take the image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed import docker_daemon
+from switchmark.testbed.host import Session
+from tests.unit.switch_programs import script
+
+
+@pytest.fixture
+def tools(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where `docker` and `dockerd` are found, which a test puts there."""
+    folder = tmp_path / "tools"
+    for path in (folder, session.run_dir):
+        path.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
+    monkeypatch.setattr(docker_daemon, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr(docker_daemon, "_OUR_OWN", {})
+    return folder
+
+
+def test_each_trial_is_told_why_and_nothing_stays(
+    tools: Path, session: Session, tmp_path: Path
+) -> None:
+    script(tools / "docker", "exit 1")
+    script(tools / "dockerd", "echo no devices cgroup >&2; exit 1")
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match="did not start: no devices cgroup"):
+            docker_daemon.daemon_for(session, tmp_path)
+    assert session.ledger.outstanding() == []
+    assert list(session.run_dir.iterdir()) == []
+
+
+def test_one_that_runs_is_not_started_again_for_another_import(
+    tools: Path, session: Session, tmp_path: Path
+) -> None:
+    script(
+        tools / "docker",
+        f'case "$*" in *version*) [ -e {tmp_path}/starts ] && echo 1.0;;'
+        " *) cat > /dev/null; echo disk full >&2; exit 1;; esac",
+    )
+    script(tools / "dockerd", f"echo started >> {tmp_path}/starts; exec sleep 60")
+    root = tmp_path / "root"
+    root.mkdir()
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match="docker import: disk full"):
+            docker_daemon.daemon_for(session, root)
+    assert (tmp_path / "starts").read_text().split() == ["started"]

@@ -1,0 +1,32 @@
+"""What a program said last: its reason, and not the hint or the trace below it."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.testbed.last_words import last_line, last_words
+
+REFUSED = "docker: Error response from daemon: Conflict. The name /c is already in use."
+
+
+def test_last_words() -> None:
+    assert last_words("a\n b \nc\nd\n") == "b / c / d"
+    assert last_words("reason\nStack Traceback\n(1) x\n") == "reason"
+    assert last_words("") == "it said nothing"
+    assert last_line(" a\nb \n\n") == "b"
+    assert last_line("\n", "no reason") == "no reason"
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "See 'docker run --help'.",
+        "\nRun 'docker run --help' for more information",
+        "\nUsage:  docker run [OPTIONS] IMAGE [COMMAND] [ARG...]\n\n"
+        "Run 'docker run --help' for more information",
+    ],
+)
+def test_docker_s_error_is_above_its_hint(hint: str) -> None:
+    said = f"{REFUSED}\n{hint}\n"
+    assert last_line(said) == REFUSED
+    assert last_words(said) == REFUSED
