@@ -370,3 +370,11 @@ def test_what_af_packet_of_dpdk_would_change_is_refused() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "gives the outer of two tags as 802.1Q; use packet_mmap" in done.stderr
+
+
+def test_workers_take_turns_at_a_constant_rate() -> None:
+    """Their bursts are due one after the other, so that together they are exactly as many."""
+    asked = ["--port", "null:", "--queues", "3", "--rate", "10k", "--burst", "1", *PATIENT]
+    with closing_engine("sender", [*asked, "--duration", "0.2", "--start", "now"]) as sender:
+        totals = sender.finish("wait")[0]["totals"]
+    assert totals["tx_intended"] == totals["tx_offered"] == 2000
