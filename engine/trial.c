@@ -301,11 +301,11 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
         set_next_event(trial);
         drain(trial);
     }
-    trial->drained_ns = clock_monotonic_ns();
-    cpu_times_read(&trial->cpu_after);
+    snapshot_fill(trial, &trial->last_snapshot); /* whatever is told of the end is of one moment */
+    trial->drained_ns = trial->last_snapshot.t_ns;
+    trial->cpu_after = trial->last_snapshot.cpu;
     trial->run_delay_after_ns = cpu_run_delay_ns();
     trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
-    snapshot_fill(trial, &trial->last_snapshot);
     for (unsigned i = 0; i < trial->end_count; i++) {
         receive_end(&trial->ends[i].rx);
         lanes_end(&trial->ends[i]);

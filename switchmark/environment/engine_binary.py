@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
+from switchmark.testbed.output import stdout_of
 
 NAME = "switchmark-traffic"
 
@@ -40,16 +40,5 @@ def find_engine() -> Path:
 
 def engine_version(engine: Path) -> str | None:
     """What the engine says of its version; None when it says nothing sensible."""
-    try:
-        done = subprocess.run(
-            [str(engine), "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = done.stdout.strip().splitlines()
-    return lines[0] if done.returncode == 0 and lines else None
+    told = stdout_of([engine, "--version"])
+    return told.splitlines()[0] if told else None

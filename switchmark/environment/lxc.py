@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from switchmark.testbed.confined import lxc_config, lxc_network
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
 from switchmark.testbed.netlink import NETNS_DIR
+from switchmark.testbed.output import stdout_of
 from switchmark.testbed.things import Container, Directory
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
@@ -120,10 +120,7 @@ class LxcEnvironment:
             find_busybox()
         except UnavailableError:
             return Probe(False, reason="no static BusyBox", remedy="apt install busybox-static")
-        done = subprocess.run(
-            ["lxc-execute", "--version"], capture_output=True, text=True, check=False
-        )
-        return Probe(True, version=done.stdout.strip())
+        return Probe(True, version=stdout_of(["lxc-execute", "--version"]) or "")
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""

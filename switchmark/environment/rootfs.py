@@ -40,6 +40,7 @@ DPDK_DRIVERS = (
     "net_tap",
 )
 
+LDD_TIMEOUT_S = 30.0
 FORMAT = "3"  # raise when the layout changes, so that old roots are not used
 
 
@@ -76,14 +77,18 @@ def find_busybox() -> Path:
 
 def shared_libraries(program: Path) -> list[Path]:
     """The shared libraries and the loader of a program, as `ldd` finds them (empty: static)."""
-    done = subprocess.run(
-        ["ldd", str(program)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "LC_ALL": "C"},
-    )
+    try:
+        done = subprocess.run(
+            ["ldd", str(program)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LDD_TIMEOUT_S,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{program}: ldd cannot tell what it loads: {error}") from None
     if done.returncode != 0:
         return []  # "not a dynamic executable"
     missing = re.findall(r"(\S+) => not found", done.stdout)

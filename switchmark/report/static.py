@@ -116,7 +116,7 @@ def _draw_lines(
         )
     ticks = x.ticks(rows)
     axes.set_xscale("log" if x.log else "linear")
-    axes.set_xticks(ticks, [f"{tick:.15g}" for tick in ticks])
+    axes.set_xticks(ticks, [x.label(tick) for tick in ticks])
     axes.minorticks_off()
     axes.set_ylim(0, _end(rows) * 1.05)
     axes.set_xlabel(x.title)

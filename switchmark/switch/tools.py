@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from switchmark.switch.base import Probe
 from switchmark.testbed import capabilities
+from switchmark.testbed.output import stdout_of
 
 HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 NODES = Path("/sys/devices/system/node")
@@ -54,13 +54,8 @@ def own_text(name: str) -> str:
 
 def version_text(program: Path) -> str:
     """What `program --version` prints, on one line; empty when it cannot be run."""
-    try:
-        answer = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return ", ".join(line.strip() for line in answer.stdout.splitlines() if line.strip())
+    told = stdout_of([program, "--version"]) or ""
+    return ", ".join(line.strip() for line in told.splitlines() if line.strip())
 
 
 def kernel_release() -> str:
@@ -83,10 +78,9 @@ def kernel_has(module: str, symbol: str | None = None) -> bool:
     `symbol` is a kernel function that gives away a built-in one without parameters."""
     if Path(f"/sys/module/{module}").exists():
         return True
-    if modprobe := which("modprobe"):
-        dry_run = subprocess.run([modprobe, "-n", "-q", module], check=False, timeout=10)
-        if dry_run.returncode == 0:
-            return True
+    modprobe = which("modprobe")
+    if modprobe and stdout_of([modprobe, "-n", "-q", module]) is not None:
+        return True
     return symbol is not None and symbol in _kernel_symbols()
 
 

@@ -20,6 +20,7 @@ from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.testbed.host import Session
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.mounts import filesystem_of
+from switchmark.testbed.output import stdout_of
 from switchmark.testbed.state import cache_dir
 from switchmark.testbed.things import CgroupsNamed, Directory, DockerThing, MountsBelow
 
@@ -60,20 +61,8 @@ def docker(host: str, *args: str) -> list[str]:
 
 def server_version(host: str = "") -> str | None:
     """The version of the daemon that answers; None when none does."""
-    if shutil.which("docker") is None:
-        return None
-    try:
-        done = subprocess.run(
-            docker(host, "version", "--format", "{{.Server.Version}}"),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() or None if done.returncode == 0 else None
+    command = docker(host, "version", "--format", "{{.Server.Version}}")
+    return stdout_of(command, ANSWER_TIMEOUT_S) or None
 
 
 def users_own() -> str | None:

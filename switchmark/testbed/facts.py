@@ -11,14 +11,13 @@ import json
 import os
 import platform
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from switchmark.testbed.hugepages import HugepagePool, pools
+from switchmark.testbed.output import stdout_of
 
 CPU_DIR = Path("/sys/devices/system/cpu")
 NODE_DIR = Path("/sys/devices/system/node")
@@ -149,21 +148,8 @@ def tool_versions() -> dict[str, str]:
     """First lines of `--version` of the tools that are here."""
     versions = {"python": platform.python_version()}
     for name, command in TOOLS.items():
-        if shutil.which(command[0]) is None:
-            continue
-        try:
-            done = subprocess.run(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=5,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if done.returncode == 0 and done.stdout.strip():
-            versions[name] = done.stdout.strip().splitlines()[0]
+        if told := stdout_of(command):
+            versions[name] = told.splitlines()[0]
     return versions
 
 

@@ -1,6 +1,8 @@
-"""Merged histograms are the histogram of all samples, and percentiles are the library's."""
+"""Merged histograms are the histogram of all samples, and percentiles are samples."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -38,12 +40,23 @@ def test_merging_equals_recording_everything_in_one(parts: list[list[int]]) -> N
 
 @settings(deadline=None, max_examples=50)
 @given(SAMPLES)
-def test_percentiles_are_those_of_the_library_and_near_the_samples(values: list[int]) -> None:
-    histogram = decode_histogram(encoded(values))
-    ours = percentiles_ns(histogram)
+def test_so_many_samples_lie_at_or_below_a_percentile_and_not_at_a_smaller_one(
+    values: list[int],
+) -> None:
+    ours = percentiles_ns(decode_histogram(encoded(values)))
     for name in PERCENTILES:
-        assert ours[name] == histogram.get_value_at_percentile(float(name))
+        least = -(-len(values) * Fraction(name) // 100)  # rounded up
+        assert ours[name] == pytest.approx(sorted(values)[int(least) - 1], rel=1e-3, abs=1)
     assert ours["99.999"] == pytest.approx(max(values), rel=1e-3, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("count", "name", "rank"),
+    [(16, "90", 15), (600, "99.9", 600), (1000, "99.9", 999), (100, "99", 99), (3, "50", 2)],
+)
+def test_ranks_are_rounded_up_as_the_engine_does(count: int, name: str, rank: int) -> None:
+    histogram = decode_histogram(encoded(list(range(1, count + 1))))
+    assert percentiles_ns(histogram, [name])[name] == rank
 
 
 def test_merging_different_ranges_and_precisions_loses_nothing() -> None:

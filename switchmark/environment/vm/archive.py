@@ -32,7 +32,7 @@ def kernel_image(kernel: Kernel) -> Path:
     begin = (setup_sectors + 1) * 512 + offset
     try:
         bytes_ = decompressed(packed[begin : begin + length])
-    except (lzma.LZMAError, zlib.error, OSError, subprocess.CalledProcessError):
+    except (lzma.LZMAError, zlib.error, OSError, subprocess.SubprocessError):
         return kernel.image
     if not bytes_.startswith(b"\x7fELF"):
         return kernel.image
@@ -48,7 +48,7 @@ def decompressed(payload: bytes) -> bytes:
         return zlib.decompressobj(31).decompress(payload)
     if payload.startswith(b"\x28\xb5\x2f\xfd"):
         return subprocess.run(
-            ["zstd", "-dcq"], input=payload[:-4], capture_output=True, check=True
+            ["zstd", "-dcq"], input=payload[:-4], capture_output=True, check=True, timeout=60
         ).stdout
     return payload
 
