@@ -204,6 +204,8 @@ static void set_times(struct trial *trial)
                      engine_clock.hz, trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
         pacing_take_shape(&end->tx.pacing, &plan, engine_clock.hz, trial_seed_index(trial, i));
+        if (trial->options->queues > 1 && plan.shape == SCHEDULE_CONSTANT) /* take turns */
+            end->tx.pacing.next += end->tx.pacing.step / trial->options->queues * i;
         if (end->tx.replay != NULL)
             transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;

@@ -175,8 +175,8 @@ static void thread_enter(struct io_port *base)
         pthread_setspecific(at_exit, base);
 }
 
-/* What a PCI or virtual device dropped for want of buffers; sockets' peers see a full ring. The
- * device counts for all its queues, so the first reports it. */
+/* What a device dropped for want of buffers, or the kernel in front of it; sockets' peers see a
+ * full ring. The device counts for all its queues, so the first reports it. */
 static uint64_t rx_drops(struct io_port *base)
 {
     struct dpdk_port *port = (struct dpdk_port *)(void *)base;
@@ -184,7 +184,7 @@ static uint64_t rx_drops(struct io_port *base)
 
     if (port->kind <= DPDK_MEMIF || port->queue > 0 || rte_eth_stats_get(port->ethdev, &stats) != 0)
         return port->rx_drops;
-    return port->rx_drops + stats.imissed + stats.rx_nombuf;
+    return port->rx_drops + stats.imissed + stats.rx_nombuf + dpdk_kernel_drops(port);
 }
 
 static bool link_up(struct io_port *base)
