@@ -204,6 +204,8 @@ static void set_times(struct trial *trial)
                      engine_clock.hz, trial->start_tick, trial->end_tick,
                      clock_ns_to_ticks(trial->options->catch_up_ns));
         pacing_take_shape(&end->tx.pacing, &plan, engine_clock.hz, trial_seed_index(trial, i));
+        if (trial->options->queues > 1 && plan.shape == SCHEDULE_CONSTANT) /* take turns */
+            end->tx.pacing.next += end->tx.pacing.step / trial->options->queues * i;
         if (end->tx.replay != NULL)
             transmit_limit_burst(&end->tx);
         end->rx.lock_intended = trial->start_tick;
@@ -299,11 +301,11 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
         set_next_event(trial);
         drain(trial);
     }
-    trial->drained_ns = clock_monotonic_ns();
-    cpu_times_read(&trial->cpu_after);
+    snapshot_fill(trial, &trial->last_snapshot); /* whatever is told of the end is of one moment */
+    trial->drained_ns = trial->last_snapshot.t_ns;
+    trial->cpu_after = trial->last_snapshot.cpu;
     trial->run_delay_after_ns = cpu_run_delay_ns();
     trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
-    snapshot_fill(trial, &trial->last_snapshot);
     for (unsigned i = 0; i < trial->end_count; i++) {
         receive_end(&trial->ends[i].rx);
         lanes_end(&trial->ends[i]);

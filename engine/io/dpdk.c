@@ -175,8 +175,8 @@ static void thread_enter(struct io_port *base)
         pthread_setspecific(at_exit, base);
 }
 
-/* What a PCI or virtual device dropped for want of buffers; sockets' peers see a full ring. The
- * device counts for all its queues, so the first reports it. */
+/* What a device dropped for want of buffers, or the kernel in front of it; sockets' peers see a
+ * full ring. The device counts for all its queues, so the first reports it. */
 static uint64_t rx_drops(struct io_port *base)
 {
     struct dpdk_port *port = (struct dpdk_port *)(void *)base;
@@ -184,7 +184,7 @@ static uint64_t rx_drops(struct io_port *base)
 
     if (port->kind <= DPDK_MEMIF || port->queue > 0 || rte_eth_stats_get(port->ethdev, &stats) != 0)
         return port->rx_drops;
-    return port->rx_drops + stats.imissed + stats.rx_nombuf;
+    return port->rx_drops + stats.imissed + stats.rx_nombuf + dpdk_kernel_drops(port);
 }
 
 static bool link_up(struct io_port *base)
@@ -203,9 +203,9 @@ static bool link_up(struct io_port *base)
 const struct io_ops io_dpdk = {
     .name = "dpdk",
     .summary = "virtio-user=PATH[,server][,packed][,in-order=on|off][,mergeable=on|off] | "
-               "vhost=PATH[,client] | memif=PATH,role=server|client,id=N[,zero-copy] | "
+               "vhost=PATH[,client] | memif=PATH[,role=client|server][,id=N (0)][,zero-copy] | "
                "af-packet=DEV | af-xdp=DEV | tap=NAME | pci=ADDRESS | vdev=EAL-STRING; "
-               "queue-size=N",
+               "queue-size=N (virtio-user 256, memif 1024, af-packet and tap 512, af-xdp 2048)",
     .queues_max = IO_QUEUES_MAX,
     .check = check,
     .open = open_port,

@@ -76,9 +76,12 @@ struct dpdk_port {
     struct dpdk_port *queues[IO_QUEUES_MAX];
     unsigned queue_count;
     unsigned index;
-    uint32_t room_bytes;     /* of a buffer, without headroom */
-    uint32_t longest;        /* frame without FCS that will be sent or received */
-    struct device_link link; /* of a kernel's device */
+    uint32_t room_bytes;           /* of a buffer, without headroom */
+    uint32_t longest;              /* frame without FCS that will be sent or received */
+    struct device_link link;       /* of a kernel's device */
+    int kernel_fds[IO_QUEUES_MAX]; /* the driver's sockets, where it has some (dpdk_kernel.c) */
+    unsigned kernel_fd_count;
+    uint64_t kernel_drops; /* of packet sockets, whose counter reading resets */
 
     /* The keeper. */
     pthread_t keeper;
@@ -114,6 +117,13 @@ bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, c
 /* No frame above what this MTU takes. */
 void dpdk_open_mtu(struct dpdk_port *port, uint32_t mtu_bytes);
 bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size);
+
+/* dpdk_kernel.c: which sockets are there before a device is opened, which of the driver's after
+ * that, and what the kernel has dropped in front of the driver since. */
+#define DPDK_FILES_MAX 1024
+void dpdk_kernel_before_open(struct dpdk_port *port, uint8_t there[DPDK_FILES_MAX]);
+void dpdk_kernel_after_open(struct dpdk_port *port, const uint8_t there[DPDK_FILES_MAX]);
+uint64_t dpdk_kernel_drops(struct dpdk_port *port);
 
 /* dpdk_eal.c: start EAL once, made for this process's needs. False: `error` says why. */
 bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size);

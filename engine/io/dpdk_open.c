@@ -94,6 +94,7 @@ static void take_mtu_of_kernel(struct dpdk_port *port)
 bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size)
 {
     char name[64], arguments[384];
+    uint8_t sockets[DPDK_FILES_MAX];
     struct rte_ether_addr mac;
     bool opened;
 
@@ -103,7 +104,9 @@ bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_
     }
     describe(port, name, sizeof name, arguments, sizeof arguments);
     dpdk_eal_lock();
+    dpdk_kernel_before_open(port, sockets);
     opened = dpdk_device_add(port, name, arguments) && dpdk_device_start(port);
+    dpdk_kernel_after_open(port, sockets);
     dpdk_eal_unlock();
     if (!opened) {
         const char *reason = dpdk_eal_last_error();

@@ -222,7 +222,7 @@ bool flows_bind(struct flow_set *flows, const struct frame_address *a, char *err
         return true;
     return fail(error, size,
                 "%u flows cannot all differ: the fields have %llu combinations together; add a "
-                "field or values",
+                "field or values, or begin lower",
                 flows->count, (unsigned long long)product);
 }
 

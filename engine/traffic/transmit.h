@@ -145,8 +145,10 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
             if (now < pacing_due(p))
                 return 0;
             if (__builtin_expect(now - pacing_due(p) > p->bound, 0)) {
-                transmit_give_up(tx, now);
-                return 0;
+                transmit_give_up(tx,
+                                 now); /* what is left goes now: at the next look it were late */
+                if (pacing_ended(p, now) || now < pacing_due(p))
+                    return 0;
             }
             tx->intended = pacing_due(p);
             if (__builtin_expect(p->shape == SCHEDULE_RECORDED, 0))

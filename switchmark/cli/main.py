@@ -148,23 +148,30 @@ def run(args: Sequence[str] | None = None) -> int:
     except SwitchmarkError as error:
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted", INTERRUPTED)
-    except BrokenPipeError:
+        return _interrupted(given)
+    except OSError as error:
+        return _of_the_machine(error)
+    if answer == INTERRUPTED:
+        return _interrupted(given)
+    return answer if isinstance(answer, int) else 0
+
+
+def _of_the_machine(error: OSError) -> int:
+    """No room, no leave: a line. Anything else is a mistake of ours: who mends it wants to see
+    where it was, so it is raised again."""
+    if isinstance(error, BrokenPipeError):
         # The reader has gone; keep the interpreter from flushing into the broken pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        if error.errno not in _OF_THE_MACHINE:
-            raise  # a mistake of ours: whoever mends it wants to see where
-        place = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{place}{error.strerror}", SwitchmarkError.exit_code)
-    return _exit_code(answer)
+        return SwitchmarkError.exit_code
+    if error.errno not in _OF_THE_MACHINE:
+        raise error
+    place = f"{error.filename}: " if error.filename else ""
+    return _complain(f"{place}{error.strerror}", SwitchmarkError.exit_code)
 
 
-def _exit_code(answer: Any) -> int:
-    if answer == INTERRUPTED:
-        return _complain("interrupted", INTERRUPTED)
-    return answer if isinstance(answer, int) else 0
+def _interrupted(given: Sequence[str]) -> int:
+    more = "; what was measured is kept, --resume goes on" if given[:1] == ["run"] else ""
+    return _complain(f"interrupted{more}", INTERRUPTED)
 
 
 def _complain(message: str, exit_code: int) -> int:

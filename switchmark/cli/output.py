@@ -108,7 +108,9 @@ def writing(option: str, path: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or path
         why = error.strerror or str(error).splitlines()[0]
-        raise UsageError(f"{option} {where}: cannot be written ({why})") from None
+        raise UsageError(
+            f"{option} {where}: cannot be written ({why}); name another place"
+        ) from None
 
 
 def format_duration(time_s: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from switchmark.cli.output import print_line
 from switchmark.results import words
+from switchmark.results.export import remarks
 from switchmark.results.marks import MARKS
 from switchmark.results.ranking import compare
 from switchmark.results.rows import SummaryRow
@@ -33,15 +34,12 @@ def print_differences(rows: list[SummaryRow]) -> None:
     print_line(f"  {METHOD}\n")
 
 
-def print_remarks(rows: list[SummaryRow]) -> None:
-    """What is odd about the figures: outliers, bands, unsteady runs."""
-    if not any(row.remarks for row in rows):
-        return
-    print_line("Outliers, bands, unsteady runs (nothing is left out of the figures above):")
-    for row in rows:
-        for remark in row.remarks:
-            print_line(f"  {row.notation}: {remark}")
-    print_line()
+def print_remarks(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+    """What the means do not tell, a line each, with the row that it is about."""
+    told = [f"  {row.notation}: {remark}" for row in rows for remark in remarks(row, everything)]
+    if told:
+        print_line("Outliers, bands, unsteady runs (nothing is left out of the figures above):")
+        print_line("\n".join(told) + "\n")
 
 
 def print_marks(rows: list[SummaryRow]) -> None:

@@ -35,7 +35,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
     _print_published(found, rows)
     print_differences(rows)
-    print_remarks(rows)
+    print_remarks(rows, everything)
     print_marks(rows)
     print_failures(found, rows)
     if not everything:

@@ -347,7 +347,7 @@ def _calibrate(task: Task) -> Answer:
         task.measurer.measure(task.trial.duration_s, fraction * found.pps)
         late_ns = task.measurer.asides[-1].late_max_ns
         if late_ns is not None:
-            name = f"latest frame at {fraction:g}"
+            name = f"latest frame at {fraction * 100:g} % of the ceiling"
             figures.append(MethodFigure(name=name, value=late_ns, unit="ns"))
     floor = _latency_at(task, 0.1, 0.1 * found.pps)
     median, unsure = floor.latency.percentiles_ns["50"], floor.latency.clock_uncertainty_ns

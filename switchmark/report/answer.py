@@ -102,7 +102,7 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
 def _spelt_out(one: Comparison, where: str) -> Answer:
     best = headline(one.best)
     latency = one.best.latency is not None
-    scale, unit = (1e3, "µs") if latency else (1e6, "Mpps")
+    scale, unit = (1e3, "µs") if latency else words.scale_of(best.mean, "pps")
     figure = _amount(best.mean, one.best.trial.dimension)
     if one.best.throughput is not None:
         bits = one.best.throughput.forwarded_l2_bps.mean

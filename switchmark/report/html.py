@@ -31,7 +31,7 @@ from switchmark.report.throughput import cpu_panels, loads_panels, throughput_pa
 from switchmark.report.trend import trends
 from switchmark.results import words
 from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
-from switchmark.results.export import of_baseline, published_beside
+from switchmark.results.export import of_baseline, published_beside, remarks
 from switchmark.results.histogram import PercentileCurve, merge_histograms, percentile_curve
 from switchmark.results.marks import MARKS
 from switchmark.results.quality_table import QUALITY_TITLE, quality_table
@@ -122,6 +122,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "between_lines": between_lines,
         "between_title": BETWEEN_HOSTS_TITLE,
         "between_varying": words.varying_fields([rows[index] for index in between_lines]),
+        "remarks": {id(row): remarks(row, rows) for row in rows},
         "of_baseline": {id(row): of_baseline(row, rows) for row in rows},
         "trends": trends(throughput),
         "answers": {d.value: answers(rows, d) for d in Dimension},

@@ -208,7 +208,7 @@ def _lines(
     ticks = x.ticks(rows)
     kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
     layout = {
-        "xaxis": axis(x.title, tickvals=ticks, ticktext=[f"{t:.15g}" for t in ticks], **kind),
+        "xaxis": axis(x.title, tickvals=ticks, ticktext=[x.label(t) for t in ticks], **kind),
         "yaxis": axis(unit, range=[0, axis_end(drawn, scale) * 1.05]),
         "legend": {"orientation": "h", "y": -0.28},
     }

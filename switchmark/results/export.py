@@ -35,6 +35,7 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
     "rtt_p99_ns": ("latency", "p99_ns"),
 }
 _ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
+_WIRE_SLACK = 1.1  # figures closer than this are of one size
 _ENDS = ("low", "high")
 LISTS = ("marks", "remarks", "limited_by", "trial_ids", "failures")  # columns that hold lists
 _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
@@ -193,6 +194,25 @@ def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
     if wire is None or headline(wire).mean <= 0:
         return None
     return headline(row).mean / headline(wire).mean
+
+
+def remarks(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
+    """What to know before the row's figures are believed: its own remarks, and whether the bare
+    wire that it is compared with was slower than the switch behind it, which no wire is."""
+    share = of_baseline(row, rows)
+    if share is None:
+        return list(row.remarks)
+    quicker = 1 / share if row.latency is not None else share
+    if quicker <= _WIRE_SLACK:
+        return list(row.remarks)
+    wire = baseline_of(row, rows)
+    marks = ", ".join(wire.marks) if wire and wire.marks else "none"
+    return [
+        *row.remarks,
+        f"{quicker:.2f} times as good as the bare wire, which no switch is: the wire's own trial "
+        f"was held up (its marks: {marks}), so `of wire` and `beyond wire` say nothing here; "
+        "measure both again on a quiet machine",
+    ]
 
 
 def _flat_latency(row: SummaryRow) -> dict[str, Any]:

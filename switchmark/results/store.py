@@ -235,9 +235,13 @@ def read_record(path: Path) -> Record:
     try:
         record = Record.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
-        raise CorruptResultError(
-            f"{_corrupt_line(path, error)}; move the file away, then --resume measures it again"
-        ) from error
+        remedy = (
+            "another version of switchmark wrote it, which can show it; here --resume does not "
+            "go on, so run anew"
+            if _is_of_another_version(error)
+            else "move the file away, then --resume measures it again"
+        )
+        raise CorruptResultError(f"{_corrupt_line(path, error)}; {remedy}") from error
     if path.name.split(".")[0] != record.trial_id:
         raise CorruptResultError(
             f"{path}: holds trial {record.trial_id}, which its name does not say; move it away"
@@ -355,7 +359,13 @@ def _read_info(directory: Path) -> RunInfo:
     except FileNotFoundError as error:
         raise UsageError(f"{directory}: not a results directory (no run.json in it)") from error
     except (OSError, ValidationError) as error:
-        raise CorruptResultError(_corrupt_line(path, error)) from error
+        raise CorruptResultError(f"{_corrupt_line(path, error)}; move its folder away") from error
+
+
+def _is_of_another_version(error: Exception) -> bool:
+    return isinstance(error, ValidationError) and any(
+        one["loc"] == ("schema_version",) for one in error.errors()
+    )
 
 
 def _corrupt_line(path: Path, error: Exception) -> str:

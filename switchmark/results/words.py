@@ -30,6 +30,12 @@ def with_prefix(value: float, unit: str) -> str:
     raise AssertionError("the last scale takes every value")
 
 
+def scale_of(value: float, unit: str) -> tuple[float, str]:
+    """The scale that suits a value, and the unit with its SI prefix: `(1e6, "Mpps")`."""
+    scale, prefix = next(one for one in _SCALES if abs(value) >= one[0] * 0.9995 or one[0] == 1.0)
+    return scale, f"{prefix}{unit}"
+
+
 def time_ns(value: float) -> str:
     """A duration in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 ms`."""
     if value < 1e3:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -205,6 +206,30 @@ def test_dpdk_receives_from_a_tap() -> None:
             check_all(sender.result(), receiver.stop(), 2000)
 
 
+@pytest.mark.parametrize("kind", ["af-packet={}", "af-xdp={}"])
+@pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
+def test_drops_in_front_of_a_driver_are_not_hidden(kind: str) -> None:
+    """What the kernel drops since the port's ring is full is no loss of a switch."""
+    near, far = "smdrop0", "smdrop1"
+    taken = ["--idle", "yield", "--interval", "0.1"]
+    sending = [*dpdk_rig.TO_B, "--rate", "max", "--idle", "yield"]
+    with (
+        queued_veth(near, far, 1),
+        dpdk_rig.Engine("receiver", [kind.format(far)], *taken, core=1) as receiver,
+        dpdk_rig.Engine("sender", [f"raw:dev={near},mmsg"], *sending, core=0) as sender,
+    ):
+        receiver.start()
+        receiver.child.send_signal(signal.SIGSTOP)
+        sender.start("duration=0.2")
+        sent = sender.result()["totals"]["tx_offered"]
+        receiver.child.send_signal(signal.SIGCONT)
+        receiver.say(f"stop sent={sent}")
+        totals = receiver.result()["totals"]
+    assert totals["rx_frames"] > 0
+    assert totals["rx_socket_drops"] > 0
+    assert totals["rx_frames"] + totals["rx_socket_drops"] == sent
+
+
 @needs_two_cores
 @pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
 @dpdk_rig.unless_disturbed
@@ -345,3 +370,11 @@ def test_what_af_packet_of_dpdk_would_change_is_refused() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "gives the outer of two tags as 802.1Q; use packet_mmap" in done.stderr
+
+
+def test_workers_take_turns_at_a_constant_rate() -> None:
+    """Their bursts are due one after the other, so that together they are exactly as many."""
+    asked = ["--port", "null:", "--queues", "3", "--rate", "10k", "--burst", "1", *PATIENT]
+    with closing_engine("sender", [*asked, "--duration", "0.2", "--start", "now"]) as sender:
+        totals = sender.finish("wait")[0]["totals"]
+    assert totals["tx_intended"] == totals["tx_offered"] == 2000

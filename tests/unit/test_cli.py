@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import resource
 import subprocess
@@ -145,6 +146,16 @@ def test_interruption_exits_130(
 ) -> None:
     assert odd(monkeypatch, raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == "switchmark: interrupted\n"
+
+
+def test_no_room_is_a_line_and_a_mistake_of_ours_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/results/x")
+    assert odd(monkeypatch, raising(full)) == 1
+    assert capsys.readouterr().err == "switchmark: /results/x: No space left on device\n"
+    with pytest.raises(OSError, match="Invalid argument"):
+        odd(monkeypatch, raising(OSError(errno.EINVAL, "Invalid argument")))
 
 
 def test_a_command_may_return_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:

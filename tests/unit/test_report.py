@@ -18,6 +18,7 @@ import pytest
 from switchmark.campaign.model import Dimension
 from switchmark.cli.report import report
 from switchmark.report.answer import answers
+from switchmark.report.axes import x_axis
 from switchmark.report.figures import looks
 from switchmark.report.html import flatten, write_report
 from switchmark.report.latency import spread_panels
@@ -336,6 +337,43 @@ def test_ticks_of_many_decades_are_fewer(tmp_path: Path) -> None:
         (figure,) = spread_panels([wide], looks([wide])).figures
         steps[longest_ns] = figure.layout["xaxis"]["dtick"]
     assert steps == {1e6: "D2", 1e9: 1}
+
+
+def test_wires_of_two_port_kinds_can_be_told_apart(tmp_path: Path) -> None:
+    kinds = (("veth", "raw-mmsg"), ("vhost-user", "dpdk"))
+    records = [
+        synthetic_record(
+            synthetic_trial(switch="direct", packet_size_bytes=size, port_kind=kind),
+            port_kind=kind,
+            io=io,
+        )
+        for kind, io in kinds
+        for size in (64, 256, 1500)
+    ]
+    rows = summary(write_run(tmp_path, records))
+    drawn = looks(rows)
+    assert set(drawn) == {"direct (veth)", "direct (vhost-user)"}
+    assert len({(look.marker, look.dash) for look in drawn.values()}) == 2
+    write_plots(tmp_path / next(tmp_path.glob("synthetic-*")).name, tmp_path / "plots")
+
+
+def test_labels_of_many_values_do_not_lie_over_each_other(tmp_path: Path) -> None:
+    many = [
+        synthetic_record(synthetic_trial(packet_size_bytes=size)) for size in range(64, 1500, 16)
+    ]
+    rows = summary(write_run(tmp_path / "many", many))
+    axis = x_axis(rows)
+    assert axis is not None
+    ticks = axis.ticks(rows)
+    assert 4 <= len(ticks) <= 12
+    assert (ticks[0], ticks[-1]) == (64, 1488)
+    rates = (1_000, 10_000, 100_000, 1_000_000, 3_000_000)
+    few = [synthetic_record(synthetic_trial(rate_pps=rate)) for rate in rates]
+    rows = summary(write_run(tmp_path / "few", few))
+    figure = throughput_panels(rows, looks(rows)).figures[0]
+    assert figure.layout["xaxis"]["ticktext"] == ["1k", "10k", "100k", "1M", "3M"]
+    (first, *_) = answers(rows, Dimension.THROUGHPUT)
+    assert "kpps" in first.figure
 
 
 def test_throughput_is_drawn_over_the_length_of_a_chain(tmp_path: Path) -> None:

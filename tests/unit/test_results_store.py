@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -91,7 +92,6 @@ def test_inconsistent_records_are_not_written(tmp_path: Path) -> None:
         (lambda text: text[: len(text) // 2], "Invalid JSON"),
         (lambda text: b"", "Invalid JSON"),
         (lambda text: b"\xff\xfe" + text, "Invalid JSON"),
-        (lambda text: text.replace(b'"schema_version":1', b'"schema_version":9'), "schema_version"),
         (lambda text: text.replace(b'"loss_ratio":', b'"loss_ratio":-'), "loss_ratio"),
     ],
 )
@@ -108,6 +108,36 @@ def test_damage_gives_one_clear_line(tmp_path: Path, damage: Any, says: str) -> 
         assert str(victim) in str(caught.value)
         assert "\n" not in str(caught.value)
         assert "move the file away" in str(caught.value)
+
+
+def test_a_record_of_another_version_is_not_called_damaged(tmp_path: Path) -> None:
+    """Whoever moved it away would measure again what the other version can still show."""
+    run = open_run(write_run(tmp_path, [synthetic_record()]))
+    (path,) = run.paths()
+    path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":9'))
+    with pytest.raises(CorruptResultError, match="another version of switchmark") as caught:
+        run.finished_ids()
+    assert "move the file away" not in str(caught.value)
+
+
+def test_where_nothing_can_be_kept_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises(UsageError, match=r"results cannot be kept there \(.*--results"):
+        write_run(tmp_path / "results", [])
+
+
+def test_a_full_disk_is_a_line_and_leaves_no_half_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with create(tmp_path) as run:
+
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(SwitchmarkError, match=r"No space left.*--resume goes on"):
+            run.write(synthetic_record())
+        assert list(run.trials_directory.iterdir()) == []
 
 
 def test_a_record_under_a_wrong_name_is_refused(tmp_path: Path) -> None:

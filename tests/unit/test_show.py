@@ -149,6 +149,33 @@ def test_the_median_is_of_one_kind_in_figure_interval_and_ratio(
     assert f">{figure}<span" in "".join(page.split()).replace('<spanclass="spread"', "<span")
 
 
+def test_a_wire_slower_than_the_switch_is_called_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What held the wire up makes `of wire` a number above 100 % that means nothing."""
+    records = [
+        synthetic_record(synthetic_trial(switch="ovs-dpdk")),
+        synthetic_record(synthetic_trial(switch="direct"), marks=["disturbed"]),
+    ]
+    run = write_run(tmp_path / "sound", records)
+    assert show(str(run)) == 0
+    assert "which no switch is" not in capsys.readouterr().out
+    loads = records[1].throughput
+    assert loads is not None
+    fields = ("forwarded_pps", "offered_pps", "forwarded_l2_bps", "forwarded_l1_bps")
+    slow = {name: getattr(loads, name) / 4 for name in fields}
+    pair = loads.pairs[0].model_copy(update={name: slow[name] for name in fields[:2]})
+    held_up = loads.model_copy(update={**slow, "pairs": [pair]})
+    records[1] = records[1].model_copy(update={"throughput": held_up})
+    run = write_run(tmp_path / "held-up", records)
+    assert show(str(run)) == 0
+    out = capsys.readouterr().out
+    assert "times as good as the bare wire, which no switch is" in out
+    assert "its marks: disturbed" in out
+    write_report(run, tmp_path / "report.html")
+    assert "which no switch is" in (tmp_path / "report.html").read_text()
+
+
 def test_a_run_without_a_trial_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert show(str(write_run(tmp_path, []))) == 0
     assert "No trial has ended yet." in capsys.readouterr().out
