@@ -43,10 +43,10 @@ def engine_path() -> str | None:
         return None
 
 
-needs_engine = (
+needs_engine = [
     pytest.mark.integration,
     pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-)
+]
 
 
 def ip(*args: str) -> str:
