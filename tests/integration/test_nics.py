@@ -22,6 +22,7 @@ from tests.integration.main_job import (
     need,
     settings,
 )
+from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.integration, needs_root]
 
@@ -40,6 +41,8 @@ def nics() -> Iterator[list[str]]:
     for name in names:
         ip("link", "set", name, "addrgenmode", "none")
         ip("link", "set", name, "up")
+    # The kernel tells of carriers late, at most once a second.
+    until(lambda: all(one["operstate"] == "UP" for one in look(names).values()), "cables are up")
     yield names
     for name in names[::2]:
         subprocess.run(["ip", "link", "del", name], check=False)
@@ -49,7 +52,7 @@ def written(names: list[str]) -> str:
     return f"{names[0]}/{names[1]}+{names[2]}/{names[3]}"
 
 
-def look(names: list[str]) -> dict[str, object]:
+def look(names: list[str]) -> dict[str, dict[str, object]]:
     """What the host has of its ports; one that was promiscuous stays so."""
     links = {link["ifname"]: link for link in json.loads(ip("-j", "-d", "link"))}
     keys = ("address", "mtu", "qdisc", "promiscuity", "operstate", "master")
@@ -86,7 +89,7 @@ def test_traffic_goes_by_them_and_they_come_back(
     for path in record.reconciliation.paths:
         assert path.arrived > 0 and path.switch_received is not None, describe(record)
         assert path.switch_received >= path.arrived
-    assert look(nics) == before
+    until(lambda: look(nics) == before, "the ports are back as they were")
 
 
 def test_one_that_the_host_uses_is_refused(bench: Bench, tmp_path: Path, nics: list[str]) -> None:
@@ -117,4 +120,4 @@ def test_they_come_back_after_kill_9(bench: Bench, tmp_path: Path, nics: list[st
     code, _, err = bench.run("clean")
     assert code == 0, err
     assert bench.left(session) == []
-    assert look(nics) == before
+    until(lambda: look(nics) == before, "the ports are back as they were")
