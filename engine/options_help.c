@@ -8,6 +8,10 @@
 #include "role/role.h"
 #include "version.h"
 
+#define COLUMNS 100
+#define PORT_TEXT 15 /* where the text about it begins */
+#define OPTION_TEXT 27
+
 #define USAGE "ROLE --port SPEC [--port SPEC] [options]"
 
 static const struct {
@@ -52,6 +56,28 @@ static void print_indented(const char *text, const char *indent)
     }
 }
 
+/* Text from column `indent` on, where the cursor is `at`; lines break between words. */
+static void print_wrapped(const char *text, int indent, int at)
+{
+    bool first = true;
+
+    while (*text != '\0') {
+        const int length = (int)strcspn(text, " ");
+        if (at < indent) {
+            at += printf("%*s", indent - at, "");
+        } else if (first ? at > indent : at + 1 + length > COLUMNS) {
+            at = printf("\n%*s", indent, "") - 1;
+        } else if (!first) {
+            at += printf(" ");
+        }
+        first = false;
+        printf("%.*s", length, text);
+        at += length;
+        text += length + (text[length] == ' ');
+    }
+    putchar('\n');
+}
+
 void options_print_help(void)
 {
     printf("switchmark-traffic: the traffic engine of switchmark\n\n"
@@ -59,15 +85,16 @@ void options_print_help(void)
            "       switchmark-traffic list [--json]\n\nRoles:\n");
     for (unsigned i = 0; roles[i] != NULL; i++)
         printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
-    printf("\nPorts:\n");
+    printf("\nPorts (of choices the first is the default, of numbers that in brackets):\n");
     for (unsigned i = 0; io_backends[i] != NULL; i++)
-        printf("  %-10s %s\n", io_backends[i]->name, io_backends[i]->summary);
+        print_wrapped(io_backends[i]->summary, PORT_TEXT, printf("  %s", io_backends[i]->name));
     printf("\nOptions (* a `start` command may change it for one trial):\n");
     for (unsigned i = 0; i < option_rows; i++) {
         char left[64];
         snprintf(left, sizeof left, "--%s %s", option_table[i].name,
                  option_table[i].value != NULL ? option_table[i].value : "");
-        printf("  %-24s%s%s\n", left, option_table[i].per_trial ? "*" : " ", option_table[i].help);
+        const int at = printf("  %-23s %s", left, option_table[i].per_trial ? "*" : "");
+        print_wrapped(option_table[i].help, OPTION_TEXT, at);
     }
     printf("  %-24s %s\n  %-24s %s\n  %-24s %s\n", "--help", "this text", "--man",
            "the same as a man page", "--version", "the version");
@@ -143,7 +170,9 @@ void options_print_manual(void)
            ".B list\nprints the backends compiled in, and why others are not.\n.SH ROLES\n");
     for (unsigned i = 0; roles[i] != NULL; i++)
         put_entry(roles[i]->name, NULL, roles[i]->summary);
-    printf(".SH PORTS\nA port is BACKEND:key=value,...\n");
+    printf(".SH PORTS\nA port is BACKEND:key=value,... Of choices the first is the default, of "
+           "numbers "
+           "that in brackets.\n");
     for (unsigned i = 0; io_backends[i] != NULL; i++)
         put_entry(io_backends[i]->name, NULL, io_backends[i]->summary);
     put_options();

@@ -251,7 +251,7 @@ static bool device_up(struct io_port *base)
 
 const struct io_ops io_af_xdp = {
     .name = "af_xdp",
-    .summary = "AF_XDP, takes the device's receive queues: dev=NAME, queues=N or queue=I, "
+    .summary = "AF_XDP, takes the device's receive queues: dev=NAME, queues=N (1) or queue=I, "
                "mode=auto|zerocopy|copy, busy-poll, block",
     .check = check,
     .open = port_open,

@@ -203,9 +203,9 @@ static bool link_up(struct io_port *base)
 const struct io_ops io_dpdk = {
     .name = "dpdk",
     .summary = "virtio-user=PATH[,server][,packed][,in-order=on|off][,mergeable=on|off] | "
-               "vhost=PATH[,client] | memif=PATH,role=server|client,id=N[,zero-copy] | "
+               "vhost=PATH[,client] | memif=PATH[,role=client|server][,id=N (0)][,zero-copy] | "
                "af-packet=DEV | af-xdp=DEV | tap=NAME | pci=ADDRESS | vdev=EAL-STRING; "
-               "queue-size=N",
+               "queue-size=N (virtio-user 256, memif 1024, af-packet and tap 512, af-xdp 2048)",
     .queues_max = IO_QUEUES_MAX,
     .check = check,
     .open = open_port,

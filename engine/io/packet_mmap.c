@@ -272,7 +272,9 @@ static bool device_up(struct io_port *base)
 
 const struct io_ops io_packet_mmap = {
     .name = "packet_mmap",
-    .summary = "AF_PACKET rings: dev=NAME, ring=auto|v2|v3, ring-mb=N, qdisc=bypass|queue, block",
+    .summary =
+        "AF_PACKET rings: dev=NAME, ring=auto|v2|v3, ring-mb=N (MiB; 32), qdisc=bypass|queue, "
+        "block",
     .check = check,
     .open = port_open,
     .tx_prepare = tx_prepare,

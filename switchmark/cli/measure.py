@@ -16,7 +16,8 @@ from switchmark.campaign.model import Campaign
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
-from switchmark.errors import UsageError
+from switchmark.environment.engine_binary import find_engine
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.method.calibration import Calibrations
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
 from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
@@ -77,12 +78,17 @@ def _measure(campaign: Campaign, there: Installed, wish: Wish, site: Site | None
         for reason in [*left_out, *missing]:
             note(f"{campaign.name}: left out: {reason}")
     check_available(steps)
+    find_engine()  # raises where there is none, before a trial fails for it
     with _open_run(campaign, wish) as run:
         kept = Calibrations.of_this_machine()
         if wish.recalibrate:
             for step in steps:
                 kept.forget(step.plan)
-        steps = _run_steps(run, campaign, steps, kept, quiet=wish.quiet)
+        try:
+            steps = _run_steps(run, campaign, steps, kept, quiet=wish.quiet)
+        except UnavailableError:  # another bench is measuring
+            run.discard_empty()
+            raise
         if campaign.until_ci is not None and not wish.quiet:
             _say_endings(run, campaign, steps)
         wanted = {step.plan.trial.id for step in steps}

@@ -17,6 +17,12 @@ from switchmark.results import words
 from switchmark.results.record import Record
 from switchmark.results.statistics import estimate
 
+# What else may be swept: named where it is not as usual, so that lines can be told apart.
+_MORE = (
+    "scenario", "environment", "port_kind", "bidirectional", "packet_mix", "flows",
+    "switch_options", "switch_cores", "cpu_limit", "neighbour",
+)  # fmt: skip
+
 
 class CampaignProgress:
     """An observer of `run_campaign` that draws on standard error. A context manager."""
@@ -72,12 +78,13 @@ class CampaignProgress:
 
 def describe(record: Record) -> str:
     """A finished or failed trial in one line."""
-    name = f"{_name(record.trial):<44}"
+    name = f"{_name(record.trial):<52}"
     if record.status == "failed":
         return f"{name} FAILED: {record.message}"
     if record.throughput is not None:
         seen = record.throughput
-        figure = f"{seen.forwarded_pps / 1e6:8.3f} Mpps {seen.forwarded_l2_bps / 1e9:7.2f} Gbit/s"
+        frames = words.with_prefix(seen.forwarded_pps, "pps")
+        figure = f"{frames:>12} {words.with_prefix(seen.forwarded_l2_bps, 'bit/s'):>12}"
     elif record.method is not None:
         figure = "; ".join(
             f"{one.name} {words.figure(estimate([one.value]), one.unit)}"
@@ -98,4 +105,10 @@ def _name(trial: Trial) -> str:
     rate = "max" if trial.rate_pps is None else format_rate(trial.rate_pps)
     pairs = "" if trial.pairs == 1 else f" {trial.pairs}vs{trial.pairs}"
     what = trial.dimension.value if trial.method is Method.PLAIN else trial.method.value
-    return f"{trial.switch}{pairs} {trial.packet_size_bytes} B {rate} {what}"
+    more = [
+        words.field(name, getattr(trial, name))
+        for name in _MORE
+        if getattr(trial, name) != Trial.model_fields[name].default
+    ]
+    named = f"{trial.switch}{pairs} {trial.packet_size_bytes} B {rate} {what}"
+    return ", ".join([named, *more])

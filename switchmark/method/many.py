@@ -180,7 +180,7 @@ def _r_plus(task: Task) -> Answer:
     ]
     return Answer(
         headline="R+",
-        figures=[figure("R+", found.estimate, "pps"), *_between_hosts(latency)],
+        figures=[figure("R+", found.estimate, "pps"), *one_way_figures(latency)],
         stopped=found.stopped,
         budget_s=task.budget_s,
         warm_up_trials=1,
@@ -189,18 +189,20 @@ def _r_plus(task: Task) -> Answer:
     )
 
 
-def _between_hosts(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
-    """Median one-way times, each with what the hosts' clocks leave open."""
+def one_way_figures(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
+    """Median and 99th percentile of the one-way times, with what two hosts' clocks leave open."""
     return [
         MethodFigure(
-            name=f"one-way median at {one.fraction:g} R+",
-            value=(median := one.latency.percentiles_ns["50"]),
+            name=f"one-way {name} at {one.fraction:g} R+",
+            value=(value := one.latency.percentiles_ns[key]),
             unit="ns",
-            low=max(0.0, median - one.latency.clock_uncertainty_ns),
-            high=median + one.latency.clock_uncertainty_ns,
+            low=None if unsure is None else max(0.0, value - unsure),
+            high=None if unsure is None else value + unsure,
+            count=one.latency.count,
         )
         for one in latency
-        if one.latency.clock_uncertainty_ns is not None
+        for name, key in (("median", "50"), ("p99", "99"))
+        for unsure in (one.latency.clock_uncertainty_ns,)
     ]
 
 
@@ -347,7 +349,7 @@ def _calibrate(task: Task) -> Answer:
         task.measurer.measure(task.trial.duration_s, fraction * found.pps)
         late_ns = task.measurer.asides[-1].late_max_ns
         if late_ns is not None:
-            name = f"latest frame at {fraction:g}"
+            name = f"latest frame at {fraction * 100:g} % of the ceiling"
             figures.append(MethodFigure(name=name, value=late_ns, unit="ns"))
     floor = _latency_at(task, 0.1, 0.1 * found.pps)
     median, unsure = floor.latency.percentiles_ns["50"], floor.latency.clock_uncertainty_ns

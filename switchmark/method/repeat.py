@@ -54,9 +54,10 @@ def more_blocks(run: Run, campaign: Campaign, steps: Sequence[Step]) -> Iterator
 def ending_of(run: Run, campaign: Campaign, trial: Trial, repetitions: int) -> Ending:
     """What the first so many repetitions of a trial say. A trial that always fails is done:
     more of the same tells nothing."""
-    values = list(_figures(run, trial, repetitions))
+    figures = dict(_figures(run, trial, repetitions))
+    numbers, values = list(figures), list(figures.values())
     half = relative_half_width(estimate(values)) if values else None
-    strange = strange_repetitions(values, "{:.6g}".format)
+    strange = strange_repetitions(values, numbers, "{:.6g}".format)
     narrow = not values or (half is not None and half <= (campaign.until_ci or 1.0))
     return Ending(trial, len(values), half, narrow, tuple(strange))
 
@@ -70,14 +71,15 @@ def endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> list[Ending]
     ]
 
 
-def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[float]:
+def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, float]]:
+    """Of those that finished, by their repetition."""
     for repetition in range(repetitions):
         trial_id = trial.model_copy(update={"repetition": repetition}).id
         if not run.path_of(trial_id).exists():
             continue
         record = run.read(trial_id)
         if record.status == "finished" and record.headline is not None:
-            yield record.headline[0]
+            yield repetition, record.headline[0]
 
 
 def _is_asked(step: Step) -> bool:

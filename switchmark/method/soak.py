@@ -98,7 +98,7 @@ def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:
         lossy_windows=lossy,
         lossy_share_low=low,
         lossy_share_high=high,
-        loss_ratio_limit=3 / offered if not lost and offered else None,
+        loss_ratio_limit=min(1.0, 3 / offered) if not lost and offered else None,
         worst_window=max(range(len(windows)), key=lambda i: windows[i].loss_ratio),
         longest_clean_s=_longest_clean_s(windows),
         forwarded_pps=estimate(values),
@@ -159,7 +159,18 @@ def _solve(reached: Callable[[float], bool]) -> float:
 
 
 def _binomial_cdf(count: int, total: int, p: float) -> float:
-    return math.fsum(math.comb(total, k) * p**k * (1 - p) ** (total - k) for k in range(count + 1))
+    """By logarithms: of a day's windows there are more combinations than a float can hold."""
+    ways = math.lgamma(total + 1)
+    return math.fsum(
+        math.exp(
+            ways
+            - math.lgamma(k + 1)
+            - math.lgamma(total - k + 1)
+            + k * math.log(p)
+            + (total - k) * math.log1p(-p)
+        )
+        for k in range(count + 1)
+    )
 
 
 def _longest_clean_s(windows: list[LoadPoint]) -> float:

@@ -17,6 +17,7 @@ PALETTE_SIZE = 8
 _MARKERS = (
     "circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "triangle-down",
 )  # fmt: skip
+_WIRES = (("line-ns-open", "dot"), ("x-thin-open", "dashdot"), ("line-ew-open", "longdash"))
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -54,7 +55,8 @@ class Panels:
 
 
 def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
-    """A look for every contender. The bare wire is always drawn grey and dashed."""
+    """A look for every contender. The bare wire is always drawn grey and dashed, that of
+    each port kind with a marker of its own."""
     names = sorted({row.contender for row in rows if not row.is_baseline})
     found = {
         name: Look(
@@ -62,9 +64,10 @@ def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
         )
         for i, name in enumerate(names)
     }
-    for row in rows:
-        if row.is_baseline:
-            found[row.contender] = Look("@muted", "line-ns-open", "dot")
+    wires = sorted({row.contender for row in rows if row.is_baseline})
+    for i, name in enumerate(wires):
+        marker, dash = _WIRES[i % len(_WIRES)]
+        found[name] = Look("@muted", marker, dash)
     return found
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
 _MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 _BASELINE = "#8a929b"
+_WIRE_LINES = {"|": ":", "x": "-.", "_": "--"}  # of bare wires, by marker
 _FORMATS = ("svg", "png")
 
 
@@ -43,7 +44,8 @@ def write_plots(run_directory: Path, folder: Path) -> list[Path]:
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
     x = x_axis(throughput)
     for title, members in facets(throughput, x):
-        height = 3.2 if x else 1.2 + 0.34 * len(members)
+        legend = 0.2 * math.ceil(len({row.contender for row in members}) / 3)
+        height = 3.2 + legend if x else 1.2 + 0.34 * len(members)
         name = _file_name("throughput", title)
         written += _save(folder / name, height, title, members, x, style)
     for title, members in facets(words.of_dimension(rows, Dimension.LATENCY), None):
@@ -110,7 +112,7 @@ def _draw_lines(
             label=name,
             color=color,
             marker=marker,
-            linestyle=":" if members and members[0].is_baseline else "-",
+            linestyle=_WIRE_LINES.get(marker, "-"),
             capsize=2.5,
             markersize=5,
         )
@@ -121,7 +123,8 @@ def _draw_lines(
     axes.set_ylim(0, _end(rows) * 1.05)
     axes.set_xlabel(x.title)
     axes.set_ylabel("forwarded load (Mpps)")
-    axes.legend(frameon=False, fontsize=8)
+    assert axes.figure is not None
+    axes.figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
 
 
 def _draw_latency(
@@ -150,8 +153,9 @@ def _styles(rows: Sequence[SummaryRow]) -> dict[str, tuple[str, str]]:
         name: (_COLORS[i % len(_COLORS)], _MARKERS[i % len(_MARKERS)])
         for i, name in enumerate(names)
     }
-    found |= {row.contender: (_BASELINE, "|") for row in rows if row.is_baseline}
-    return found
+    wires = sorted({row.contender for row in rows if row.is_baseline})
+    markers = list(_WIRE_LINES)
+    return found | {name: (_BASELINE, markers[i % len(markers)]) for i, name in enumerate(wires)}
 
 
 def _forwarded(row: SummaryRow) -> float:

@@ -51,16 +51,21 @@ def in_words(
     bands: Bands | None,
     what: str,
     amount: Callable[[float], str],
+    numbers: Sequence[int] | None = None,
 ) -> list[str]:
-    """A sentence each, about values that are `what` (repetitions, trials), shown as `amount`."""
+    """A sentence each, about values that are `what` (repetitions, trials), shown as `amount`; they
+    are called by their `numbers`, or counted from 1."""
     told = [
-        f"outlier: {what} {one.index} with {amount(one.value)} (score {one.score:.1f}), kept in "
-        "the mean"
+        f"outlier: {what} {numbers[one.index] if numbers else one.index + 1} with "
+        f"{amount(one.value)} (score {one.score:.1f}), kept in the mean"
         for one in outliers
     ]
     return [*told, *([f"{TWO_BANDS} {bands.describe(amount)}"] if bands else [])]
 
 
-def strange_repetitions(values: Sequence[float], amount: Callable[[float], str]) -> list[str]:
-    """What to know about the repetitions of a trial before their mean is believed."""
-    return in_words(find_outliers(values), find_bands(values), "repetition", amount)
+def strange_repetitions(
+    values: Sequence[float], numbers: Sequence[int], amount: Callable[[float], str]
+) -> list[str]:
+    """What to know about the repetitions of a trial before their mean is believed; their numbers
+    are those of their trials, of which some may have failed."""
+    return in_words(find_outliers(values), find_bands(values), "repetition", amount, numbers)

@@ -163,12 +163,13 @@ def draw_together(group: Group) -> SummaryRow:
 def _remarks(records: Records) -> tuple[str, ...]:
     """What does not belong to the rest, among the repetitions and within them. All of it is in
     the means."""
+    numbers = records.column("repetition")
     if records.has("forwarded_pps"):
         steady = is_steady(records.first("schedule") or CONSTANT)  # else it is meant to change
-        among = strange_repetitions(records.column("forwarded_pps"), _pps)
+        among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps)
         return (*among, *(_within(records) if steady else ()))
     if records.has("rtt_p50_ns"):
-        return tuple(strange_repetitions(records.column("rtt_p50_ns"), _us))
+        return tuple(strange_repetitions(records.column("rtt_p50_ns"), numbers, _us))
     return ()
 
 

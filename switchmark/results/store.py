@@ -19,6 +19,7 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -159,6 +160,14 @@ class Run:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def discard_empty(self) -> None:
+        """Take a folder away again in which nothing was ever measured: as the latest run it would
+        hide the one before it. One that holds a trial, or was resumed, stays."""
+        resumed = any(self.directory.glob("resumed-*.json"))
+        if self._lock is None or resumed or any(self.trials_directory.iterdir()):
+            return
+        shutil.rmtree(self.directory)
 
     @property
     def trials_directory(self) -> Path:

@@ -105,7 +105,12 @@ class CpuLimit:
                 "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
             )
         limit = cls(session, hierarchy, cores)
-        limit._hold(pids, own_group)
+        try:
+            limit._hold(pids, own_group)
+        except BaseException:
+            with suppress(OSError):  # what is still in the group goes first
+                limit.remove()
+            raise
         return limit
 
     def about_to_restart(self) -> None:
@@ -125,6 +130,7 @@ class CpuLimit:
             return
         if not self._group.is_dir():
             self._make()
+        self._set(str(self.quota_us))
         for pid in pids:
             (self._group / "cgroup.procs").write_text(str(pid))
 
@@ -137,7 +143,6 @@ class CpuLimit:
                 control.write_text("+cpu")
         self._entries.append(ledger.record(Cgroup(str(self._group))))
         self._group.mkdir()
-        self._set(str(self.quota_us))
 
     def _set(self, quota_us: str) -> None:
         if self.hierarchy.version == 2:

@@ -1,5 +1,5 @@
-"""Fixtures of tests that use the bench's parts by themselves: a state directory of their own,
-so that they see no other bench's things, and a session in it."""
+"""Fixtures of several test files: the bench as a whole, or a state directory for its parts, so that
+they see no other bench's things, and a session in it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 from tests.integration.hosts_bench import AHEAD_S, CABLE_MBIT
+from tests.integration.main_job import Bench, new_bench
 from tests.integration.switch_rig import own_state_dir
 from tests.integration.two_hosts import TwoHosts
 
@@ -37,6 +38,12 @@ def session(state_dir: None) -> Iterator[Session]:
     """An open session in it, which ends with the test."""
     with open_session(measuring=False) as opened:
         yield opened
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """The bench as a user starts it, in a state directory of its own."""
+    yield from new_bench(tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from switchmark.environment.engine_binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.testbed import netlink
@@ -39,6 +41,12 @@ def engine_path() -> str | None:
         return str(find_engine())
     except UnavailableError:
         return None
+
+
+needs_engine = [
+    pytest.mark.integration,
+    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
+]
 
 
 def ip(*args: str) -> str:

@@ -197,11 +197,6 @@ class Bench:
         return found
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    yield from new_bench(tmp_path)
-
-
 def new_bench(tmp_path: Path) -> Iterator[Bench]:
     """A bench whose state directory must be empty of ledgers at the end, but for the lock."""
     state = Path(f"/tmp/smmj{os.getpid()}-{next(_NUMBERS)}")  # short, for socket paths to fit

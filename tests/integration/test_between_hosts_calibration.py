@@ -15,6 +15,7 @@ from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
 SIZE = 1500
 CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)  # what the kernel's limit lets through
+LATEST = "latest frame at 50 % of the ceiling"
 
 pytestmark = [
     pytest.mark.integration,
@@ -55,7 +56,7 @@ def test_the_cable_itself_is_measured_and_kept(hosts: TwoHosts, engine: Path) ->
     assert record.topology == ["[netns: sender 0] --cable--> [other host, netns: receiver 0]"]
     assert found is not None and far is not None and record.reconciliation is not None
     ceiling, floor = found.figure("ceiling"), found.figure("one-way floor, median")
-    assert ceiling is not None and floor is not None and found.figure("latest frame at 0.5")
+    assert ceiling is not None and floor is not None and found.figure(LATEST)
     assert floor.low is not None and floor.high is not None, "two clocks"
     assert floor.low < floor.value < floor.high
     # Not one frame more than the cable carries, beyond what its bucket lets through at once.

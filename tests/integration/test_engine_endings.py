@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.engine_tools import Engine, engine, engine_path
+from tests.integration.engine_tools import Engine, engine, engine_path, needs_engine
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = needs_engine
 FULL = "/dev/full"
 NOW = ("--start", "now", "--idle", "sleep")
 ROLES = {

@@ -17,14 +17,10 @@ from typing import Any
 import pytest
 
 from tests.integration.dpdk_rig import hugepages_free
-from tests.integration.engine_tools import Node, engine_path, ip, veth_pair
+from tests.integration.engine_tools import Node, engine_path, ip, needs_engine, veth_pair
 from tests.integration.machine import needs_root
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 
 

@@ -16,15 +16,19 @@ from typing import Any
 import pytest
 
 from switchmark.results.histogram import decode_histogram
-from tests.integration.engine_tools import Engine, Event, Node, engine, engine_path, ip, veth_pair
+from tests.integration.engine_tools import (
+    Engine,
+    Event,
+    Node,
+    engine,
+    ip,
+    needs_engine,
+    veth_pair,
+)
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import find
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="the engine is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 
 RATE_PPS = 5000  # slow: sockets hold what comes while a busy machine lets a receiver wait
 DURATION_S = 0.5

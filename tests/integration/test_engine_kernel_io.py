@@ -21,6 +21,7 @@ from tests.integration.engine_tools import (
     engine,
     engine_path,
     ip,
+    needs_engine,
     port,
     run_pair,
     veth_pair,
@@ -28,11 +29,7 @@ from tests.integration.engine_tools import (
 from tests.integration.machine import needs_root
 from tests.integration.waiting import until
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 
 SLEEP = ["--idle", "sleep"]
 UNHURRIED = ["--catch-up-us", "1M"]  # a slow machine may be late, but gives nothing up

@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.engine_tools import Engine, Event, engine, engine_path, veth_pair
+from tests.integration.engine_tools import (
+    Engine,
+    Event,
+    engine,
+    engine_path,
+    needs_engine,
+    veth_pair,
+)
 from tests.integration.machine import needs_root
 
 DEVICE = Path("/dev/netmap")
@@ -34,11 +41,7 @@ def has_backend() -> bool:
     return re.search(r"^\s*netmap\b", said("--help").stdout, re.MULTILINE) is not None
 
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 needs_backend = pytest.mark.skipif(
     not has_backend(), reason="the engine is built without netmap's headers (-Dnetmap_headers)"
 )

@@ -15,7 +15,7 @@ from tests.integration.engine_tools import (
     Node,
     PacketCounter,
     engine,
-    engine_path,
+    needs_engine,
     port,
     renumbered,
     run_pair,
@@ -23,11 +23,7 @@ from tests.integration.engine_tools import (
 )
 from tests.integration.machine import needs_root
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 
 IO = ["raw", "raw-mmsg", "udp", "udp-mmsg", "raw-mmsg-block", "udp-block"]
 SLEEP = ["--idle", "sleep"]

@@ -16,12 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.engine_tools import engine_path, renumbered
+from tests.integration.engine_tools import engine_path, needs_engine, renumbered
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = needs_engine
 FRAMES, GROUPS = 1500, 8
 PLACE = 46  # of the sequence number in a frame
 

@@ -14,12 +14,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.engine_tools import Engine, Event, Node, engine, engine_path, port, veth_pair
+from tests.integration.engine_tools import (
+    Engine,
+    Event,
+    Node,
+    engine,
+    needs_engine,
+    port,
+    veth_pair,
+)
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = needs_engine
 BOUND_NS = 1_000_000  # the default of --catch-up-us
 STOPPED_S = 0.06
 LOADS = [(1_000, 1), (100_000, 1), (400_000, 32)]  # frames a second, burst

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.engine_tools import Node, engine_path, port, veth_pair
+from tests.integration.engine_tools import Node, needs_engine, port, veth_pair
 from tests.integration.machine import needs_root
 from tests.integration.test_engine_io_used import PATIENT, check_all
 from tests.integration.test_engine_kernel_io import all_ios
@@ -23,11 +23,7 @@ from tests.integration.test_engine_schedule import (
     waited_shares,
 )
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.engine_tools import Event, engine, engine_path
+from tests.integration.engine_tools import Event, engine, needs_engine
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(engine_path() is None, reason="the engine is not built"),
-]
+pytestmark = needs_engine
 
 COUNTERS = ("tx_offered", "tx_intended", "tx_bytes", "tx_polls", "useful_ticks", "idle_ticks")
 

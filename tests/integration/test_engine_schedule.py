@@ -22,16 +22,13 @@ from tests.integration.engine_tools import (
     PacketCounter,
     engine,
     engine_path,
+    needs_engine,
     port,
     veth_pair,
 )
 from tests.integration.machine import needs_root
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 needs_tshark = pytest.mark.skipif(
     shutil.which("tshark") is None or shutil.which("tcpdump") is None,
     reason="tshark or tcpdump is not installed",

@@ -12,15 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.engine_tools import Engine, Node, engine_path, port, veth_pair
+from tests.integration.engine_tools import Engine, Node, needs_engine, port, veth_pair
 from tests.integration.machine import needs_root
 from tests.integration.test_engine_schedule import fields, tcpdump
 
-pytestmark = [
-    pytest.mark.integration,
-    needs_root,
-    pytest.mark.skipif(engine_path() is None, reason="switchmark-traffic is not built"),
-]
+pytestmark = [*needs_engine, needs_root]
 needs_tshark = pytest.mark.skipif(
     shutil.which("tshark") is None or shutil.which("tcpdump") is None,
     reason="tshark or tcpdump is not installed",

@@ -22,7 +22,6 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,
     Bench,
-    bench,
     campaign_file,
     describe,
     measured,
@@ -31,7 +30,6 @@ from tests.integration.main_job import (
     went_well,
 )
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 

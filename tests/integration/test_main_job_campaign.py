@@ -16,7 +16,6 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,
     Bench,
-    bench,
     campaign_file,
     describe,
     moved,
@@ -27,7 +26,6 @@ from tests.integration.main_job import (
     went_well,
 )
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 MOST_IN_A_RING = 1024  # frames of a vhost-user port

@@ -13,7 +13,6 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,
     Bench,
-    bench,
     campaign_file,
     describe,
     need,
@@ -21,7 +20,6 @@ from tests.integration.main_job import (
     went_well,
 )
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 

@@ -15,13 +15,11 @@ from tests.integration.main_job import (
     SHORT,
     Bench,
     Job,
-    bench,
     campaign_file,
     need,
     settings,
 )
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 DURATION_S = 5.0  # of the first trial; if it fails at once it does not see its end

@@ -12,7 +12,6 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,
     Bench,
-    bench,
     campaign_file,
     describe,
     need,
@@ -22,7 +21,6 @@ from tests.integration.main_job import (
 )
 from tests.integration.test_engine_kernel_io import missing
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 JOB = """\

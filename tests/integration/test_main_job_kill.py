@@ -14,7 +14,6 @@ from tests.integration.main_job import (
     SHORT,
     Bench,
     Job,
-    bench,
     campaign_file,
     need,
     settings,
@@ -22,7 +21,7 @@ from tests.integration.main_job import (
 )
 from tests.integration.test_clean import decoys
 
-__all__ = ["bench", "decoys"]
+__all__ = ["decoys"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 JOB = """

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.machine import needs_root
-from tests.integration.main_job import SHORT, Bench, Job, bench, moved, need, settings, totals
+from tests.integration.main_job import SHORT, Bench, Job, moved, need, settings, totals
 from tests.integration.switch_rig import packet_socket
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 STAMP = 42  # where the engine's stamp begins: Ethernet 14, IPv4 20, UDP 8

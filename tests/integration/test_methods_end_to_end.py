@@ -99,6 +99,7 @@ def test_methods_are_shown(results: Path, records: dict[str, dict[str, Any]]) ->
     shown = switchmark("show", "--results", str(results))
     assert "Methods of many trials" in shown
     assert [method for method in METHODS if method not in shown] == []
+    assert "one-way median at 0.5 R+ " in shown and "one-way p99 at 0.5 R+ " in shown
     flat = json.loads(switchmark("show", "--json", "--results", str(results)))
     counts = {row["method"]: row["method_trials"] for row in flat}
     assert counts == {method: records[method]["method"]["trial_count"] for method in METHODS}

@@ -16,7 +16,6 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,
     Bench,
-    bench,
     campaign_file,
     describe,
     measured,
@@ -24,7 +23,6 @@ from tests.integration.main_job import (
     settings,
 )
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 

@@ -12,7 +12,6 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,
     Bench,
-    bench,
     campaign_file,
     describe,
     measured,
@@ -20,7 +19,6 @@ from tests.integration.main_job import (
     settings,
 )
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 

@@ -10,9 +10,8 @@ import pytest
 from switchmark.results.record import Record
 from switchmark.switch.registry import SWITCHES
 from tests.integration.machine import needs_root
-from tests.integration.main_job import SHORT, Bench, bench, need, settings, went_well
+from tests.integration.main_job import SHORT, Bench, need, settings, went_well
 
-__all__ = ["bench"]
 pytestmark = [pytest.mark.integration, needs_root]
 
 GENTLE = (*SHORT, "duration=1.2s", "rate=2k")

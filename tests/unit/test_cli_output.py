@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 
+from switchmark.cli.progress import describe
+from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
+
 SAID = """
 from switchmark.cli.output import note, print_line
 print_line("the table")
@@ -21,3 +24,21 @@ def test_a_remark_follows_what_was_printed_before_it() -> None:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.split("\n") == ["the table", "the remark", "the end", ""]
+
+
+def test_lines_of_a_sweep_can_be_told_apart() -> None:
+    sweep = (
+        synthetic_trial(environment="netns"),
+        synthetic_trial(environment="lxc"),
+        synthetic_trial(environment="netns", scenario="loopback-2"),
+        synthetic_trial(environment="netns", bidirectional=True),
+    )
+    lines = [describe(synthetic_failure(trial)) for trial in sweep]
+    assert len(set(lines)) == len(sweep)
+    assert lines[0].startswith("linux-bridge 64 B max throughput  ")
+    assert lines[2].startswith("linux-bridge 64 B max throughput, loopback-2  ")
+
+
+def test_a_small_load_is_not_told_as_none() -> None:
+    line = describe(synthetic_record(synthetic_trial(rate_pps=1_230)))
+    assert " 1.23 kpps " in line and " 630 kbit/s " in line

@@ -1,5 +1,6 @@
 """A soak counts what was lost, bounds what was not seen, and notices slow changes."""
 
+import math
 import random
 
 import pytest
@@ -50,6 +51,15 @@ def test_share_interval_is_the_published_one():
     assert (low, high) == (pytest.approx(0.0321, abs=1e-4), pytest.approx(0.3789, abs=1e-4))
     assert share_interval(0, 1) == (0.0, pytest.approx(0.975))
     assert share_interval(1, 1) == (pytest.approx(0.025), 1.0)
+
+
+def test_the_interval_holds_for_a_day_of_minutes_and_more():
+    """Half of 1440 windows: more combinations than a float can hold."""
+    for total in (1440, 20_000):
+        half = 1.96 * 0.5 / math.sqrt(total)
+        found = share_interval(total // 2, total)
+        assert found == pytest.approx((0.5 - half, 0.5 + half), abs=1 / total)
+    assert share_interval(0, 1440)[1] == pytest.approx(1 - 0.025 ** (1 / 1440))
 
 
 def test_drift_and_bands_show_in_the_course():

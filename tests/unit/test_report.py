@@ -339,6 +339,24 @@ def test_ticks_of_many_decades_are_fewer(tmp_path: Path) -> None:
     assert steps == {1e6: "D2", 1e9: 1}
 
 
+def test_wires_of_two_port_kinds_can_be_told_apart(tmp_path: Path) -> None:
+    kinds = (("veth", "raw-mmsg"), ("vhost-user", "dpdk"))
+    records = [
+        synthetic_record(
+            synthetic_trial(switch="direct", packet_size_bytes=size, port_kind=kind),
+            port_kind=kind,
+            io=io,
+        )
+        for kind, io in kinds
+        for size in (64, 256, 1500)
+    ]
+    rows = summary(write_run(tmp_path, records))
+    drawn = looks(rows)
+    assert set(drawn) == {"direct (veth)", "direct (vhost-user)"}
+    assert len({(look.marker, look.dash) for look in drawn.values()}) == 2
+    write_plots(tmp_path / next(tmp_path.glob("synthetic-*")).name, tmp_path / "plots")
+
+
 def test_labels_of_many_values_do_not_lie_over_each_other(tmp_path: Path) -> None:
     many = [
         synthetic_record(synthetic_trial(packet_size_bytes=size)) for size in range(64, 1500, 16)

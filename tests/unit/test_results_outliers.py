@@ -14,7 +14,7 @@ from switchmark.cli.show import show
 from switchmark.report.html import write_report
 from switchmark.results.record import Record, SteadyRun
 from switchmark.results.summary import summary
-from tests.unit.records import synthetic_record, synthetic_trial, write_run
+from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
 
 
 def repeated(loads_pps: Sequence[float], **changes: Any) -> list[Record]:
@@ -81,6 +81,14 @@ def test_medians_of_round_trips_are_looked_at_too(tmp_path: Path) -> None:
         records.append(record.model_copy(update={"latency": latency}))
     (row,) = summary(write_run(tmp_path, records))
     assert [one for one in row.remarks if one.startswith("outlier: repetition 2 with 90 us")]
+
+
+def test_repetitions_keep_their_numbers_where_others_failed(tmp_path: Path) -> None:
+    failed = synthetic_failure(synthetic_trial(repetition=2))
+    records = [one for one in repeated([*NEAR, 0.2e6]) if one.trial.repetition != 2]
+    (row,) = summary(write_run(tmp_path, [*records, failed]))
+    assert (row.finished, row.failed) == (6, 1)
+    assert [one for one in row.remarks if one.startswith("outlier: repetition 6 with 0.2 Mpps")]
 
 
 def test_what_happened_within_the_runs_is_told(tmp_path: Path) -> None:

@@ -224,3 +224,14 @@ def test_the_latest_run_is_found_by_name_campaign_or_path(
 def test_campaign_names_cannot_leave_the_root(tmp_path: Path) -> None:
     with create(tmp_path / "results", "../../evil name") as run:
         assert run.directory.parent == tmp_path / "results"
+
+
+def test_a_run_that_could_not_begin_does_not_hide_the_one_before(tmp_path: Path) -> None:
+    kept = write_run(tmp_path, [synthetic_record()])
+    with create(tmp_path) as refused:
+        refused.discard_empty()
+    assert find_run("latest", tmp_path) == kept
+    with Run.resume(kept, campaign_text="name: synthetic\n", settings={}, host={}) as again:
+        again.discard_empty()
+    assert len(open_run(kept).paths()) == 1
+    assert kept.with_name(refused.directory.name).exists() is False
