@@ -95,3 +95,18 @@ const char *io_next_argument(const char *arguments, char *key, size_t key_size, 
     arguments += piece;
     return *arguments == ',' ? arguments + 1 : arguments;
 }
+
+bool io_fits(const struct io_port *port, const struct io_frame *frame)
+{
+    uint32_t header = 14;
+
+    for (unsigned tag = 0; tag < 2 && frame->length >= header + 4; tag++) {
+        const uint8_t *type = frame->data + header - 2;
+        const bool tagged =
+            (type[0] == 0x81 && type[1] == 0x00) || (type[0] == 0x88 && type[1] == 0xa8);
+        if (!tagged)
+            break;
+        header += 4;
+    }
+    return frame->length <= port->mtu_bytes + header;
+}

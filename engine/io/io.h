@@ -147,6 +147,9 @@ struct io_port {
 extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_packet_mmap, io_af_xdp, io_uring,
     io_dpdk, io_netmap;
 
+/* May this port send so long a frame, by its MTU? What forwards may be given any. */
+bool io_fits(const struct io_port *port, const struct io_frame *frame);
+
 /* For backends whose frames lie in buffers of the port's own: nothing to hand back. */
 void io_release_nothing(struct io_port *port, struct io_frame *frames, unsigned count);
 

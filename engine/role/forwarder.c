@@ -3,14 +3,19 @@
  * waits only builds up latency. */
 #include "trial.h"
 
-static unsigned copy_across(struct io_port *to, const struct io_frame *frames, unsigned count)
+static uint32_t longest_of(const struct io_frame *frames, unsigned count)
 {
-    struct io_frame out[IO_BURST_MAX];
     uint32_t longest = 0;
 
     for (unsigned i = 0; i < count; i++)
         longest = frames[i].length > longest ? frames[i].length : longest;
-    const unsigned got = to->ops->tx_acquire(to, out, count, longest);
+    return longest;
+}
+
+static unsigned copy_across(struct io_port *to, const struct io_frame *frames, unsigned count)
+{
+    struct io_frame out[IO_BURST_MAX];
+    const unsigned got = to->ops->tx_acquire(to, out, count, longest_of(frames, count));
     for (unsigned i = 0; i < got; i++) {
         memcpy(out[i].data, frames[i].data, frames[i].length);
         out[i].length = frames[i].length;
@@ -40,6 +45,24 @@ static uint64_t bytes_of(const struct io_frame *frames, unsigned count)
     return bytes;
 }
 
+/* Frames that the far port cannot send go behind the others, which keep their order; returns how
+ * many these are. One of them in a burst would be in the way of the rest, or break a socket. */
+static unsigned put_fitting_first(const struct io_port *out, struct io_frame *frames,
+                                  unsigned count)
+{
+    struct io_frame too_long[IO_BURST_MAX];
+    unsigned fitting = 0, others = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (io_fits(out, &frames[i]))
+            frames[fitting++] = frames[i];
+        else
+            too_long[others++] = frames[i];
+    }
+    memcpy(frames + fitting, too_long, others * sizeof *frames);
+    return fitting;
+}
+
 static unsigned forward(struct trial *trial, struct end *from, struct end *to)
 {
     struct io_frame frames[IO_BURST_MAX];
@@ -55,8 +78,10 @@ static unsigned forward(struct trial *trial, struct end *from, struct end *to)
     if (trial->options->mac_update)
         update_macs(to, frames, count);
     const bool handed_over = in->ops == out->ops && in->ops->forward != NULL;
-    const unsigned sent =
-        handed_over ? in->ops->forward(in, out, frames, count) : copy_across(out, frames, count);
+    const bool all_fit = longest_of(frames, count) <= out->mtu_bytes + 14;
+    const unsigned fitting = all_fit ? count : put_fitting_first(out, frames, count);
+    const unsigned sent = handed_over ? in->ops->forward(in, out, frames, fitting)
+                                      : copy_across(out, frames, fitting);
     const uint64_t bytes_out = bytes_in - bytes_of(frames + sent, count - sent);
     if (!handed_over)
         in->ops->rx_release(in, frames, count);

@@ -167,7 +167,7 @@ static void impair(struct path *path, const struct reference *r, struct io_frame
     const uint64_t due =
         now + clock_ns_to_ticks(faults_delay_ns(r, path->direction, path->frames++));
 
-    if (frame->length > path->room) {
+    if (frame->length > path->room || !io_fits(path->to->port, frame)) {
         drop(path, &path->to->faults.too_long);
         return;
     }

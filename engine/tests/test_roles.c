@@ -211,17 +211,40 @@ static void reference_takes_frames_of_any_length(void **state)
         make_trial(&role_reference, false);
         options.reference.queue = 64;
         options.traffic.frame_size = 64;
-        ports[0]->base.mtu_bytes = jumbo ? 9000 : 1500;
-        ports[1]->longest = 2000;
-        const uint32_t lengths[] = {60, 1522, 2001, 9014, 9023, 16000, 60};
-        for (unsigned i = 0; i < 7; i++)
+        ports[0]->base.mtu_bytes = ports[1]->base.mtu_bytes = jumbo ? 9000 : 1500;
+        ports[1]->longest = 2000; /* has an MTU, but no room for it */
+        const uint32_t lengths[] = {60, 1514, 1515, 2001, 9014, 9023, 16000, 60};
+        for (unsigned i = 0; i < 8; i++)
             fake_queue(ports[0], bytes, lengths[i]);
+        run();
+        assert_int_equal(ports[1]->sent_count, jumbo ? 4 : 3);
+        assert_int_equal(ports[1]->sent_length[1], 1514);
+        assert_int_equal(ports[1]->sent_length[jumbo ? 3 : 2], 60);
+        assert_int_equal(trial->ends[1].faults.too_long, jumbo ? 4 : 5);
+        assert_int_equal(trial->ends[1].counters.tx_dropped, jumbo ? 4 : 5);
+        end_trial();
+    }
+}
+
+/* One frame that is too long for the far port takes none of its burst with it. */
+static void forwarder_drops_what_is_too_long_alone(void **state)
+{
+    (void)state;
+    static uint8_t tagged[1522] = {[12] = 0x88, [13] = 0xa8, [16] = 0x81};
+    static const uint8_t plain[9000];
+    for (unsigned can_forward = 0; can_forward < 2; can_forward++) {
+        make_trial(&role_forwarder, can_forward);
+        fake_queue(ports[0], plain, 60);
+        fake_queue(ports[0], plain, 9000);
+        fake_queue(ports[0], tagged, 1522);
+        fake_queue(ports[0], plain, 1515);
+        fake_queue(ports[0], plain, 1514);
         run();
         assert_int_equal(ports[1]->sent_count, 3);
         assert_int_equal(ports[1]->sent_length[1], 1522);
-        assert_int_equal(ports[1]->sent_length[2], 60);
-        assert_int_equal(trial->ends[1].faults.too_long, 4);
-        assert_int_equal(trial->ends[1].counters.tx_dropped, 4);
+        assert_int_equal(ports[1]->sent_length[2], 1514);
+        assert_int_equal(trial->ends[1].counters.tx_dropped, 2);
+        assert_int_equal(trial->ends[1].counters.tx_bytes, 60 + 1522 + 1514 + 3 * 4);
         end_trial();
     }
 }
@@ -285,6 +308,7 @@ int main(void)
         cmocka_unit_test(forwarder_passes_everything_once),
         cmocka_unit_test(forwarder_writes_macs_and_counts_drops),
         cmocka_unit_test(forwarder_in_a_chain_gives_each_port_its_own_macs),
+        cmocka_unit_test(forwarder_drops_what_is_too_long_alone),
         cmocka_unit_test(reference_takes_frames_of_any_length),
         cmocka_unit_test(reference_holds_every_frame_for_its_delay),
         cmocka_unit_test(duplex_listens_before_it_sends),

@@ -60,9 +60,13 @@ static void give_up_before(struct transmitter *tx, uint64_t limit, uint64_t now)
         tx->stall = now - oldest;
 }
 
+/* A little more than must be, or a sender that is asked for more than it can would be here again
+ * with every burst, which costs more than sending one. */
 void transmit_give_up(struct transmitter *tx, uint64_t now)
 {
-    give_up_before(tx, now - tx->pacing.bound, now);
+    const uint64_t bound = tx->pacing.bound;
+
+    give_up_before(tx, now - bound + bound / 64, now);
 }
 
 /* The last frames before the end may just be late, as any may be: the same bound holds. */

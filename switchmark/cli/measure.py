@@ -16,6 +16,7 @@ from switchmark.campaign.model import Campaign
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
+from switchmark.environment.engine_binary import find_engine
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.method.calibration import Calibrations
 from switchmark.method.campaign import Step, measuring_time_s, run_campaign
@@ -77,6 +78,7 @@ def _measure(campaign: Campaign, there: Installed, wish: Wish, site: Site | None
         for reason in [*left_out, *missing]:
             note(f"{campaign.name}: left out: {reason}")
     check_available(steps)
+    find_engine()  # raises where there is none, before a trial fails for it
     with _open_run(campaign, wish) as run:
         kept = Calibrations.of_this_machine()
         if wish.recalibrate:

@@ -83,7 +83,8 @@ def describe(record: Record) -> str:
         return f"{name} FAILED: {record.message}"
     if record.throughput is not None:
         seen = record.throughput
-        figure = f"{seen.forwarded_pps / 1e6:8.3f} Mpps {seen.forwarded_l2_bps / 1e9:7.2f} Gbit/s"
+        frames = words.with_prefix(seen.forwarded_pps, "pps")
+        figure = f"{frames:>12} {words.with_prefix(seen.forwarded_l2_bps, 'bit/s'):>12}"
     elif record.method is not None:
         figure = "; ".join(
             f"{one.name} {words.figure(estimate([one.value]), one.unit)}"

@@ -108,6 +108,7 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
         bits = one.best.throughput.forwarded_l2_bps.mean
         figure += f", {words.with_prefix(bits, 'bit/s')} L2"
     how = "longer" if latency else "less"
+    asked = "" if one.best.trial.rate_pps is None else " of the same rate"  # not all it could
     rivals = tuple(
         (
             row.contender,
@@ -127,7 +128,7 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
         detail.append(
             f"the bare wire takes {words.time_ns(wire)}"
             if latency
-            else f"{words.percent(best.mean / wire)} of what the bare wire carries"
+            else f"{words.percent(best.mean / wire)} of what the bare wire carries{asked}"
         )
     return Answer(
         where, one.best.contender, figure, rivals, "; ".join(detail), not level, one.best.marks

@@ -74,7 +74,7 @@ def test_a_replay_keeps_its_times_on_every_port(
             abs((float(row[0]) - first) * 1e3 - at) for row, at in zip(rows, TIMES_MS, strict=True)
         )
 
-    in_some_attempt(worst_ms, 0.0, 1.0)
+    in_some_attempt(worst_ms, 0.0, 5.0)
 
 
 def test_a_moment_cannot_be_repeated(tmp_path: Path) -> None:

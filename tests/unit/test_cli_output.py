@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from switchmark.cli.progress import describe
-from tests.unit.records import synthetic_failure, synthetic_trial
+from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
 
 SAID = """
 from switchmark.cli.output import note, print_line
@@ -37,3 +37,8 @@ def test_lines_of_a_sweep_can_be_told_apart() -> None:
     assert len(set(lines)) == len(sweep)
     assert lines[0].startswith("linux-bridge 64 B max throughput  ")
     assert lines[2].startswith("linux-bridge 64 B max throughput, loopback-2  ")
+
+
+def test_a_small_load_is_not_told_as_none() -> None:
+    line = describe(synthetic_record(synthetic_trial(rate_pps=1_230)))
+    assert " 1.23 kpps " in line and " 630 kbit/s " in line

@@ -8,6 +8,7 @@ import pytest
 
 from switchmark.campaign.model import Campaign
 from switchmark.cli import run
+from switchmark.cli.main import run as run_command
 from switchmark.cli.measure import Wish
 from switchmark.results.store import Run
 
@@ -47,3 +48,15 @@ def test_the_first_start_s_settings_are_taken_up(
 def test_new_settings_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(tmp_path, ["duration=3s"])
     assert resumed(tmp_path, monkeypatch, ["duration=4s"]) == ["duration=4s"]
+
+
+def test_without_an_engine_nothing_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else every trial of a campaign would fail for it, one after the other."""
+    monkeypatch.setattr("switchmark.cli.measure.check_available", lambda _steps: None)
+    monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(tmp_path / "nothing"))
+    results = tmp_path / "results"
+    assert run_command(["trial", "linux-bridge", "--results", str(results)]) == 3
+    assert "not an executable file" in capsys.readouterr().err
+    assert not results.exists()

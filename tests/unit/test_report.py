@@ -376,6 +376,16 @@ def test_labels_of_many_values_do_not_lie_over_each_other(tmp_path: Path) -> Non
     assert "kpps" in first.figure
 
 
+def test_a_wire_that_was_asked_for_a_rate_shows_no_ceiling(tmp_path: Path) -> None:
+    for rate, says in ((None, "bare wire carries"), (1_000, "bare wire carries of the same rate")):
+        records = [
+            synthetic_record(synthetic_trial(switch=switch, rate_pps=rate))
+            for switch in ("basicfwd", "direct")
+        ]
+        (only,) = answers(summary(write_run(tmp_path, records)), Dimension.THROUGHPUT)
+        assert only.detail.endswith(says)
+
+
 def test_throughput_is_drawn_over_the_length_of_a_chain(tmp_path: Path) -> None:
     records = [
         synthetic_record(synthetic_trial(scenario=f"loopback-{length}", switch=switch))
