@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.integration.engine_tools import Node, engine_path, ip, needs_engine, 
 from tests.integration.machine import needs_root
 
 pytestmark = [*needs_engine, needs_root]
+DEADLINE_S = 60
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 
 
@@ -149,7 +151,10 @@ def runs(prefix: Sequence[str], peer_prefix: Sequence[str], example: str, peers:
             for peer in peers
         ]
         one = stack.enter_context(shell(prefix, example))
-        assert one.stdout is not None
+        assert one.stdin is not None and one.stdout is not None
+        late = threading.Timer(DEADLINE_S, one.stdin.close)  # which ends it, should it say nothing
+        stack.callback(late.cancel)
+        late.start()
         events = []
         for line in one.stdout:
             events.append(json.loads(line))
