@@ -211,6 +211,9 @@ def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
         "two-bands": any(note.startswith(TWO_BANDS) for note in found.notes),
         "nothing-arrived": sent > 0 and all(trial.forwarded_pps <= 0 for trial in found.trials),
         "corrupt-frames": any(trial.corrupt for trial in found.trials),
+        "copied-frames": any(
+            trial.duplicates > LOSS_WORTH_NAMING * trial.offered_frames for trial in found.trials
+        ),
     }
 
 
@@ -304,6 +307,9 @@ def verdict(
         "mixed-connect-modes": switched and mixed_connect_modes,
         "corrupt-frames": evidence.corrupt_frames > 0
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
+        "copied-frames": seen is not None
+        and sum(pair.duplicates or 0 for pair in seen.pairs)
+        > LOSS_WORTH_NAMING * max(1, evidence.sent_frames),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
         "limit-not-in-force": not evidence.limit_in_force,
         "software-emulated": evidence.emulated,

@@ -136,6 +136,14 @@ _TABLE = (
         "trial); loss there may not be the switch's, and an excess means copies.",
     ),
     Mark(
+        "copied-frames",
+        "Frames arrived more than once",
+        "More than 0.1 % as many frames as were sent arrived a second time, and the forwarded load "
+        "counts every copy, so it is above what was forwarded once.",
+        "Take the loss, which is of different frames; look for why frames are copied (a loop, a "
+        "flood, a mirror) before the rate is compared.",
+    ),
+    Mark(
         "lossy-receiver-socket",
         "The receiver's socket dropped frames",
         "The kernel dropped frames at the receiver's socket after the switch had delivered them, "

@@ -99,3 +99,11 @@ def test_marks_of_a_search() -> None:
     assert checks["noise-decided"]
     assert not checks["out-of-budget"]
     assert not checks["nothing-arrived"]
+
+
+@pytest.mark.parametrize(("copies", "marked"), [(1001, True), (1000, False)])
+def test_copies_of_a_search_are_marked(copies: int, marked: bool) -> None:
+    found = result("switch", 1e6)
+    one = found.trials[0].model_copy(update={"duplicates": copies})
+    checks = method_checks(found.model_copy(update={"trials": [one]}), 1)
+    assert checks["copied-frames"] is marked

@@ -246,6 +246,12 @@ def corrupt(count: int) -> Figures:
     return seen(pairs=[load])
 
 
+def copied(count: int) -> Figures:
+    pair = {"intended_pps": None, "offered_pps": 3e5, "forwarded_pps": 2.5e5}
+    copies = (count - count // 2, count // 2)
+    return seen(pairs=[PairLoads(pair=k, duplicates=n, **pair) for k, n in enumerate(copies)])
+
+
 def test_nothing_to_say() -> None:
     assert marks() == []
     assert marks(rtt(), baseline=FLOOR) == []
@@ -287,6 +293,7 @@ def test_nothing_to_say() -> None:
         ("mixed-connect-modes", {"mixed": True}, {"mixed": True, "switch": "direct"}),
         ("corrupt-frames", {"figures": corrupt(1)}, {"figures": corrupt(0)}),
         ("corrupt-frames", {"figures": rtt(), "sender": {"rx_corrupt": 1}}, {"figures": rtt()}),
+        ("copied-frames", {"figures": copied(1001)}, {"figures": copied(1000)}),
         ("nothing-arrived", {"figures": seen(0)}, {"figures": rtt()}),
         ("partial", {"faults": ("sender in tx0: port 0 failed",)}, {}),
     ],
