@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from pydantic import ValidationError
+
+from switchmark.errors import SwitchmarkError
+
+# What the machine, its programs and their answers can cause; all else is a fault of the bench.
+EXPECTED = (SwitchmarkError, OSError, ValueError, KeyError, subprocess.SubprocessError)
 
 
 def why(causes: Sequence[str], error: BaseException) -> str:
@@ -24,5 +32,13 @@ def one_line(error: BaseException) -> str:
         what = "; ".join(problem["msg"] for problem in error.errors())
     else:
         what = f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
+    if not isinstance(error, EXPECTED):
+        what = f"a fault of the bench itself: {type(error).__name__}: {what} ({_place(error)})"
     text = " ".join("; ".join([what, *getattr(error, "__notes__", [])]).split())
     return text or type(error).__name__
+
+
+def _place(error: BaseException) -> str:
+    """Where in the program it was raised, for those who mend it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "nowhere"

@@ -92,6 +92,16 @@ def test_whatever_fails_becomes_a_record(step: str) -> None:
     assert record.timing is not None and record.placement is not None
 
 
+def test_a_fault_of_the_bench_is_told_and_ends_one_trial_only() -> None:
+    def divides(name: str, engine: FakeEngine) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    record = run(plan_for(environment=FakeEnvironment(change=divides)))
+    assert record.status == "failed" and record.message is not None
+    told = "a fault of the bench itself: ZeroDivisionError: division by zero (test_trial_run.py, "
+    assert record.message.startswith(told)
+
+
 def test_a_switch_that_dies_while_measuring() -> None:
     """It ends at once, with the switch's own words; the engines' samples are kept."""
     switch = FakeSwitch("ovs-dpdk", pids=(1,), dies_after=0)
