@@ -7,6 +7,15 @@ from typing import Annotated
 
 import typer
 
+from switchmark.cli import complete
+
+CampaignName = Annotated[
+    str,
+    typer.Argument(
+        help="A built-in campaign, a YAML file, or a notation in quotes.",
+        autocompletion=complete.campaigns,
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Win over the file; may be repeated."),

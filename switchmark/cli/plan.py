@@ -17,7 +17,7 @@ from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.model import Campaign, Trial
 from switchmark.campaign.notation import to_notation
-from switchmark.cli.options import Overrides
+from switchmark.cli.options import CampaignName, Overrides
 from switchmark.cli.output import format_duration, print_json, print_line, print_table, writing
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class Plan:
 
 
 def command(
-    campaign: Annotated[
-        str, typer.Argument(help="A built-in campaign, a YAML file, or a notation in quotes.")
-    ],
+    campaign: CampaignName,
     overrides: Overrides = None,
     everything: Annotated[
         bool, typer.Option("--all", help=f"Show every trial, not only the first {SHOWN}.")

@@ -15,6 +15,7 @@ from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.measure import Wish, measure
 from switchmark.cli.options import (
+    CampaignName,
     NoBaseline,
     Overrides,
     Quiet,
@@ -44,9 +45,7 @@ Exit codes:
 
 
 def command(
-    campaign: Annotated[
-        str, typer.Argument(help="A built-in campaign, a YAML file, or a notation in quotes.")
-    ],
+    campaign: CampaignName,
     overrides: Overrides = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Finish the last run of this campaign.")

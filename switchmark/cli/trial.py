@@ -8,6 +8,7 @@ import typer
 
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
+from switchmark.cli import complete
 from switchmark.cli.measure import Wish, measure
 from switchmark.cli.options import (
     NoBaseline,
@@ -37,16 +38,29 @@ Every flag takes what the key of the same name takes in a campaign file (docs/ca
 
 
 def command(
-    switch: Annotated[str, typer.Argument(help="The switch; `switchmark list switches`.")],
+    switch: Annotated[
+        str,
+        typer.Argument(
+            help="The switch; `switchmark list switches`.", autocompletion=complete.switches
+        ),
+    ],
     dimension: Annotated[
-        str, typer.Option("--dimension", "-d", help="throughput or latency.")
+        str,
+        typer.Option(
+            "--dimension", "-d", help="throughput or latency.", autocompletion=complete.dimensions
+        ),
     ] = "throughput",
     packet_size: Annotated[
         str | None, typer.Option("--packet-size", "-p", help="Frame in bytes, with FCS.")
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option("--method", "-m", help="plain, ndr-pdr, r-plus, plateau, soak, ..."),
+        typer.Option(
+            "--method",
+            "-m",
+            help="plain, ndr-pdr, r-plus, plateau, soak, ...",
+            autocompletion=complete.methods,
+        ),
     ] = None,
     rate: Annotated[
         str | None, typer.Option("--rate", "-r", help="Packets/s a pair, or max.")
@@ -54,10 +68,19 @@ def command(
     burst: Annotated[str | None, typer.Option("--burst", "-b", help="Packets a burst.")] = None,
     pairs: Annotated[str | None, typer.Option("--pairs", "-s", help="How many, or NvsN.")] = None,
     environment: Annotated[
-        str | None, typer.Option("--environment", "-e", help="Where applications live.")
+        str | None,
+        typer.Option(
+            "--environment",
+            "-e",
+            help="Where applications live.",
+            autocompletion=complete.environments,
+        ),
     ] = None,
     io: Annotated[
-        str | None, typer.Option("--io", help="How applications reach their port.")
+        str | None,
+        typer.Option(
+            "--io", help="How applications reach their port.", autocompletion=complete.ios
+        ),
     ] = None,
     duration: Annotated[str | None, typer.Option("--duration", "-t", help="E.g. 10s.")] = None,
     repetitions: Annotated[str | None, typer.Option("--repetitions", help="How often.")] = None,
@@ -98,5 +121,12 @@ def command(
         json=json,
         quiet=quiet,
     )
-    campaign = load_settings(given, there.known, name="trial", overrides=wish.overrides)
+    campaign = load_settings(
+        given, there.known, name="trial", label=_place, overrides=wish.overrides
+    )
     return measure(campaign, there, wish)
+
+
+def _place(key: str) -> str:
+    """Where the value of a key was given."""
+    return "SWITCH" if key == "switch" else f"--{key.replace('_', '-')}"

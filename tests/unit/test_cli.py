@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from switchmark import __version__
+from switchmark.cli import complete
 from switchmark.cli import main as cli
 from switchmark.cli.main import COMMANDS, Command, run
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
@@ -211,15 +212,42 @@ def test_exit_codes_reach_the_shell() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_completion_offers_the_commands() -> None:
+def completions(line: str) -> list[str]:
+    """What bash offers at the end of a line."""
     env = os.environ | {
         "_SWITCHMARK_COMPLETE": "complete_bash",
-        "COMP_WORDS": "switchmark ",
-        "COMP_CWORD": "1",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split(" ")) - 1),
     }
-    assert set(spawn(env=env).stdout.split()) >= set(COMMANDS)
-    env |= {"COMP_WORDS": "switchmark plan --", "COMP_CWORD": "2"}
-    assert "--set" in spawn(env=env).stdout.split()
+    return spawn(env=env).stdout.split()
+
+
+def test_completion_offers_commands_options_and_names() -> None:
+    assert set(completions("switchmark ")) >= set(COMMANDS)
+    assert "--set" in completions("switchmark plan --")
+    assert completions("switchmark trial ovs-d") == ["ovs-dpdk"]
+    assert completions("switchmark trial ovs --io raw") == ["raw", "raw-mmsg"]
+    assert completions("switchmark run qui") == ["quick"]
+
+
+def test_names_that_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert complete.switches("dir") == ["direct"]
+    assert complete.environments("net") == ["netns"]
+    assert complete.methods("ndr") == ["ndr-pdr"]
+    assert complete.dimensions("l") == ["latency"]
+    (tmp_path / "quiet").mkdir()
+    for name in ("quiz.yaml", "quiz.txt", "quiet/inside.yml", "quiet/.hidden.yml"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    assert complete.campaigns("qui") == ["quick", "quiet/", "quiz.yaml"]
+    assert complete.campaigns("quiet/") == ["quiet/inside.yml"]
+    assert complete.campaigns("./quiz") == ["./quiz.yaml"]
+    assert complete.campaigns(f"{tmp_path}/quiz") == [f"{tmp_path}/quiz.yaml"]
+    assert complete.campaigns("/nowhere/") == []
+
+
+def test_a_wrong_switch_is_named_as_the_argument_that_it_is() -> None:
+    assert spawn("trial", "nosuch").stderr.startswith("switchmark: SWITCH: unknown switch 'nosuch'")
 
 
 def test_every_command_module_is_in_the_table() -> None:

@@ -1,0 +1,57 @@
+"""What the shell offers for an argument when Tab is pressed: names of this installation.
+
+Called in a process of its own for every Tab, so only the registries are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from switchmark.campaign.find import builtin_names
+from switchmark.campaign.model import Dimension, Io, Method
+
+
+def switches(incomplete: str) -> list[str]:
+    """The switches, and the bare wire."""
+    from switchmark.campaign.installed import installed
+
+    return _begin(installed().known.switches or (), incomplete)
+
+
+def environments(incomplete: str) -> list[str]:
+    """Where applications can live."""
+    from switchmark.environment.registry import ENVIRONMENTS
+
+    return _begin(ENVIRONMENTS, incomplete)
+
+
+def methods(incomplete: str) -> list[str]:
+    """How a figure is found."""
+    return _begin(Method, incomplete)
+
+
+def dimensions(incomplete: str) -> list[str]:
+    """What is measured."""
+    return _begin(Dimension, incomplete)
+
+
+def ios(incomplete: str) -> list[str]:
+    """How applications talk to their ports."""
+    return _begin(Io, incomplete)
+
+
+def campaigns(incomplete: str) -> list[str]:
+    """The built-in campaigns, and the campaign files and folders that the path may go on with."""
+    head, slash, begun = incomplete.rpartition("/")
+    inside = Path(f"{head}{slash}")
+    files = [
+        f"{head}{slash}{entry.name}{'/' if entry.is_dir() else ''}"
+        for entry in (sorted(inside.iterdir()) if inside.is_dir() else [])
+        if entry.is_dir() or entry.suffix in (".yaml", ".yml")
+        if begun or not entry.name.startswith(".")
+    ]
+    return _begin([*builtin_names(), *files], incomplete)
+
+
+def _begin(names: Iterable[str], incomplete: str) -> list[str]:
+    return [str(name) for name in names if str(name).startswith(incomplete)]
