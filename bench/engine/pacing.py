@@ -242,8 +242,8 @@ class Bench:
         for cores in (*SETTLED, "moved"):
             rates = found.get(cores, {})
             if self.options.burst in rates:
-                # Where nothing is known of single frames, none are sent.
-                return Ceiling(rates[self.options.burst], rates.get(1, 0.0), cores)
+                singly = rates.get(1) or min(one[1] for one in found.values() if 1 in one)
+                return Ceiling(rates[self.options.burst], singly, cores)
         raise ProgramError("the cores moved in every run")  # each of which had its turn
 
     def rate(self, made: Pair, port: str, asked_pps: int, ceiling: Ceiling) -> Row:

@@ -16,6 +16,8 @@
 
 #define ROOM_BYTES_MIN 2048
 #define FINISH_US 500000
+#define RX_AT_ONCE 64
+#define RX_AT_ONCE_FORWARDING 32 /* the other core has the first ones while the rest are taken */
 #define FINISH_QUIET_US 20000
 
 static bool check(const char *arguments, char *error, size_t size)
@@ -96,6 +98,7 @@ static struct dpdk_port *make_queue(const struct io_config *config, const struct
     port->spec = *spec;
     port->index = config->index;
     port->queue = (uint16_t)queue;
+    port->rx_at_once = config->forwards ? RX_AT_ONCE_FORWARDING : RX_AT_ONCE;
     port->vhost_to = (uint16_t)(2 * queue);
     port->vhost_from = (uint16_t)(2 * queue + 1);
     port->listen_fd = port->stop_fd = -1;

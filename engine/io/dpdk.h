@@ -58,6 +58,7 @@ struct dpdk_port {
     uint16_t vhost_to, vhost_from; /* the queue's two rings, as the peer numbers them */
     int vhost_device;
     struct rte_mempool *rx_pool;
+    unsigned rx_at_once; /* frames that are read next should still be in the nearest cache */
     alignas(64) _Atomic bool rx_busy;
     _Atomic bool rx_empty; /* a receive call came back empty since tx_open went false */
     uint64_t rx_drops;

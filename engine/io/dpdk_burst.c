@@ -12,7 +12,6 @@
 #include "io/dpdk.h"
 
 #define VHOST_BURST_MAX 32 /* what the vhost library moves in one call */
-#define RX_BURST_MAX 64U   /* frames that are read next should still be in the nearest cache */
 
 /* See dpdk_gate.c. */
 static inline bool gate_enter(_Atomic bool *gate, _Atomic bool *busy)
@@ -177,7 +176,7 @@ unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned c
 
     if (unlikely(!gate_enter(&port->rx_open, &port->rx_busy)))
         return 0;
-    received = receive(port, mbufs, RTE_MIN(count, RX_BURST_MAX));
+    received = receive(port, mbufs, RTE_MIN(count, port->rx_at_once));
     if (received == 0 && unlikely(!atomic_load_explicit(&port->tx_open, memory_order_relaxed)))
         atomic_store_explicit(&port->rx_empty, true, memory_order_relaxed);
     gate_leave(&port->rx_busy);

@@ -3,19 +3,29 @@
  * waits only builds up latency. */
 #include "trial.h"
 
-static uint32_t longest_of(const struct io_frame *frames, unsigned count)
-{
-    uint32_t longest = 0;
+/* Some frames' sizes, in one pass. */
+struct lengths {
+    uint64_t bytes; /* with FCS */
+    uint32_t longest;
+};
 
-    for (unsigned i = 0; i < count; i++)
-        longest = frames[i].length > longest ? frames[i].length : longest;
-    return longest;
+static struct lengths lengths_of(const struct io_frame *frames, unsigned count)
+{
+    struct lengths sum = {.bytes = (uint64_t)count * FCS_BYTES};
+
+    for (unsigned i = 0; i < count; i++) {
+        const uint32_t length = frames[i].length;
+        sum.bytes += length;
+        sum.longest = length > sum.longest ? length : sum.longest;
+    }
+    return sum;
 }
 
 static unsigned copy_across(struct io_port *to, const struct io_frame *frames, unsigned count)
 {
     struct io_frame out[IO_BURST_MAX];
-    const unsigned got = to->ops->tx_acquire(to, out, count, longest_of(frames, count));
+    const uint32_t longest = lengths_of(frames, count).longest;
+    const unsigned got = to->ops->tx_acquire(to, out, count, longest);
     for (unsigned i = 0; i < got; i++) {
         memcpy(out[i].data, frames[i].data, frames[i].length);
         out[i].length = frames[i].length;
@@ -34,15 +44,6 @@ static void update_macs(const struct end *to, const struct io_frame *frames, uns
     memcpy(macs + 6, to->address.src_mac, 6);
     for (unsigned i = 0; i < count; i++)
         memcpy(frames[i].data, macs, sizeof macs);
-}
-
-static uint64_t bytes_of(const struct io_frame *frames, unsigned count)
-{
-    uint64_t bytes = (uint64_t)count * FCS_BYTES;
-
-    for (unsigned i = 0; i < count; i++)
-        bytes += frames[i].length;
-    return bytes;
 }
 
 /* Frames that the far port cannot send go behind the others, which keep their order; returns how
@@ -74,15 +75,15 @@ static unsigned forward(struct trial *trial, struct end *from, struct end *to)
         trial_check_port(trial, in);
         return 0;
     }
-    const uint64_t bytes_in = bytes_of(frames, count);
+    const struct lengths in_all = lengths_of(frames, count);
     if (trial->options->mac_update)
         update_macs(to, frames, count);
     const bool handed_over = in->ops == out->ops && in->ops->forward != NULL;
-    const bool all_fit = longest_of(frames, count) <= out->mtu_bytes + 14;
+    const bool all_fit = in_all.longest <= out->mtu_bytes + 14;
     const unsigned fitting = all_fit ? count : put_fitting_first(out, frames, count);
     const unsigned sent = handed_over ? in->ops->forward(in, out, frames, fitting)
                                       : copy_across(out, frames, fitting);
-    const uint64_t bytes_out = bytes_in - bytes_of(frames + sent, count - sent);
+    const uint64_t bytes_out = in_all.bytes - lengths_of(frames + sent, count - sent).bytes;
     if (!handed_over)
         in->ops->rx_release(in, frames, count);
     else if (sent < count)
@@ -90,7 +91,7 @@ static unsigned forward(struct trial *trial, struct end *from, struct end *to)
 
     counter_add(&from->counters.useful_polls, 1);
     counter_add(&from->counters.rx_frames, count);
-    counter_add(&from->counters.rx_bytes, bytes_in);
+    counter_add(&from->counters.rx_bytes, in_all.bytes);
     counter_add(&to->counters.tx_polls, 1);
     counter_add(&to->counters.ring_full_polls, sent < count);
     counter_add(&to->counters.tx_intended, count);
