@@ -285,7 +285,7 @@ class Bench:
 
 
 HEAD = (
-    "   asked pps burst        off   p99 us  p99.9 looking p99  p99.9   of all  floor"
+    "   asked pps burst        off   p99 us   p99.9 looking p99   p99.9   of all  floor"
     "  dropped stall us  stolen  waited    peer    irqs    full  runs"
 )
 
@@ -295,9 +295,9 @@ def show(row: Row) -> str:
     mark = "*" if row.disturbed else "=" if row.holds else "~" if row.own_holds else "!"
     return (
         f"{row.asked_pps:>12,.0f}{row.burst:>6}{100 * row.worst('off'):>9.4f} %"
-        f"{row.median('p99_ns') / 1e3:>9.2f}{row.median('p999_ns') / 1e3:>7.2f}"
+        f"{row.median('p99_ns') / 1e3:>9.2f}{row.median('p999_ns') / 1e3:>8.2f}"
         f"{row.median('looking_p99_ns') / 1e3:>12.2f}"
-        f"{row.median('looking_p999_ns') / 1e3:>7.2f}{100 * row.median('looking'):>7.1f} %"
+        f"{row.median('looking_p999_ns') / 1e3:>8.2f}{100 * row.median('looking'):>7.1f} %"
         f"{row.median('floor_p999_ns') / 1e3:>7.1f}{row.worst('dropped'):>9,.0f}"
         f"{row.worst('stall_ns') / 1e3:>9.0f}{100 * row.worst('stolen'):>6.2f} %"
         f"{100 * row.worst('waited'):>6.2f} %{100 * row.worst('peer_waited'):>6.1f} %"
