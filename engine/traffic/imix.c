@@ -64,8 +64,8 @@ static bool read_letter(char c, const uint16_t letters[128], char *error, size_t
     return false;
 }
 
-/* How often the letter behind this number comes: 1 without one; above `max`, or 0 in the text: 0.
- */
+/* How often the letter behind this number comes: 1 without one; 0 where the text says 0 or more
+ * than `max`. */
 static unsigned read_run(const char **text, unsigned max)
 {
     unsigned run = 0;

@@ -145,8 +145,8 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
             if (now < pacing_due(p))
                 return 0;
             if (__builtin_expect(now - pacing_due(p) > p->bound, 0)) {
-                transmit_give_up(tx,
-                                 now); /* what is left goes now: at the next look it were late */
+                /* What is left goes now: at the next look it would be too late again. */
+                transmit_give_up(tx, now);
                 if (pacing_ended(p, now) || now < pacing_due(p))
                     return 0;
             }
