@@ -6,16 +6,16 @@
 
 #include "options_value.h"
 
-#define PROBES_MAX 1000000
+#define VERIFY_MAX 1000000
 
-static bool parse_probe(char **rest, struct command *command, char *error, size_t size)
+static bool parse_verify(char **rest, struct command *command, char *error, size_t size)
 {
     const char *word = strtok_r(NULL, " \t\r", rest);
     uint64_t count = 0;
 
-    if (word == NULL || !value_parse_count(word, &count) || count < 1 || count > PROBES_MAX) {
-        snprintf(error, size, "probe: '%.40s' is not a number from 1 to %d",
-                 word != NULL ? word : "", PROBES_MAX);
+    if (word == NULL || !value_parse_count(word, &count) || count < 1 || count > VERIFY_MAX) {
+        snprintf(error, size, "verify: '%.40s' is not a number from 1 to %d",
+                 word != NULL ? word : "", VERIFY_MAX);
         return false;
     }
     command->count = (unsigned)count;
@@ -54,8 +54,8 @@ static bool parse_start(char **rest, const struct options *base, struct command 
 bool command_parse(char *line, const struct options *base, struct command *command, char *error,
                    size_t size)
 {
-    static const char *const names[] = {"probe", "probe-broadcast", "counters", "start", "stop",
-                                        NULL};
+    static const char *const names[] = {
+        "verify", "verify-broadcast", "counters", "interval", "start", "stop", NULL};
     char *rest = NULL;
     const char *name = strtok_r(line, " \t\r", &rest);
     unsigned kind = 0;
@@ -63,18 +63,22 @@ bool command_parse(char *line, const struct options *base, struct command *comma
     *command = (struct command){.traffic = base->traffic, .sent = SENT_UNKNOWN};
     if (name == NULL)
         name = "";
+    if (strcmp(name, "probe") == 0 || strcmp(name, "probe-broadcast") == 0) /* its earlier name */
+        name = name[5] == '\0' ? "verify" : "verify-broadcast";
     while (names[kind] != NULL && strcmp(names[kind], name) != 0)
         kind++;
     if (names[kind] == NULL) {
         const char *near = value_nearest(name, names);
         snprintf(error, size, "unknown command '%.40s'%s%s%s", name,
                  near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                 near != NULL ? "'?" : "; commands: probe, probe-broadcast, counters, start, stop");
+                 near != NULL
+                     ? "'?"
+                     : "; commands: verify, verify-broadcast, counters, interval, start, stop");
         return false;
     }
     command->kind = (enum command_kind)kind;
-    if (command->kind == COMMAND_PROBE || command->kind == COMMAND_PROBE_BROADCAST) {
-        if (!parse_probe(&rest, command, error, size))
+    if (command->kind == COMMAND_VERIFY || command->kind == COMMAND_VERIFY_BROADCAST) {
+        if (!parse_verify(&rest, command, error, size))
             return false;
     } else if (command->kind == COMMAND_START) {
         if (!parse_start(&rest, base, command, error, size))

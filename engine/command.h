@@ -9,9 +9,10 @@
 #include "options.h"
 
 enum command_kind {
-    COMMAND_PROBE,
-    COMMAND_PROBE_BROADCAST,
+    COMMAND_VERIFY,
+    COMMAND_VERIFY_BROADCAST,
     COMMAND_COUNTERS,
+    COMMAND_INTERVAL,
     COMMAND_START,
     COMMAND_STOP,
     COMMAND_END
@@ -19,7 +20,7 @@ enum command_kind {
 
 struct command {
     enum command_kind kind;
-    unsigned count;         /* of probes */
+    unsigned count;         /* of verification frames */
     uint64_t sent;          /* `stop`: frames for this receiver, or SENT_UNKNOWN */
     struct traffic traffic; /* of the trial to start */
 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "report/events.h"
+#include "trial_loop.h"
 
 /* Under the lock. The first reason stands. */
 static void stop_trial(struct control *c, enum reason reason)
@@ -48,12 +49,18 @@ static const char *take_command(struct control *c, const struct command *command
             c->ending = true;
         return NULL;
     }
+    if (command->kind == COMMAND_INTERVAL) { /* of no trial there is none */
+        if (c->running)
+            trial_ask_interval(c->trial);
+        return NULL;
+    }
     if (c->running)
         return "command refused: a trial runs; send stop and wait for its result";
     if (c->queued == COMMANDS_QUEUED)
         return "command refused: too many are waiting";
     if (command->kind == COMMAND_START) {
         c->running = true;
+        atomic_store(&c->trial->interval_asked, false);
         atomic_store(&c->trial->sent, SENT_UNKNOWN);
         atomic_store(&c->trial->stop, REASON_NONE);
     }
@@ -73,6 +80,7 @@ static void take_line(struct control *c, char *line)
         return;
     }
     pthread_mutex_lock(&c->lock);
+    c->heard = true;
     const char *refused = take_command(c, &command);
     pthread_cond_signal(&c->arrived);
     pthread_mutex_unlock(&c->lock);
@@ -80,8 +88,7 @@ static void take_line(struct control *c, char *line)
         fail(c, refused);
 }
 
-/* With `--start now` an engine may have no commands to expect: started with /dev/null for
- * standard input, end of file says nothing. */
+/* A closed standard input has been filled with /dev/null by main; its end of file says nothing. */
 static bool stdin_is_void(void)
 {
     struct stat input, null;
@@ -101,6 +108,9 @@ static bool read_lines(struct control *c)
     if (n <= 0) {
         c->line[c->line_length] = '\0';
         take_line(c, c->line); /* a last line without a newline */
+        pthread_mutex_lock(&c->lock);
+        c->hung_up = true;
+        pthread_mutex_unlock(&c->lock);
         end_with(c, REASON_EOF);
         return false;
     }
@@ -142,7 +152,7 @@ static void *listen_to_all(void *argument)
                             {.fd = c->signal_fd, .events = POLLIN},
                             {.fd = STDIN_FILENO, .events = POLLIN}};
 
-    if (c->running && stdin_is_void()) /* `--start now` */
+    if (c->deaf)
         fds[2].fd = -1;
     while (!is_closing(c)) {
         if (poll(fds, 3, -1) < 0)
@@ -170,6 +180,7 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
 
     memset(c, 0, sizeof *c);
     c->trial = trial;
+    c->deaf = stdin_is_void();
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
@@ -223,6 +234,14 @@ bool control_next(struct control *c, struct command *command, long timeout_ns)
     }
     pthread_mutex_unlock(&c->lock);
     return got;
+}
+
+bool control_ended_unheard(struct control *c)
+{
+    pthread_mutex_lock(&c->lock);
+    const bool unheard = c->hung_up && !c->heard;
+    pthread_mutex_unlock(&c->lock);
+    return unheard;
 }
 
 void control_trial_done(struct control *c)

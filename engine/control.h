@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "command.h"
-#include "trial.h"
+#include "trial_state.h"
 
 #define COMMANDS_QUEUED 64
 
@@ -25,6 +25,9 @@ struct control {
     bool ending;  /* end of file, a signal, `stop` while idle, or a bad command */
     bool failed;  /* ... the last of these */
     bool closing; /* the engine is done; the thread is to end */
+    bool deaf;    /* standard input is closed or /dev/null: no command can come */
+    bool heard;   /* a command has come */
+    bool hung_up; /* standard input has ended */
     int wake_fd, signal_fd;
     char line[4096];
     size_t line_length;
@@ -40,6 +43,9 @@ bool control_listen(struct control *control);
 /* The next command, waiting at most `timeout_ns`; false: none came. Once `ending` is set and
  * the queue is empty, COMMAND_END. */
 bool control_next(struct control *control, struct command *command, long timeout_ns);
+
+/* Has standard input ended without a single command? */
+bool control_ended_unheard(struct control *control);
 
 /* The trial is over and its result printed. */
 void control_trial_done(struct control *control);

@@ -3,13 +3,12 @@
  * Once all frames have come that were sent, only copies can follow, and a short silence will do.
  * While some are missing, or nobody said how many there were, a switch may only be late: without a
  * core for a while, or out of its share of CPU time, which the kernel gives anew every 100 ms. A
- * silence must be longer than that to mean anything. */
+ * silence must be longer than that to mean anything; who knows better says so (--patience). */
 #include "drain.h"
 
-#include "trial.h"
+#include "trial_loop.h"
 
 #define SILENCE_NS (20ULL * 1000 * 1000)
-#define PATIENCE_NS (150ULL * 1000 * 1000)
 #define LONGEST_NS (2000ULL * 1000 * 1000) /* RFC 2544, section 23: residual frames */
 
 /* What is received of the end's stream; of a client's probes, its load is not answered. */
@@ -40,8 +39,8 @@ static bool all_came(const struct trial *trial, uint64_t sent)
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = heard_by(trial, i);
         came += end->rx.tracker != NULL ? end->rx.tracker->unique : 0;
-        for (unsigned lane = 1; lane < end->lane_count; lane++)
-            came += end->lanes[lane - 1].tracker.unique;
+        for (unsigned stream = 1; stream < end->stream_count; stream++)
+            came += end->streams[stream - 1].tracker.unique;
     }
     return came >= sent;
 }
@@ -69,7 +68,7 @@ static bool look(struct trial *trial)
 void drain(struct trial *trial)
 {
     const uint64_t silence = clock_ns_to_ticks(SILENCE_NS);
-    const uint64_t patience = clock_ns_to_ticks(PATIENCE_NS);
+    const uint64_t patience = clock_ns_to_ticks(trial->traffic.patience_ns);
     const uint64_t sent = frames_sent(trial);
     uint64_t now = clock_ticks();
     const uint64_t last = now + clock_ns_to_ticks(LONGEST_NS);
@@ -87,7 +86,7 @@ void drain(struct trial *trial)
             trial_idle(trial, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
         }
         now = clock_ticks();
-        if (now >= trial->next_event)
+        if (now >= __atomic_load_n(&trial->next_event, __ATOMIC_RELAXED))
             trial_event(trial, now);
     }
 }

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "end.h"
 #include "memory.h"
 #include "probes.h"
 
 #define LINK_WAIT_NS (10ULL * NS_PER_S)
-#define PROBE_WAIT_NS (1ULL * NS_PER_S)
+#define VERIFY_WAIT_NS (1ULL * NS_PER_S)
 #define ORDINARY_FRAME_SIZE 1518
 
 bool ends_check_cores(const struct options *o, char *error, size_t size)
@@ -79,19 +80,11 @@ static struct io_config make_config(const struct trial *trial, unsigned index,
     return config;
 }
 
-static const struct io_ops *find_backend(const char *spec, const char **arguments)
-{
-    const char *colon = strchr(spec, ':');
-
-    *arguments = colon != NULL ? colon + 1 : "";
-    return io_find(spec, colon != NULL ? (size_t)(colon - spec) : strlen(spec));
-}
-
 bool ends_check_ports(const struct options *o, char *error, size_t size)
 {
     for (unsigned i = 0; i < o->port_count; i++) {
         const char *arguments;
-        const struct io_ops *ops = find_backend(o->ports[i], &arguments);
+        const struct io_ops *ops = io_of(o->ports[i], &arguments);
         char reason[256] = "";
 
         if (ops->check == NULL || ops->check(arguments, reason, sizeof reason))
@@ -107,15 +100,15 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     const struct options *o = trial->options;
     struct end *end = &trial->ends[index];
     const unsigned queue = o->queues > 1 ? index : 0;
-    const unsigned lanes = o->role->tracks && o->queues > 1 ? (unsigned)o->queues : 1;
+    const unsigned streams = o->role->tracks && o->queues > 1 ? (unsigned)o->queues : 1;
     const char *spec = o->ports[index - queue];
     const bool even = (index - queue) % 2 == 0;
     const bool src_mac_given = even ? o->src_mac_given : o->dst_mac_given;
     char reason[256] = "";
 
-    if (!lanes_make(end, lanes)) {
+    if (!queues_make(end, streams)) {
         snprintf(error, size, "out of memory: %u queues need %zu MB more", (unsigned)o->queues,
-                 (size_t)lanes * sizeof(struct lane) >> 20);
+                 (size_t)streams * sizeof(struct queue_stream) >> 20);
         return false;
     }
     end->address = even ? o->address : frame_address_swapped(&o->address);
@@ -124,7 +117,7 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     if (!even && o->dst_mac_b_given)
         memcpy(end->address.dst_mac, o->address_b.dst_mac, 6);
     struct io_config config = make_config(trial, index - queue, &end->address, src_mac_given);
-    const struct io_ops *ops = find_backend(spec, &config.arguments);
+    const struct io_ops *ops = io_of(spec, &config.arguments);
     config.queue = queue;
     config.first = queue > 0 ? trial->ends[0].port : NULL;
     config.stream = (uint16_t)(o->stream + queue);
@@ -154,37 +147,6 @@ static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t 
         return true;
     snprintf(error, size, "port %u (%s): flows: %s", index, end->port->spec, reason);
     return false;
-}
-
-void ends_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
-{
-    const bool swapped = o->queues <= 1 && index % 2 == 1;
-
-    end->tx.port = end->port;
-    end->tx.counters = &end->counters;
-    end->tx.lateness = &end->lateness;
-    end->tx.lateness_away = &end->lateness_away;
-    end->rx.port = end->port;
-    end->rx.counters = &end->counters;
-    end->rx.tracker = &end->tracker;
-    end->rx.from_actual = &end->from_actual;
-    end->rx.from_intended = &end->from_intended;
-    end->rx.variation = &end->variation;
-    end->groups.count = (uint32_t)o->flow_groups;
-    end->rx.groups = o->flow_groups > 0 ? &end->groups : NULL;
-    end->rx.touch = o->touch;
-    end->rx.payload_only = end->port->udp_payload_only;
-    end->rx.stream = __builtin_bswap16(stream);
-    memcpy(end->rx.mac, end->address.src_mac, 6);
-    end->rx.mac_known = true;
-    receive_expect(&end->rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
-                   swapped ? o->src_ip_given : o->dst_ip_given,
-                   swapped ? o->dst_udp_given : o->src_udp_given,
-                   swapped ? o->src_udp_given : o->dst_udp_given);
-    receive_expect_flows(&end->rx, &end->flows);
-    if (o->touch || o->payload != PAYLOAD_FIXED)
-        end->rx.pattern = payload_pattern((enum payload_kind)o->payload);
-    lanes_join(end, (unsigned)o->stream);
 }
 
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
@@ -219,7 +181,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (!bind_flows(trial, i, error, size))
             return false;
-        ends_join(&trial->ends[i], o, i, (uint16_t)o->stream);
+        end_join(&trial->ends[i], o, i, (uint16_t)o->stream);
     }
     if (o->flows.zipf)
         zipf_make(&trial->zipf, o->flows.count, o->flows.exponent);
@@ -239,8 +201,9 @@ static bool fits_mtu(const struct trial *trial, char *error, size_t size)
         const struct io_port *port = trial->ends[i].port;
         if (mtu_bytes <= port->mtu_bytes)
             continue;
-        snprintf(error, size, "port %u (%s): frame-size %llu needs an MTU of %llu; the port has %u",
-                 i, port->spec,
+        snprintf(error, size,
+                 "port %u (%s): packet-size %llu needs an MTU of %llu; the port has %u", i,
+                 port->spec,
                  (unsigned long long)larger(trial->traffic.frame_size,
                                             trial->replay.longest + FCS_BYTES),
                  (unsigned long long)mtu_bytes, port->mtu_bytes);
@@ -254,10 +217,10 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
     const uint64_t opened_for = size_opened_for(trial);
 
     if (trial->traffic.frame_size > opened_for) {
-        snprintf(
-            error, size,
-            "frame-size: %llu is above the %llu that the ports were opened for; give --frame-size",
-            (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
+        snprintf(error, size,
+                 "packet-size: %llu is above the %llu that the ports were opened for; give "
+                 "--packet-size",
+                 (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
         return false;
     }
     if (trial->traffic.schedule.shape == SCHEDULE_RECORDED &&
@@ -267,7 +230,7 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
         return true;
     const uint32_t smallest = frame_size_min(&trial->options->address);
     if (trial->traffic.sizes.smallest < smallest) {
-        snprintf(error, size, "frame-size: %u is below %u, the smallest frame of this kind",
+        snprintf(error, size, "packet-size: %u is below %u, the smallest frame of this kind",
                  trial->traffic.sizes.smallest, smallest);
         return false;
     }
@@ -309,20 +272,20 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t size)
     return true;
 }
 
-static unsigned probe_end(struct end *end, const struct options *o, unsigned count, bool broadcast)
+static unsigned verify_end(struct end *end, const struct options *o, unsigned count, bool broadcast)
 {
-    static struct frame_template probe; /* 9 kB; only the idle worker comes here */
+    static struct frame_template frame; /* 9 kB; only the idle worker comes here */
     struct frame_address address = end->address;
-    const uint64_t last_ns = clock_monotonic_ns() + PROBE_WAIT_NS;
+    const uint64_t last_ns = clock_monotonic_ns() + VERIFY_WAIT_NS;
     unsigned sent = 0;
 
     if (broadcast)
         memset(address.dst_mac, 0xff, 6);
-    frame_template_build(&probe, &address, frame_size_min(&address), (uint16_t)o->stream,
-                         FRAME_PROBE, 0, end->port->udp_payload_only);
+    frame_template_build(&frame, &address, frame_size_min(&address), (uint16_t)o->stream,
+                         FRAME_VERIFICATION, 0, end->port->udp_payload_only);
     while (sent < count && clock_monotonic_ns() < last_ns && end->port->failure[0] == '\0') {
         const unsigned went =
-            transmit_now(end->port, &probe, broadcast ? IO_FRAME_BROADCAST : 0, sent, count - sent);
+            transmit_now(end->port, &frame, broadcast ? IO_FRAME_BROADCAST : 0, sent, count - sent);
         sent += went;
         if (went == 0)
             sched_yield();
@@ -330,14 +293,14 @@ static unsigned probe_end(struct end *end, const struct options *o, unsigned cou
     return sent;
 }
 
-unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast)
+unsigned ends_verify(struct trial *trial, unsigned count, bool broadcast)
 {
     unsigned sent = 0;
 
-    wait_for_links(trial, PROBE_WAIT_NS);
+    wait_for_links(trial, VERIFY_WAIT_NS);
     const unsigned probing = trial->options->queues > 1 ? 1 : trial->end_count;
     for (unsigned i = 0; i < probing; i++)
-        sent += probe_end(&trial->ends[i], trial->options, count, broadcast);
+        sent += verify_end(&trial->ends[i], trial->options, count, broadcast);
     return sent;
 }
 
@@ -360,7 +323,7 @@ void ends_close(struct trial *trial)
     probes_close(trial);
     for (unsigned i = trial->end_count; i-- > 0;) { /* the first queue last */
         trial->ends[i].port->ops->close(trial->ends[i].port);
-        lanes_free(&trial->ends[i]);
+        queues_free(&trial->ends[i]);
     }
     free(trial->ends);
     trial->ends = NULL;

@@ -2,7 +2,7 @@
 #ifndef SM_ENDS_H
 #define SM_ENDS_H
 
-#include "trial.h"
+#include "trial_state.h"
 
 /* Whether every port specification is well-formed: a mistake there is one of the command line. */
 bool ends_check_ports(const struct options *o, char *error, size_t size);
@@ -18,11 +18,8 @@ bool ends_fit(const struct trial *trial, char *error, size_t error_size);
 /* A role that sends waits for the peers of its ports, at most 10 s. */
 bool ends_wait_for_links(struct trial *trial, char *error, size_t error_size);
 
-/* Send probes from every port to its peer; returns how many went. */
-unsigned ends_probe(struct trial *trial, unsigned count, bool broadcast);
-
-/* Connect what sends and receives at an end with its port, for frames of `stream`. */
-void ends_join(struct end *end, const struct options *options, unsigned index, uint16_t stream);
+/* Send verification frames from every port to its peer; returns how many went. */
+unsigned ends_verify(struct trial *trial, unsigned count, bool broadcast);
 
 /* Bring what was sent where it belongs; false: a port cannot, `error` says which and why. */
 bool ends_flush(struct trial *trial, char *error, size_t size);

@@ -1,5 +1,5 @@
-/* switchmark-traffic: opens the ports, then obeys: probes, counters, trials, until told to end.
- * The main thread is the worker; control.h says who listens meanwhile. */
+/* switchmark-traffic: opens the ports, then obeys: verification frames, counters, trials, until
+ * told to end. The main thread is the worker; control.h says who listens meanwhile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,14 +11,17 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "distances.h"
 #include "ends.h"
 #include "list.h"
 #include "options.h"
 #include "report/events.h"
 #include "trial.h"
+#include "trial_loop.h"
 #include "version.h"
 
 #define IDLE_WAIT_NS 1000000L
+#define EXIT_USAGE 2 /* bad arguments */
 
 static struct trial trial;
 static struct control control;
@@ -67,9 +70,10 @@ static int obey(void)
             continue;
         }
         switch (command.kind) {
-        case COMMAND_PROBE:
-        case COMMAND_PROBE_BROADCAST:
-            event_probe(ends_probe(&trial, command.count, command.kind == COMMAND_PROBE_BROADCAST));
+        case COMMAND_VERIFY:
+        case COMMAND_VERIFY_BROADCAST:
+            event_verified(
+                ends_verify(&trial, command.count, command.kind == COMMAND_VERIFY_BROADCAST));
             break;
         case COMMAND_COUNTERS:
             receive_while_idle();
@@ -114,6 +118,50 @@ static bool load_replay(char *error, size_t size)
            replay_repeats(&trial.replay, options.loops, error, size);
 }
 
+static bool open_batons(char *error, size_t size)
+{
+    if (options.baton_path != NULL)
+        trial.batons = baton_open(options.baton_path, error, size);
+    return options.baton_path == NULL || trial.batons != NULL;
+}
+
+/* Who typed this command line is told what it waits for. */
+static void announce(void)
+{
+    if (!options.start_now && isatty(STDIN_FILENO))
+        fprintf(stderr,
+                "switchmark-traffic: ready, and waiting for commands: type start to begin, stop to "
+                "end (--start now begins at once)\n");
+}
+
+/* Can a `start` ever come? */
+static bool can_start(char *error, size_t size)
+{
+    if (options.start_now || !control.deaf)
+        return true;
+    snprintf(error, size,
+             "no start command can come, since standard input is closed or /dev/null; add --start "
+             "now to begin at once");
+    return false;
+}
+
+/* With all ports open: obey to the end; returns the exit code. */
+static int serve(char *error, size_t size)
+{
+    clock_calibrate();
+    event_ready(&trial);
+    announce();
+    const int code = obey();
+    if (code == EXIT_SUCCESS && !ends_flush(&trial, error, size)) {
+        event_error(error);
+        return EXIT_FAILURE;
+    }
+    if (!options.start_now && control_ended_unheard(&control))
+        fprintf(stderr, "switchmark-traffic: nothing was measured: standard input ended before a "
+                        "start command came (--start now begins at once)\n");
+    return code;
+}
+
 static int run(void)
 {
     char error[512];
@@ -135,18 +183,16 @@ static int run(void)
         pin_worker();
         if (!ends_open(&trial, &options, error, sizeof error)) {
             event_error(error);
+        } else if (!can_start(error, sizeof error)) {
+            fprintf(stderr, "switchmark-traffic: %s\n", error);
+            code = EXIT_USAGE;
         } else {
-            clock_calibrate();
-            event_ready(&trial);
-            code = obey();
-            if (code == EXIT_SUCCESS && !ends_flush(&trial, error, sizeof error)) {
-                event_error(error);
-                code = EXIT_FAILURE;
-            }
+            code = serve(error, sizeof error);
         }
     }
     control_end(&control);
     ends_close(&trial);
+    baton_close(trial.batons);
     return code;
 }
 
@@ -187,15 +233,18 @@ int main(int argc, char **argv)
         return end_of_text(true);
     case PARSE_LIST:
         return end_of_text(list_print(options.list_json));
+    case PARSE_CACHE_LINE:
+        return distances_serve(options.cores, options.core_count);
     case PARSE_BAD:
         fprintf(stderr, "switchmark-traffic: %s\n", error);
-        return 2;
+        return EXIT_USAGE;
     default:
         break;
     }
-    if (!ends_check_ports(&options, error, sizeof error) || !load_replay(error, sizeof error)) {
+    if (!ends_check_ports(&options, error, sizeof error) || !load_replay(error, sizeof error) ||
+        !open_batons(error, sizeof error)) {
         fprintf(stderr, "switchmark-traffic: %s\n", error);
-        return 2;
+        return EXIT_USAGE;
     }
     return run();
 }

@@ -12,11 +12,24 @@
 
 #define NAMES_MAX 62
 
+/* The bench writes names with '_' where options have '-': here both do. */
+static bool is_name(const char *known, const char *name, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (known[i] == '\0' || known[i] != (name[i] == '_' ? '-' : name[i]))
+            return false;
+    }
+    return known[length] == '\0';
+}
+
 static const struct option_row *find_row(const char *name, size_t length)
 {
+    for (const struct option_alias *a = option_aliases; a->alias != NULL; a++) {
+        if (is_name(a->alias, name, length))
+            return find_row(a->name, strlen(a->name));
+    }
     for (unsigned i = 0; i < option_rows; i++) {
-        if (strlen(option_table[i].name) == length &&
-            memcmp(option_table[i].name, name, length) == 0)
+        if (is_name(option_table[i].name, name, length))
             return &option_table[i];
     }
     return NULL;
@@ -33,6 +46,8 @@ static bool unknown(const char *what, const char *name, size_t length, bool per_
         if (!per_trial || option_table[i].per_trial)
             names[count++] = option_table[i].name;
     }
+    for (const struct option_alias *a = option_aliases; a->alias != NULL && count < NAMES_MAX; a++)
+        names[count++] = a->alias;
     names[count++] = per_trial ? "at" : "help";
     names[count] = NULL;
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
@@ -80,6 +95,7 @@ static void set_defaults(struct options *o)
     sizes_set(&o->traffic.sizes, FRAME_SIZE_MIN);
     o->flows.count = 1;
     o->traffic.interval_ns = NS_PER_S;
+    o->traffic.patience_ns = 150ULL * 1000 * 1000;
     o->reference.seed = 1;
     o->loops = 1;
     o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
@@ -135,6 +151,18 @@ static enum parse_result parse_list(struct options *o, int argc, char **argv, ch
     return PARSE_BAD;
 }
 
+/* cache-line CORES */
+static enum parse_result parse_cache_line(struct options *o, int argc, char **argv, char *error,
+                                          size_t size)
+{
+    if (argc == 3)
+        o->core_count = options_parse_cores(argv[2], o->cores, CORES_MAX);
+    if (o->core_count >= 2)
+        return PARSE_CACHE_LINE;
+    fail(error, size, "cache-line: takes the cores, at least two, and nothing else; e.g. 0,1");
+    return PARSE_BAD;
+}
+
 enum parse_result options_parse(struct options *o, int argc, char **argv, char *error, size_t size)
 {
     const char *names[9] = {NULL};
@@ -152,6 +180,8 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         return PARSE_MANUAL;
     if (strcmp(argv[1], "list") == 0)
         return parse_list(o, argc, argv, error, size);
+    if (strcmp(argv[1], "cache-line") == 0)
+        return parse_cache_line(o, argc, argv, error, size);
     for (unsigned i = 0; roles[i] != NULL; i++) {
         names[i] = roles[i]->name;
         if (strcmp(argv[1], roles[i]->name) == 0)
@@ -163,7 +193,7 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
              near ? "; did you mean '"
                   : "; roles: sender, receiver, client, server, forwarder, reference, tester, "
                     "duplex; "
-                    "or list",
+                    "or list, cache-line",
              near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }

@@ -19,7 +19,7 @@
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
 #define CORES_MAX IO_QUEUES_MAX
 
-enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP };
+enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP, IDLE_BATON };
 
 /* What a server with probes sends back. */
 enum echo { ECHO_PROBES, ECHO_ALL };
@@ -35,7 +35,8 @@ struct traffic {
     struct sizes sizes;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
-    uint64_t latency; /* receiver, server: 1 times every frame one way */
+    uint64_t patience_ns; /* with frames that may be late */
+    uint64_t latency;     /* receiver, server: 1 times every frame one way */
     struct sender_clock_told sender_clock;
     struct rate probe_rate; /* of timed frames beside the load; amount 0: none */
     struct schedule probe_schedule;
@@ -66,7 +67,8 @@ struct options {
     bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
     bool list_json;
     uint64_t catch_up_ns;
-    uint64_t idle;   /* enum idle */
+    uint64_t idle; /* enum idle */
+    const char *baton_path;
     uint64_t queues; /* of a sender's or receiver's port, each with a worker */
     int cores[CORES_MAX];
     unsigned core_count;
@@ -77,7 +79,15 @@ struct options {
     struct reference reference;
 };
 
-enum parse_result { PARSE_OK, PARSE_HELP, PARSE_VERSION, PARSE_MANUAL, PARSE_LIST, PARSE_BAD };
+enum parse_result {
+    PARSE_OK,
+    PARSE_HELP,
+    PARSE_VERSION,
+    PARSE_MANUAL,
+    PARSE_LIST,
+    PARSE_CACHE_LINE,
+    PARSE_BAD
+};
 
 /* Read the command line. On PARSE_BAD `error` holds one line. */
 enum parse_result options_parse(struct options *options, int argc, char **argv, char *error,

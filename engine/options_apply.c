@@ -11,7 +11,7 @@
 #include "options_value.h"
 
 static const char *const echo_names[] = {"probes", "all", NULL};
-static const char *const idle_names[] = {"poll", "yield", "sleep", NULL};
+static const char *const idle_names[] = {"poll", "yield", "sleep", "baton", NULL};
 static const char *const payload_names[] = {"fixed", "counter", "random", NULL};
 
 const char *idle_name(uint64_t idle)
@@ -31,12 +31,9 @@ unsigned options_parse_cores(const char *text, int *cores, unsigned max)
     while (*text != '\0') {
         uint64_t ends[2];
         for (unsigned i = 0; i < 2; i++) {
-            char digits[5] = "";
             const size_t length = strspn(text, "0123456789");
-            if (length == 0 || length >= sizeof digits)
+            if (length > 4 || !value_parse_digits(text, length, &ends[i]))
                 return 0;
-            memcpy(digits, text, length);
-            value_parse_count(digits, &ends[i]);
             text += length;
             if (i == 0 && *text != '-')
                 ends[++i] = ends[0];
@@ -60,15 +57,14 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
     switch (row->kind) {
     case KIND_LINE_RATE:
         return rate_parse_line(text, value);
-    case KIND_SECONDS:
-        return value_parse_seconds(text, value) && *value >= row->min && *value <= row->max;
-    case KIND_SHARE: /* billionths, as seconds are kept in */
-        return value_parse_seconds(text, value) && *value <= row->max;
-    case KIND_MICROSECONDS:
-        if (!value_parse_count(text, value) || *value > row->max)
-            return false;
-        *value *= 1000;
-        return true;
+    case KIND_TIME:
+        return value_parse_time(text, value) && *value >= row->min && *value <= row->max;
+    case KIND_SHARE:
+        return value_parse_share(text, value);
+    case KIND_MICROSECONDS: /* a bare number is what the option's name says */
+        if (value_parse_count(text, value))
+            return !__builtin_mul_overflow(*value, 1000U, value) && *value <= row->max * 1000;
+        return value_parse_time(text, value) && *value <= row->max * 1000;
     default:
         return value_parse_count(text, value) && *value >= row->min && *value <= row->max;
     }
@@ -79,11 +75,13 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     switch (row->kind) {
     case KIND_LINE_RATE:
         return fail(error, size, "--%s: '%s' is not a line rate such as 10Gbps", row->name, text);
-    case KIND_SECONDS:
-        return fail(error, size, "--%s: '%s' is not a time from %g to %g s", row->name, text,
-                    (double)row->min / 1e9, (double)row->max / 1e9);
+    case KIND_TIME:
+        return fail(error, size,
+                    "--%s: '%s' is not a time from %g to %g s, such as 2, 1.5s or 500ms", row->name,
+                    text, (double)row->min / 1e9, (double)row->max / 1e9);
     case KIND_SHARE:
-        return fail(error, size, "--%s: '%s' is not a probability from 0 to 1", row->name, text);
+        return fail(error, size, "--%s: '%s' is not a probability from 0 to 1, such as 0.02 or 2%%",
+                    row->name, text);
     case KIND_MAC:
         return fail(error, size, "--%s: '%s' is not a MAC address such as 02:00:00:00:00:01",
                     row->name, text);
@@ -115,14 +113,13 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
 {
     const char *names[16] = {NULL};
     char word[32] = "";
-    const char *colon = strchr(text, ':');
-    const size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    const size_t length = strcspn(text, ":");
 
     if (strlen(text) >= sizeof(((struct io_port *)0)->spec))
         return fail(error, size, "--port: specification is longer than 255 characters");
     if (o->port_count == PORTS_MAX)
         return fail(error, size, "--port: '%s' is one port too many; at most %d", text, PORTS_MAX);
-    if (io_find(text, length) == NULL) {
+    if (io_of(text, NULL) == NULL) {
         for (unsigned i = 0; io_backends[i] != NULL && i < 15; i++)
             names[i] = io_backends[i]->name;
         snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), text);
@@ -178,7 +175,7 @@ static bool read_sizes(struct options *o, const char *text, char *error, size_t 
     char reason[160];
 
     if (!sizes_parse(text, &o->traffic.sizes, reason, sizeof reason))
-        return fail(error, size, "--frame-size: %s", reason);
+        return fail(error, size, "--packet-size: %s", reason);
     o->traffic.frame_size = o->traffic.sizes.largest;
     return true;
 }

@@ -15,7 +15,7 @@ static bool check_timing(const struct options *o, const struct traffic *t, char 
         return fail(error, size,
                     "--latency: only receiver, duplex and server take it; clients and testers "
                     "time every frame anyway");
-    if (t->latency && strncmp(o->ports[0], "pcap", 4) == 0)
+    if (t->latency && (io_capabilities(o->ports[0]) & IO_UNTIMED) != 0)
         return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
     if (t->sender_clock.hz > 0 && !t->latency && !t->probes)
         return fail(error, size,
@@ -26,9 +26,8 @@ static bool check_timing(const struct options *o, const struct traffic *t, char 
 /* Would frames of the engine's own have nowhere to go? */
 static bool lacks_peer(const struct options *o)
 {
-    const bool has_headers = !io_is_datagram(o->ports[0]) && strncmp(o->ports[0], "null", 4) != 0 &&
-                             strncmp(o->ports[0], "pcap", 4) != 0;
-    return o->role->sends && o->role->ports == 1 && has_headers && !o->dst_mac_given;
+    const bool addressed = (io_capabilities(o->ports[0]) & (IO_DATAGRAMS | IO_NO_PEER)) == 0;
+    return o->role->sends && o->role->ports == 1 && addressed && !o->dst_mac_given;
 }
 
 static bool check_probes(const struct options *o, const struct traffic *t, char *error, size_t size)
@@ -38,8 +37,8 @@ static bool check_probes(const struct options *o, const struct traffic *t, char 
     if (shape != SCHEDULE_CONSTANT && shape != SCHEDULE_POISSON)
         return fail(error, size, "--probe-schedule: constant or poisson, not %s",
                     schedule_name(shape));
-    if (t->probe_rate.unit == RATE_LINE_SHARE && t->line_bps == 0)
-        return fail(error, size, "--probe-rate: a share of the line needs --line-rate");
+    if (rate_lacks_line(&t->probe_rate, t->line_bps))
+        return fail(error, size, "--probe-rate: a share of which line? give --line-rate");
     if (t->probe_rate.amount > 0 && !o->role->sends)
         return fail(error, size,
                     "--probe-rate: only a sender, client or tester sends; give "
@@ -67,30 +66,39 @@ bool options_fit(const struct options *o, const struct traffic *t, char *error, 
            schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
 }
 
+static bool check_baton(const struct options *o, char *error, size_t size)
+{
+    if ((o->idle == IDLE_BATON) == (o->baton_path != NULL))
+        return true;
+    return fail(error, size,
+                o->idle == IDLE_BATON
+                    ? "--idle baton: give --baton FILE, the same to all on this core"
+                    : "--baton: only with --idle baton");
+}
+
 static bool check_workers(const struct options *o, char *error, size_t size)
 {
-    const char *spec = o->ports[0];
-    const struct io_ops *ops = io_find(spec, strcspn(spec, ":"));
+    const struct io_ops *ops = io_of(o->ports[0], NULL);
 
     if (o->queues > 1 && !o->role->queues)
         return fail(error, size, "--queues: only a sender or a receiver has several workers");
-    if (o->queues > 1 && (ops == NULL || o->queues > ops->queues_max))
-        return fail(error, size, "--queues: %.*s ports have one queue for a worker%s",
-                    (int)strcspn(spec, ":"), spec,
-                    strncmp(spec, "af_xdp", 6) == 0
-                        ? " (--port af_xdp:queues=N has one worker take N)"
-                        : "");
+    if (o->queues > ops->queues_max && o->queues > 1) {
+        const bool by_argument = (ops->capabilities & IO_ARGUMENT_QUEUES) != 0;
+        return fail(error, size, "--queues: %s ports have one queue for a worker%s%s%s", ops->name,
+                    by_argument ? " (--port " : "", by_argument ? ops->name : "",
+                    by_argument ? ":queues=N has one worker take N)" : "");
+    }
     if (o->queues > 1 && o->stream + o->queues > 65536)
         return fail(error, size, "--stream: %llu leaves no numbers for %llu queues",
                     (unsigned long long)o->stream, (unsigned long long)o->queues);
     if (o->queues > 1 && o->replay_path != NULL)
         return fail(error, size, "--queues: a replay has one worker");
-    if (o->core_count > 1 && o->core_count != o->queues && strcmp(o->role->name, "tester") != 0)
+    if (o->core_count > 1 && o->core_count != o->queues && o->role != &role_tester)
         return fail(error, size,
                     "--core: %u cores for %llu workers; only a tester uses two cores, others as "
                     "many as --queues",
                     o->core_count, (unsigned long long)o->queues);
-    if (o->core_count > 2 && strcmp(o->role->name, "tester") == 0)
+    if (o->core_count > 2 && o->role == &role_tester)
         return fail(error, size, "--core: a tester uses one core or two, not %u", o->core_count);
     return true;
 }
@@ -127,14 +135,14 @@ static bool check_frames(struct options *o, char *error, size_t size)
     if (!o->payload_given)
         o->payload = o->touch ? PAYLOAD_RANDOM : PAYLOAD_FIXED;
     for (unsigned i = 0; i < o->port_count; i++) {
-        if (!io_is_datagram(o->ports[i]))
+        if ((io_capabilities(o->ports[i]) & IO_DATAGRAMS) == 0)
             continue;
         if (o->address.tags > 0 || o->flows.count > 1)
             return fail(error, size, "%s: with udp the kernel writes the headers; use raw or dpdk",
                         o->address.tags > 0 ? "--vlan" : "--flows");
     }
     for (unsigned i = 0; i < o->port_count && o->role != &role_sender; i++) {
-        if (o->address.tags == 2 && strncmp(o->ports[i], "dpdk:af-packet=", 15) == 0)
+        if (o->address.tags == 2 && (io_capabilities(o->ports[i]) & IO_NO_OUTER_TAG) != 0)
             return fail(
                 error, size,
                 "--vlan: DPDK's af-packet driver gives the outer of two tags as 802.1Q; use "
@@ -146,11 +154,12 @@ static bool check_frames(struct options *o, char *error, size_t size)
         o->traffic.frame_size = smallest;
     }
     if (o->role->sends && o->traffic.sizes.smallest < smallest)
-        return fail(error, size,
-                    "--frame-size: %u is below %u, the smallest IPv%d frame with %u VLAN tags that "
-                    "holds the stamp of %d bytes; use %u or more",
-                    o->traffic.sizes.smallest, smallest, o->address.ip6 ? 6 : 4, o->address.tags,
-                    STAMP_BYTES, smallest);
+        return fail(
+            error, size,
+            "--packet-size: %u is below %u, the smallest IPv%d frame with %u VLAN tags that "
+            "holds the stamp of %d bytes; use %u or more",
+            o->traffic.sizes.smallest, smallest, o->address.ip6 ? 6 : 4, o->address.tags,
+            STAMP_BYTES, smallest);
     if (!flows_bind(&o->flows, &o->address, reason, sizeof reason))
         return fail(error, size, "--flows: %s", reason);
     return true;
@@ -170,14 +179,14 @@ static bool check_replay(const struct options *o, char *error, size_t size)
                     "--replay: a %s follows its frames by their stamp; give --stamp, "
                     "or use a sender",
                     o->role->name);
-    if (io_is_datagram(o->ports[0]))
+    if ((io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0)
         return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
     if (o->touch)
         return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
     if (o->flows.count > 1 || o->address.tags > 0 || o->traffic.sizes.kind != SIZES_FIXED)
         return fail(error, size,
                     "--replay: its frames have their own sizes, tags and flows; leave "
-                    "--frame-size, --vlan and --flows out");
+                    "--packet-size, --vlan and --flows out");
     return true;
 }
 
@@ -188,7 +197,7 @@ static bool check_eal(const struct options *o, char *error, size_t size)
     bool names_function = false;
 
     for (unsigned i = 0; i < o->port_count; i++)
-        names_function = names_function || strncmp(o->ports[i], "dpdk:pci=", 9) == 0;
+        names_function |= (io_capabilities(o->ports[i]) & IO_PCI_FUNCTION) != 0;
     for (unsigned i = 0; names_function && i < o->eal_argument_count; i++) {
         const char *argument = o->eal_arguments[i];
         if (strncmp(argument, "--bl", 4) == 0 || strncmp(argument, "-b", 2) == 0)
@@ -208,9 +217,9 @@ bool options_check(struct options *o, char *error, size_t size)
     if (!o->role->pairs && o->port_count != o->role->ports)
         return fail(error, size, "%s takes %u --port, not %u", o->role->name, o->role->ports,
                     o->port_count);
-    if (o->bidirectional && strcmp(o->role->name, "tester") != 0)
+    if (o->bidirectional && o->role != &role_tester)
         return fail(error, size, "--bidirectional: only a tester has two sending ports");
-    if (o->mac_update && strcmp(o->role->name, "forwarder") != 0)
+    if (o->mac_update && o->role != &role_forwarder)
         return fail(error, size, "--mac-update: only a forwarder rewrites frames");
     if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
@@ -237,9 +246,10 @@ bool options_check(struct options *o, char *error, size_t size)
         return fail(error, size, "--jitter-us: more than --delay-us would make delays below 0");
     if (o->reference.every[FAULT_REORDER] == 1)
         return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
-    if (io_is_datagram(o->ports[0]) && strcmp(o->role->name, "reference") == 0)
+    if (o->role == &role_reference && (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
-    if (!check_workers(o, error, size) || !check_eal(o, error, size))
+    if (!check_baton(o, error, size) || !check_workers(o, error, size) ||
+        !check_eal(o, error, size))
         return false;
     if (lacks_peer(o) && o->replay_path == NULL)
         return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",

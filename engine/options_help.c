@@ -24,7 +24,7 @@ static const struct {
      "switchmark-traffic receiver --port raw:dev=eth0,mmsg --start now"},
     {"100,000 frames a second of 512 bytes to a peer",
      "switchmark-traffic sender --port raw:dev=eth0,mmsg --dst-mac 02:00:00:00:00:02 \\\n"
-     "    --rate 100k --burst 8 --frame-size 512 --duration 10 --start now"},
+     "    --rate 100k --burst 8 --packet-size 512 --duration 10 --start now"},
     {"round trip times through a switch between two UDP sockets, each on its host",
      "switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 \\\n"
      "    --dst-ip 198.18.0.1 --start now\n"
@@ -38,13 +38,13 @@ static const struct {
      "    --core 0,1 --dst-mac 02:00:00:00:00:02 --duration 10 --start now"},
     {"a million flows of mixed sizes with VLAN 100, some popular and most rare (Zipf)",
      "switchmark-traffic sender --port dpdk:virtio-user=/run/a.sock --duration 10 \\\n"
-     "    --dst-mac 02:00:00:00:00:02 --frame-size 68*7+570*4+1522 --vlan 100 \\\n"
+     "    --dst-mac 02:00:00:00:00:02 --packet-size 68*7+570*4+1522 --vlan 100 \\\n"
      "    --flows 1M:src-ip+src-port:zipf=1.0 --start now"},
 };
 
 #define EXAMPLES (sizeof examples / sizeof examples[0])
 
-static const char commands[] = "probe N, probe-broadcast N, counters,\n"
+static const char commands[] = "verify N, verify-broadcast N, counters,\n"
                                "start [key=value ...] (the options marked *, and at=NS), stop.\n";
 
 static void print_indented(const char *text, const char *indent)
@@ -82,7 +82,8 @@ void options_print_help(void)
 {
     printf("switchmark-traffic: the traffic engine of switchmark\n\n"
            "Usage: switchmark-traffic " USAGE "\n"
-           "       switchmark-traffic list [--json]\n\nRoles:\n");
+           "       switchmark-traffic list [--json]\n"
+           "       switchmark-traffic cache-line CORES\n\nRoles:\n");
     for (unsigned i = 0; roles[i] != NULL; i++)
         printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
     printf("\nPorts (of choices the first is the default, of numbers that in brackets):\n");

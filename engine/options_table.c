@@ -30,7 +30,7 @@ const struct option_row option_table[] = {
     {"flows", KIND_FLOWS, "N[:FIELDS]", 0, 0, 0, 0, false,
      "N flows that differ in FIELDS, joined by '+': src-mac, dst-mac, src-ip, dst-ip, src-port, "
      "dst-port, vlan, each with =COUNT or /random; then :zipf=S, :seed=N (default 1; of src-ip)"},
-    {"frame-size", KIND_SIZES, "SIZES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, 0, 0, true,
+    {"packet-size", KIND_SIZES, "SIZES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, 0, 0, true,
      "Ethernet frame with FCS, 64 to 9018; in turn: 64*7+570*4+1518, imix, genome:3afag; or "
      "random:64-1518, random:imix (default 64; tags and IPv6 need more)"},
     {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
@@ -39,7 +39,8 @@ const struct option_row option_table[] = {
     {"payload", KIND_PAYLOAD, "fixed|counter|random", 0, 0, AT(payload), AT(payload_given), false,
      "what lies behind the stamp (default fixed: zeros; with --touch random)"},
     {"rate", KIND_RATE, "RATE|max", 0, 0, AT(traffic.rate), AT(traffic.rate_given), true,
-     "frames a second (1.5M), bits a second (1Gbps-l1, 500Mbps-l2), or 80% (default max)"},
+     "frames a second (1.5M), bits a second (1Gbps-l1, 500Mbps-l2), or a share of a line (80% of "
+     "10Gbps; 80%) (default max)"},
     {"line-rate", KIND_LINE_RATE, "BPS", 0, 0, AT(traffic.line_bps), 0, true,
      "what a rate in percent is a share of, such as 10Gbps (default: none)"},
     {"schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.schedule), 0, true,
@@ -53,10 +54,13 @@ const struct option_row option_table[] = {
      "--replay: put the engine's stamp in the place of the frames' UDP payload"},
     {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
      "frames that are due together (default 32)"},
-    {"duration", KIND_SECONDS, "SECONDS", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
-     "of the trial; 0: until stopped (default 0)"},
-    {"interval", KIND_SECONDS, "SECONDS", 1000000, 3600 * NS_PER_S, AT(traffic.interval_ns), 0,
-     true, "between interval lines, 0.001 to 3600 (default 1)"},
+    {"duration", KIND_TIME, "TIME", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
+     "of the trial: 10, 1.5s, 500ms, 2m; 0: until stopped (default 0)"},
+    {"interval", KIND_TIME, "TIME", 1000000, 3600 * NS_PER_S, AT(traffic.interval_ns), 0, true,
+     "between interval lines, 0.001 to 3600 (default 1)"},
+    {"patience", KIND_TIME, "TIME", 20000000, 2 * NS_PER_S, AT(traffic.patience_ns), 0, true,
+     "receiving roles: how long the port must be silent while frames are missing, before they are "
+     "called lost (default 150ms)"},
     {"catch-up-us", KIND_MICROSECONDS, "N", 0, 1000000000ULL, AT(catch_up_ns), 0, false,
      "how far behind its schedule a sender may be and still make up for it, microseconds "
      "(default 1000)"},
@@ -119,8 +123,11 @@ const struct option_row option_table[] = {
      "reference: frames that may pass at once after a pause (default 256)"},
     {"queue", KIND_COUNT, "N", 2, 1048576, AT(reference.queue), 0, false,
      "reference: frames that can wait for their time, a power of two (default 8192)"},
-    {"idle", KIND_IDLE, "poll|yield|sleep", 0, 0, AT(idle), 0, false,
+    {"idle", KIND_IDLE, "poll|yield|sleep|baton", 0, 0, AT(idle), 0, false,
      "what to do when there is nothing to do (default poll)"},
+    {"baton", KIND_TEXT, "FILE", 0, 0, AT(baton_path), 0, false,
+     "--idle baton: the file by which programs on one core take turns, made if it is not there "
+     "(default: none)"},
     {"queues", KIND_COUNT, "N", 1, IO_QUEUES_MAX, AT(queues), 0, false,
      "sender, receiver: queues of the port, each with a worker that has a stream of its own "
      "(--stream and the next ones); the workers share --rate (default 1)"},
@@ -140,5 +147,7 @@ const struct option_row option_table[] = {
     {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false,
      "hand ARG to DPDK's EAL as it is (repeatable) (default: none)"},
 };
+
+const struct option_alias option_aliases[] = {{"frame-size", "packet-size"}, {NULL, NULL}};
 
 const unsigned option_rows = sizeof option_table / sizeof option_table[0];

@@ -18,7 +18,7 @@ enum kind {
     KIND_RATE,
     KIND_LINE_RATE,
     KIND_SCHEDULE,
-    KIND_SECONDS,
+    KIND_TIME,
     KIND_MICROSECONDS,
     KIND_SHARE,
     KIND_JITTER,
@@ -48,6 +48,12 @@ struct option_row {
 
 extern const struct option_row option_table[];
 extern const unsigned option_rows;
+
+/* Another spelling of an option's name. */
+struct option_alias {
+    const char *alias, *name;
+};
+extern const struct option_alias option_aliases[]; /* ended by NULL */
 
 struct options;
 

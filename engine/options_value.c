@@ -4,39 +4,51 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+static bool append_digits(const char *text, size_t length, uint64_t *value)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(*value, 10U, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(text[i] - '0'), value))
+            return false;
+    }
+    return true;
+}
+
+bool value_parse_digits(const char *text, size_t length, uint64_t *value)
+{
+    *value = 0;
+    if (length == 0 || (length > 1 && *text == '0')) /* (some readers would take it for octal) */
+        return false;
+    return append_digits(text, length, value);
+}
+
 bool value_parse_decimal(const char *text, unsigned scale, uint64_t *value, const char **rest)
 {
-    uint64_t v = 0;
-    unsigned digits = 0;
-    bool after_point = false;
+    const size_t digits = strspn(text, "0123456789");
 
-    for (;; text++) {
-        if (*text == '.' && !after_point && digits > 0) {
-            after_point = true;
-            continue;
-        }
-        if (*text < '0' || *text > '9')
-            break;
-        if (after_point && scale == 0) {
-            if (*text != '0') /* finer than one unit */
-                return false;
-            continue;
-        }
-        if (__builtin_mul_overflow(v, 10U, &v) ||
-            __builtin_add_overflow(v, (uint64_t)(*text - '0'), &v))
-            return false;
-        digits++;
-        scale -= after_point ? 1 : 0;
-    }
-    if (digits == 0)
+    if (!value_parse_digits(text, digits, value))
         return false;
+    text += digits;
+    if (*text == '.') {
+        const size_t fraction = strspn(++text, "0123456789");
+        const size_t kept = fraction < scale ? fraction : scale;
+        if (fraction == 0 || strspn(text + kept, "0") < fraction - kept || /* finer than a unit */
+            !append_digits(text, kept, value))
+            return false;
+        text += fraction;
+        scale -= (unsigned)kept;
+    }
     for (; scale > 0; scale--) {
-        if (__builtin_mul_overflow(v, 10U, &v))
+        if (__builtin_mul_overflow(*value, 10U, value))
             return false;
     }
-    *value = v;
     *rest = text;
     return true;
+}
+
+static const char *skip_spaces(const char *text)
+{
+    return text + strspn(text, " ");
 }
 
 static unsigned suffix_scale(char suffix)
@@ -45,10 +57,8 @@ static unsigned suffix_scale(char suffix)
     case 'k':
     case 'K':
         return 3;
-    case 'm':
     case 'M':
         return 6;
-    case 'g':
     case 'G':
         return 9;
     default:
@@ -56,20 +66,21 @@ static unsigned suffix_scale(char suffix)
     }
 }
 
-bool value_parse_count(const char *text, uint64_t *count)
+bool value_parse_scaled(const char *text, uint64_t *value, const char **rest)
 {
-    const size_t length = strlen(text);
-    const unsigned scale = length > 0 ? suffix_scale(text[length - 1]) : 0;
-    const char *rest = NULL;
+    const char *unit = skip_spaces(text + strspn(text, "0123456789."));
+    const unsigned scale = suffix_scale(*unit);
 
-    return value_parse_decimal(text, scale, count, &rest) &&
-           rest == text + length - (scale > 0 ? 1 : 0);
+    if (!value_parse_decimal(text, scale, value, rest))
+        return false;
+    *rest = skip_spaces(unit + (scale > 0));
+    return true;
 }
 
-bool value_parse_seconds(const char *text, uint64_t *ns)
+bool value_parse_count(const char *text, uint64_t *count)
 {
     const char *rest = NULL;
-    return value_parse_decimal(text, 9, ns, &rest) && *rest == '\0';
+    return value_parse_scaled(text, count, &rest) && *rest == '\0';
 }
 
 bool value_parse_time(const char *text, uint64_t *ns)
@@ -77,15 +88,28 @@ bool value_parse_time(const char *text, uint64_t *ns)
     static const struct {
         const char *unit;
         unsigned scale;
-    } units[] = {{"", 9}, {"s", 9}, {"ms", 6}, {"us", 3}, {"ns", 0}};
+        uint64_t times;
+    } units[] = {{"", 9, 1},   {"s", 9, 1},  {"ms", 6, 1},   {"us", 3, 1},
+                 {"ns", 0, 1}, {"m", 9, 60}, {"min", 9, 60}, {"h", 9, 3600}};
 
     for (unsigned i = 0; i < sizeof units / sizeof units[0]; i++) {
         const char *rest = NULL;
         if (value_parse_decimal(text, units[i].scale, ns, &rest) &&
-            strcmp(rest, units[i].unit) == 0)
-            return true;
+            strcmp(skip_spaces(rest), units[i].unit) == 0)
+            return !__builtin_mul_overflow(*ns, units[i].times, ns);
     }
     return false;
+}
+
+bool value_parse_share(const char *text, uint64_t *billionths)
+{
+    const char *rest = NULL;
+
+    if (strchr(text, '%') == NULL)
+        return value_parse_decimal(text, 9, billionths, &rest) && *rest == '\0' &&
+               *billionths <= VALUE_SHARE_WHOLE;
+    return value_parse_decimal(text, 7, billionths, &rest) && strcmp(skip_spaces(rest), "%") == 0 &&
+           *billionths <= VALUE_SHARE_WHOLE;
 }
 
 static int hex_digit(char c)
@@ -140,13 +164,9 @@ bool value_parse_clock(const char *text, struct sender_clock_told *clock)
 unsigned value_parse_vlan(const char *text, uint16_t ids[2])
 {
     for (unsigned count = 0; count < 2; count++) {
-        char digits[5] = "";
         uint64_t id = 0;
-        const size_t length = strspn(text, "0123456789");
-        if (length == 0 || length >= sizeof digits)
-            return 0;
-        memcpy(digits, text, length);
-        if (!value_parse_count(digits, &id) || id < 1 || id > 4094)
+        const size_t length = strcspn(text, ".");
+        if (!value_parse_digits(text, length, &id) || id < 1 || id > 4094)
             return 0;
         ids[count] = (uint16_t)id;
         text += length;

@@ -1,5 +1,6 @@
 /* Reading single values as users write them: numbers with suffixes, seconds, addresses. All
- * are strict: the whole text must fit, and nothing overflows silently. */
+ * are strict: the whole text must fit, and nothing overflows silently. The bench reads values by
+ * the same grammar; tests/grammar.txt holds both to it. */
 #ifndef SM_OPTIONS_VALUE_H
 #define SM_OPTIONS_VALUE_H
 
@@ -9,14 +10,22 @@
 
 #include "measure/sender_clock.h"
 
+#define VALUE_SHARE_WHOLE 1000000000ULL /* billionths */
+
 /* Decimal "INT[.FRACTION]" times 10^scale, exactly; what follows it through `rest`. */
 bool value_parse_decimal(const char *text, unsigned scale, uint64_t *value, const char **rest);
-/* "64", "1k", "1.5M", "2G" (powers of 1000); the value must come out whole. */
+/* "64", "1k", "1.5 M", "2G" (powers of 1000); the value must come out whole. `rest`: what follows
+ * and spaces. */
+bool value_parse_scaled(const char *text, uint64_t *value, const char **rest);
+/* The same, and nothing follows. */
 bool value_parse_count(const char *text, uint64_t *count);
-/* "2", "0.25" seconds, to nanoseconds. */
-bool value_parse_seconds(const char *text, uint64_t *ns);
-/* "10ms", "500us", "1.5s", "20ns", to nanoseconds; a bare number is seconds. */
+/* A whole number of exactly `length` digits, without suffix. */
+bool value_parse_digits(const char *text, size_t length, uint64_t *value);
+/* "10ms", "500us", "1.5s", "20ns", "2m" or "2min", "1h", to nanoseconds; a bare number is seconds.
+ */
 bool value_parse_time(const char *text, uint64_t *ns);
+/* "0.02" or "2%", at most all of it. */
+bool value_parse_share(const char *text, uint64_t *billionths);
 bool value_parse_mac(const char *text, uint8_t mac[6]);
 bool value_parse_ipv4(const char *text, uint32_t *ip);
 bool value_parse_ipv6(const char *text, uint8_t ip[16]);

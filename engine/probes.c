@@ -5,25 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ends.h"
+#include "end.h"
 
 #define SEED_APART (1U << 31) /* the probes' schedules are not those of any port's load */
-
-uint16_t probe_stream(const struct options *o)
-{
-    return (uint16_t)(o->probe_stream_given ? o->probe_stream : o->stream ^ 0x8000U);
-}
-
-/* Beside a replay, too: its frames are not those of the probes. */
-static double mean_probe_bytes(const struct trial *trial)
-{
-    return sizes_mean(&trial->traffic.sizes);
-}
-
-double probe_rate_pps(const struct trial *trial)
-{
-    return rate_pps(&trial->traffic.probe_rate, trial->traffic.line_bps, mean_probe_bytes(trial));
-}
 
 bool probes_make(struct trial *trial, char *error, size_t size)
 {
@@ -47,29 +31,18 @@ bool probes_make(struct trial *trial, char *error, size_t size)
 }
 
 /* Load and probes take turns at the port's buffers, so neither may rely on what lies in them. */
-static void begin_end(struct trial *trial, unsigned index)
+static void begin_probe(struct trial *trial, unsigned index)
 {
     struct end *end = &trial->ends[index], *probe = end->probe;
     const struct options *o = trial->options;
-    const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
 
     probe->port = end->port;
     probe->address = end->address;
     probe->flows = end->flows;
-    ends_join(probe, o, index, probe_stream(o));
-    frame_template_build(&probe->tx.template, &probe->address, (uint32_t)trial->traffic.frame_size,
-                         probe_stream(o), kind, trial->epoch, end->port->udp_payload_only);
-    frame_template_fill(&probe->tx.template, (enum payload_kind)o->payload);
-    varied_begin(&probe->tx.varied, &probe->tx.template, &probe->address, &trial->traffic.sizes,
-                 &probe->flows, &trial->zipf);
-    probe->before = probe->counters;
     probe->tx.shares_port = true;
-    if (trial_end_sends(trial, index))
-        transmit_begin(&probe->tx);
-    probe->rx.latency_wanted = o->role != &role_server || trial->traffic.latency;
-    probe->rx.sender_clock = trial_sender_clock(trial);
-    const uint8_t *payload = probe->tx.template.bytes + probe->tx.template.payload;
-    receive_begin(&probe->rx, o->role->latency != LATENCY_NONE ? load32(payload) : 0, 0);
+    end_join(probe, o, index, trial_probe_stream(trial));
+    end_begin(trial, probe, index, trial_probe_stream(trial));
+    end_listen(trial, probe, o->role != &role_server || trial->traffic.latency);
     end->rx.companion = &probe->rx;
 }
 
@@ -77,7 +50,7 @@ void probes_begin(struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (trial->ends[i].probe != NULL)
-            begin_end(trial, i);
+            begin_probe(trial, i);
     }
 }
 
@@ -97,12 +70,8 @@ void probes_set_times(struct trial *trial)
             continue;
         const struct schedule_plan plan =
             schedule_plan(&trial->traffic.probe_schedule, &trial->traffic.probe_rate,
-                          trial->traffic.line_bps, mean_probe_bytes(trial));
-        pacing_begin(&probe->tx.pacing, plan.rate_pps, 1, engine_clock.hz, trial->start_tick,
-                     trial->end_tick, clock_ns_to_ticks(trial->options->catch_up_ns));
-        pacing_take_shape(&probe->tx.pacing, &plan, engine_clock.hz,
-                          trial_seed_index(trial, i) | SEED_APART);
-        probe->rx.lock_intended = trial->start_tick;
+                          trial->traffic.line_bps, sizes_mean(&trial->traffic.sizes));
+        end_set_times(trial, probe, &plan, 1, trial_seed_index(trial, i) | SEED_APART);
     }
 }
 

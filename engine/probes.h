@@ -6,7 +6,7 @@
 #ifndef SM_PROBES_H
 #define SM_PROBES_H
 
-#include "trial.h"
+#include "trial_state.h"
 
 /* Make the probe ends that a trial needs; false (message in `error`) without memory. */
 bool probes_make(struct trial *trial, char *error, size_t error_size);
@@ -19,11 +19,6 @@ void probes_end(struct trial *trial);
 
 /* Set the probe schedules, when the trial's times are known. */
 void probes_set_times(struct trial *trial);
-
-/* Frames a second that each sending end's probe stream is to have. */
-double probe_rate_pps(const struct trial *trial);
-
-uint16_t probe_stream(const struct options *options);
 
 /* Free what probes_begin has made. */
 void probes_close(struct trial *trial);

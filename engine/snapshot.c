@@ -5,24 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-void trial_read_drops(struct trial *trial)
-{
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        struct io_port *port = trial->ends[i].port;
-        if (port->ops->rx_drops != NULL)
-            counter_set(&trial->ends[i].counters.rx_socket_drops, port->ops->rx_drops(port));
-    }
-}
-
-void trial_totals(const struct trial *trial, struct counters *totals)
-{
-    memset(totals, 0, sizeof *totals);
-    for (unsigned i = 0; i < trial->end_count; i++) {
-        counters_sum(totals, &trial->ends[i].counters);
-        counters_subtract(totals, &trial->ends[i].before);
-    }
-}
-
 void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
 {
     trial_read_drops(trial);
@@ -31,7 +13,7 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
     trial_totals(trial, &snapshot->totals);
     memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);
-    outage_look(trial, snapshot->t_ns);
+    port_faults_look(trial, snapshot->t_ns);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         struct io_port *port = end->port;
@@ -43,7 +25,7 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
             .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
             .tx_offered = end->counters.tx_offered - end->before.tx_offered,
             .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
-            .up = outage_is_up(port),
+            .up = port_is_up(port),
         };
     }
 }

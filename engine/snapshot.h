@@ -2,7 +2,7 @@
 #ifndef SM_SNAPSHOT_H
 #define SM_SNAPSHOT_H
 
-#include "trial.h"
+#include "trial_state.h"
 
 /* Everything an interval line says, as it is now. */
 void snapshot_fill(struct trial *trial, struct snapshot *snapshot);

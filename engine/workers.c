@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "trial.h"
+#include "idle.h"
+#include "trial_state.h"
 
 static void pin(int core)
 {
@@ -30,7 +31,9 @@ static void *run_worker(void *argument)
     atomic_fetch_add(&trial->workers_ready, 1);
     while (!atomic_load(&trial->workers_go))
         sched_yield();
+    idle_begin(trial, worker->index);
     trial->options->role->run(trial, worker->index);
+    idle_end(trial, worker->index);
     return NULL;
 }
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from switchmark.campaign.combinations import Combination, page
+from switchmark.campaign.combinations import page
 from switchmark.campaign.installed import installed
-from switchmark.switch.base import PortKind
+from switchmark.campaign.rules.combination import Combination
+from switchmark.model.ports import PortKind
 
 PAGE = Path(__file__).parents[1] / "docs" / "combinations.md"
 VETH, VHOST = PortKind.VETH, PortKind.VHOST_USER

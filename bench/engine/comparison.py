@@ -1,13 +1,15 @@
 """Runs of two programs: one measured, the least disturbed of a few, and all of them as one line:
-medians, their ratio, the spread, and whether that is a tie. run.py has its own table, which also
-tells where the cores were."""
+medians, their ratio, the spread, and whether the interval of the ratio holds 1 (a tie). run.py has
+its own table, which also tells where the cores were."""
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from programs import Process, Reading, stolen_s
@@ -70,6 +72,23 @@ def spread(rates: list[float]) -> float:
     return (high - low) / 2 / statistics.median(rates)
 
 
+def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float] | None:
+    """Of the ratio of two programs' rates, 95 %, by the statistics of the bench (Welch's t on
+    logarithms); None where one has fewer than two runs."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    try:
+        from switchmark.statistics.comparison import ratio_of
+    finally:
+        sys.path.pop(0)
+    found = ratio_of(theirs, ours)
+    return None if found.low is None or found.high is None else (found.low, found.high)
+
+
+def is_tie(held: tuple[float, float] | None) -> bool:
+    """Whether nobody is shown to be faster."""
+    return held is None or held[0] <= 1 <= held[1]
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of the table; spreads are shares of the median."""
@@ -103,7 +122,7 @@ def summary(case: str, theirs: str, runs: dict[str, list[Run]], limit: float) ->
         ratio=ratio,
         ours_spread=spreads[OURS],
         theirs_spread=spreads[theirs],
-        tie=abs(ratio - 1) <= max(spreads.values()),
+        tie=is_tie(interval(rates[OURS], rates[theirs])),
         disturbed_runs=sum(run.disturbed > limit for run in every),
         runs=len(every),
         rates_pps=rates,

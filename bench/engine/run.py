@@ -19,10 +19,10 @@ hash); others stay in the file and are not looked at.
 
   medians of the rates (Mpps); of kernel senders a second of their own CPU time, which other
   programs on the core do not change, so that all of their runs count
-  ratio    of the medians; `=` where it lies within the larger spread of 1
+  ratio    of the medians; `=` where its 95 % interval (Welch, logarithms) holds 1
   spread   half the distance between the quartiles, of the median
   wanted   the least ratio that is asked for, and whether it is reached: said from three runs on,
-           and not where less than the larger spread is missing
+           and not missed where the interval reaches it
   runs     that count, of those made: a run of which others took more than --disturbed (waiting for
            a core, steal) does not; where fewer than three are left, the least disturbed three do,
            the line is marked `*`, and nothing is said of what is wanted

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from comparison import spread
+from comparison import interval, is_tie, spread
 from cores import SETTLED, Cores
 from parts import Part, Row
 from runs import Made, Results
@@ -26,11 +26,24 @@ class Side:
     """One of the two programs of a row."""
 
     program: str
-    median_pps: float
-    spread: float
-    counted: int  # runs ...
-    made: int  # ... of so many
+    rates_pps: tuple[float, ...]
+    made: int  # runs, of which the rates are those that count
     left_alone: bool  # those that count were not disturbed
+
+    @property
+    def counted(self) -> int:
+        """How many runs count."""
+        return len(self.rates_pps)
+
+    @property
+    def median_pps(self) -> float:
+        """Of the rates that count."""
+        return statistics.median(self.rates_pps)
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between their quartiles, as a share of the median."""
+        return spread(list(self.rates_pps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +63,14 @@ class Line:
         return self.above.median_pps / self.below.median_pps
 
     @property
-    def noise(self) -> float:
-        """The larger spread."""
-        return max(self.above.spread, self.below.spread)
+    def interval(self) -> tuple[float, float] | None:
+        """Of the ratio, 95 %."""
+        return interval(self.above.rates_pps, self.below.rates_pps)
 
     @property
     def tie(self) -> bool:
-        """Whether the ratio lies within the noise."""
-        return abs(self.ratio - 1) <= self.noise
+        """Whether the interval holds 1."""
+        return is_tie(self.interval)
 
     @property
     def left_alone(self) -> bool:
@@ -78,7 +91,8 @@ class Line:
             return "(too few)"
         if round(self.ratio, 2) >= wanted:
             return "reached"
-        return "(undecided)" if wanted - self.ratio <= self.noise * self.ratio else "MISSED"
+        held = self.interval
+        return "(undecided)" if held is None or wanted <= held[1] else "MISSED"
 
     def text(self) -> str:
         """For a terminal."""
@@ -126,9 +140,7 @@ def line(part: Part, row: Row, results: Results, cores: Cores, limit: float) -> 
             return None
         runs, alone = (made, True) if row.hardy else counting(made, limit)
         rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
-        sides.append(
-            Side(program, statistics.median(rates), spread(rates), len(runs), len(made), alone)
-        )
+        sides.append(Side(program, tuple(rates), len(made), alone))
     return Line(part.name, cores, sides[0], sides[1], row.wanted, row.of_cpu)
 
 

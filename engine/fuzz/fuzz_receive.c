@@ -5,9 +5,9 @@
 #include "fuzz.h"
 
 #include "tests/fake_io.h"
-#include "trial.h"
+#include "trial_loop.h"
 
-#define LANES 3
+#define STREAMS 3
 #define GROUPS 4
 #define FRAMES_MAX 100
 #define STREAM 7
@@ -72,10 +72,10 @@ static void begin(uint8_t flags, uint8_t kind)
     receive_expect(&end->rx, &own, flags & 16, flags & 16, flags & 32, flags & 32);
     if (flows.count > 1)
         receive_expect_flows(&end->rx, &own_flows);
-    end->lane_count = flags & 64 && end->rx.groups == NULL ? LANES : 1;
-    lanes_join(end, STREAM);
+    end->stream_count = flags & 64 && end->rx.groups == NULL ? STREAMS : 1;
+    queues_join(end, STREAM);
     receive_begin(&end->rx, 0, 0);
-    lanes_begin(end);
+    queues_begin(end);
 }
 
 /* The flow of a frame, in its addresses. */
@@ -139,7 +139,7 @@ static void check_counts(unsigned frames, unsigned right)
 {
     const struct counters *c = &end->counters;
     const struct sequence_summary s =
-        end->lane_count > 1 ? lanes_summarise(&trial, &all) : sequence_summarise(&end->tracker);
+        end->stream_count > 1 ? queues_summarise(&trial, &all) : sequence_summarise(&end->tracker);
 
     must(c->rx_frames + c->rx_stale + c->rx_probe + c->rx_foreign + c->rx_other + c->rx_corrupt ==
          frames);
@@ -182,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         trial.end_count = 1;
         must(end != NULL);
         memset(end, 0, sizeof *end);
-        must(lanes_make(end, LANES));
+        must(queues_make(end, STREAMS));
         port = fake_open(false);
         end->port = &port->base;
     }

@@ -73,8 +73,9 @@ static unsigned count_queues(const struct io_config *config)
     for (unsigned i = 0; i < config->spec_count; i++) {
         struct xdp_arguments arguments;
         char ignored[256];
-        if (strncmp(config->specs[i], "af_xdp:", 7) == 0 &&
-            parse(config->specs[i] + 7, &arguments, ignored, sizeof ignored))
+        const char *text;
+        if (io_of(config->specs[i], &text) == &io_af_xdp &&
+            parse(text, &arguments, ignored, sizeof ignored))
             queues += arguments.queues;
     }
     return queues > 0 ? queues : 1;
@@ -253,6 +254,7 @@ const struct io_ops io_af_xdp = {
     .name = "af_xdp",
     .summary = "AF_XDP, takes the device's receive queues: dev=NAME, queues=N (1) or queue=I, "
                "mode=auto|zerocopy|copy, busy-poll, block",
+    .capabilities = IO_ARGUMENT_QUEUES,
     .check = check,
     .open = port_open,
     .tx_prepare = xdp_tx_prepare,

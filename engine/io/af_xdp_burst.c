@@ -330,33 +330,17 @@ void xdp_rx_release(struct io_port *base, struct io_frame *frames, unsigned coun
     publish(q->fill.producer, q->fill.own);
 }
 
-static unsigned forward_copies(struct io_port *from, struct io_port *to, struct io_frame *frames,
-                               unsigned count)
-{
-    struct io_frame out[IO_BURST_MAX];
-    uint32_t longest = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        longest = frames[i].length > longest ? frames[i].length : longest;
-    const unsigned got = xdp_tx_acquire(to, out, count, longest);
-    for (unsigned i = 0; i < got; i++) {
-        memcpy(out[i].data, frames[i].data, frames[i].length);
-        out[i].length = frames[i].length;
-    }
-    const unsigned sent = got > 0 ? xdp_tx_send(to, out, got) : 0;
-    xdp_tx_release(to, out + sent, got - sent);
-    xdp_rx_release(from, frames, sent);
-    return sent;
-}
-
 unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
                      unsigned count)
 {
     struct xdp_queue *in = &port_of(from)->queues[0], *out = &port_of(to)->queues[0];
     struct xdp_desc *entries = out->tx.entries;
 
-    if (in->memory != out->memory || port_of(from)->several)
-        return forward_copies(from, to, frames, count);
+    if (in->memory != out->memory || port_of(from)->several) {
+        count = io_send_copies(to, frames, count);
+        xdp_rx_release(from, frames, count);
+        return count;
+    }
     reap(out);
     const uint32_t room = room_in(&out->tx);
     if (count > room)

@@ -27,6 +27,18 @@ static bool check(const char *arguments, char *error, size_t size)
     return dpdk_spec_parse(&spec, arguments, error, size);
 }
 
+static unsigned capabilities_of(const char *arguments)
+{
+    struct dpdk_spec spec;
+    char ignored[256];
+
+    if (!dpdk_spec_parse(&spec, arguments, ignored, sizeof ignored))
+        return 0;
+    return spec.kind == DPDK_AF_PACKET ? IO_NO_OUTER_TAG
+           : spec.kind == DPDK_PCI     ? IO_PCI_FUNCTION
+                                       : 0;
+}
+
 /* What was sent lies in our memory until the peer takes it: do not pull it away. A peer that
  * takes nothing is not waited for. */
 static void let_peer_finish(const struct dpdk_port *port)
@@ -55,6 +67,7 @@ static void close_port(struct io_port *base)
     if (port->queue > 0) /* goes with the first */
         return;
     let_peer_finish(port);
+    atomic_store(&port->closing, true);
     device_link_close(&port->link);
     if (port->has_keeper || port->listen_fd >= 0)
         dpdk_keeper_stop(port);
@@ -110,6 +123,7 @@ static struct dpdk_port *make_queue(const struct io_config *config, const struct
         RTE_MAX(RTE_ALIGN_CEIL(config->frame_length_max, 64U), (uint32_t)ROOM_BYTES_MIN);
     port->longest = config->frame_length_max;
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
+    port->base.rx_ring = spec->queue_size;
     return port;
 }
 
@@ -210,6 +224,7 @@ const struct io_ops io_dpdk = {
                "af-packet=DEV | af-xdp=DEV | tap=NAME | pci=ADDRESS | vdev=EAL-STRING; "
                "queue-size=N (virtio-user 256, memif 1024, af-packet and tap 512, af-xdp 2048)",
     .queues_max = IO_QUEUES_MAX,
+    .capabilities_of = capabilities_of,
     .check = check,
     .open = open_port,
     .thread_enter = thread_enter,

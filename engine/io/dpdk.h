@@ -87,9 +87,10 @@ struct dpdk_port {
     /* The keeper. */
     pthread_t keeper;
     bool has_keeper;
-    int stop_fd;   /* eventfd: readable when the keeper should end */
-    int listen_fd; /* -1 when this side connects */
-    int relay_fd;  /* memif: our end of the driver's control channel */
+    int stop_fd;          /* eventfd: readable when the keeper should end */
+    _Atomic bool closing; /* nobody polls any more */
+    int listen_fd;        /* -1 when this side connects */
+    int relay_fd;         /* memif: our end of the driver's control channel */
     unsigned attachments;
     char device_name[64];
     pthread_mutex_t vhost_lock;       /* whoever opens gates of a vhost device holds it */
@@ -135,7 +136,6 @@ void dpdk_eal_lock(void);
 void dpdk_eal_unlock(void);
 
 /* dpdk_gate.c: what lets the keeper stop the hot path. */
-void dpdk_gate_init(void);
 /* Open the gates of one queue, or of all queues of a port. */
 void dpdk_open_gate(struct dpdk_port *queue);
 void dpdk_open_gates(struct dpdk_port *port);

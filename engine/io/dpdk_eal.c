@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/mman.h>
@@ -157,6 +158,22 @@ static void lcores_argument(const struct io_config *config, char *text, size_t s
     text[length - 1] = ')';
 }
 
+/* Where the CPU does not tell how fast its TSC goes, as in most virtual machines, EAL sleeps for
+ * 100 ms to count, and rounds to 10 MHz: a fiftieth of that is as exact. */
+#define EAL_NAP_DIVISOR 50
+
+int __real_nanosleep(const struct timespec *length, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *length, struct timespec *left);
+
+static _Thread_local bool in_eal_init;
+
+int __wrap_nanosleep(const struct timespec *length, struct timespec *left)
+{
+    const struct timespec nap = {0, length->tv_nsec / EAL_NAP_DIVISOR};
+
+    return __real_nanosleep(in_eal_init && length->tv_sec == 0 ? &nap : length, left);
+}
+
 /* EAL makes a folder for files that --in-memory then does not write. Where it cannot make one
  * it goes on without, so it is pointed where nobody can. */
 #define NO_RUNTIME_DIRECTORY "/proc/self"
@@ -191,7 +208,9 @@ static int eal_init_contained(int argc, char **argv)
     setenv("RUNTIME_DIRECTORY", NO_RUNTIME_DIRECTORY, 1);
     const int output = redirect(STDOUT_FILENO, sink);
     const int errors = redirect(STDERR_FILENO, sink);
+    in_eal_init = true;
     const int result = rte_eal_init(argc, argv);
+    in_eal_init = false;
     fflush(stdout);
     redirect_back(STDERR_FILENO, errors);
     redirect_back(STDOUT_FILENO, output);
@@ -269,7 +288,6 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
         return false;
     /* A peer that dies while DPDK writes to its socket must not take us along. */
     signal(SIGPIPE, SIG_IGN);
-    dpdk_gate_init();
     if (!log_capture(config)) {
         snprintf(error, size, "out of memory");
         return false;

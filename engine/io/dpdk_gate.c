@@ -14,7 +14,8 @@
 
 bool dpdk_fence_needed;
 
-void dpdk_gate_init(void)
+/* Before there is a second thread: later the kernel would wait for every CPU, some 10 ms. */
+static __attribute__((constructor)) void register_for_barriers(void)
 {
     dpdk_fence_needed =
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
@@ -46,7 +47,7 @@ void dpdk_open_gates(struct dpdk_port *port)
     }
 }
 
-/* Has the worker found nothing more? One that only sends never will. */
+/* Has the worker found nothing more? One that only sends, or is gone, never will. */
 static bool is_emptied(const struct dpdk_port *queue, unsigned calls)
 {
     return !atomic_load(&queue->rx_open) || atomic_load(&queue->rx_empty) ||
@@ -61,7 +62,8 @@ static void wait_for_empty(struct dpdk_port *port)
         calls[i] = atomic_load(&port->queues[i]->tx_calls);
         atomic_store(&port->queues[i]->rx_empty, false);
     }
-    for (unsigned waited_us = 0; waited_us < LEFT_BEHIND_US; waited_us += 200) {
+    for (unsigned waited_us = 0; waited_us < LEFT_BEHIND_US && !atomic_load(&port->closing);
+         waited_us += 200) {
         while (emptied < port->queue_count && is_emptied(port->queues[emptied], calls[emptied]))
             emptied++;
         if (emptied == port->queue_count)

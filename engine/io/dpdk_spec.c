@@ -237,10 +237,11 @@ unsigned dpdk_spec_transmit_buffers(const struct dpdk_spec *spec)
 
 bool dpdk_spec_of(const struct io_config *config, unsigned number, struct dpdk_spec *spec)
 {
-    char ignored[160];
+    const char *arguments;
+    char ignored[256];
 
-    return strncmp(config->specs[number], "dpdk:", 5) == 0 &&
-           dpdk_spec_parse(spec, config->specs[number] + 5, ignored, sizeof ignored);
+    return io_of(config->specs[number], &arguments) == &io_dpdk &&
+           dpdk_spec_parse(spec, arguments, ignored, sizeof ignored);
 }
 
 unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io_config *config)

@@ -54,23 +54,51 @@ void io_release_nothing(struct io_port *port, struct io_frame *frames, unsigned 
     (void)count;
 }
 
-const struct io_ops *io_find(const char *name, size_t length)
+unsigned io_send_or_release(struct io_port *to, struct io_frame *frames, unsigned count)
 {
+    const unsigned sent = count > 0 ? to->ops->tx_send(to, frames, count) : 0;
+
+    if (sent < count)
+        to->ops->tx_release(to, frames + sent, count - sent);
+    return sent;
+}
+
+unsigned io_send_copies(struct io_port *to, const struct io_frame *frames, unsigned count)
+{
+    struct io_frame out[IO_BURST_MAX];
+    uint32_t longest = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        longest = frames[i].length > longest ? frames[i].length : longest;
+    const unsigned got = to->ops->tx_acquire(to, out, count, longest);
+    for (unsigned i = 0; i < got; i++) {
+        memcpy(out[i].data, frames[i].data, frames[i].length);
+        out[i].length = frames[i].length;
+    }
+    return io_send_or_release(to, out, got);
+}
+
+const struct io_ops *io_of(const char *spec, const char **arguments)
+{
+    const size_t length = strcspn(spec, ":");
+
+    if (arguments != NULL)
+        *arguments = spec[length] == ':' ? spec + length + 1 : "";
     for (const struct io_ops *const *ops = io_backends; *ops != NULL; ops++) {
-        if (strlen((*ops)->name) == length && memcmp((*ops)->name, name, length) == 0)
+        if (strlen((*ops)->name) == length && memcmp((*ops)->name, spec, length) == 0)
             return *ops;
     }
     return NULL;
 }
 
-bool io_is_datagram(const char *spec)
+unsigned io_capabilities(const char *spec)
 {
-    const char *socket;
+    const char *arguments;
+    const struct io_ops *ops = io_of(spec, &arguments);
 
-    if (strncmp(spec, "io_uring:", 9) != 0)
-        return strncmp(spec, "udp", 3) == 0;
-    socket = strstr(spec, "socket=udp");
-    return socket != NULL && (socket[10] == ',' || socket[10] == '\0');
+    if (ops == NULL)
+        return 0;
+    return ops->capabilities | (ops->capabilities_of != NULL ? ops->capabilities_of(arguments) : 0);
 }
 
 const char *io_next_argument(const char *arguments, char *key, size_t key_size, char *value,

@@ -57,10 +57,26 @@ struct io_config {
     unsigned eal_argument_count;
 };
 
+/* What sets a kind of port apart from one that sends and receives whole frames on a device:
+ * options are checked by these. */
+enum io_capability {
+    IO_DATAGRAMS = 1,       /* it hands datagrams to the kernel, which writes the headers */
+    IO_NO_PEER = 2,         /* what is sent goes to nobody: no address is needed */
+    IO_UNTIMED = 4,         /* when a frame arrived is not known */
+    IO_ARGUMENT_QUEUES = 8, /* one worker may take several queues: queues=N in its arguments */
+    IO_NO_OUTER_TAG = 16,   /* of two VLAN tags, the outer one arrives as 802.1Q */
+    IO_PCI_FUNCTION = 32,   /* it names a PCI function, the only kind that EAL then opens */
+};
+
 struct io_ops {
     const char *name;
-    const char *summary; /* one line of --help */
-    unsigned queues_max; /* queues that a port can have; 0: no choice, one */
+    const char *summary;   /* one line of --help */
+    unsigned queues_max;   /* queues that a port can have; 0: no choice, one */
+    unsigned capabilities; /* enum io_capability: those of every port ... */
+
+    /* ... and those that follow from the arguments, 0 where they are not well-formed. NULL: none.
+     */
+    unsigned (*capabilities_of)(const char *arguments);
 
     /* Whether the arguments (what follows "BACKEND:") are well-formed; if not, one line into
      * `error`. Asked for every port before any is opened. */
@@ -138,9 +154,10 @@ struct io_port {
     char failure[160];   /* not empty: the port is beyond use; the engine reports it and exits 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;
-    unsigned trial; /* number of the running trial, from 1; 0 between trials */
-    bool ended;     /* nothing more will come: the file that is the port's input is at its end */
-    bool blocking;  /* opened blocking: where rx_burst may not block, rx_wait is used */
+    uint32_t rx_ring; /* frames that can wait here to be received; 0: not known */
+    unsigned trial;   /* number of the running trial, from 1; 0 between trials */
+    bool ended;       /* nothing more will come: the file that is the port's input is at its end */
+    bool blocking;    /* opened blocking: where rx_burst may not block, rx_wait is used */
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
@@ -149,6 +166,12 @@ extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_packet_mmap, io_
 
 /* May this port send so long a frame, by its MTU? What forwards may be given any. */
 bool io_fits(const struct io_port *port, const struct io_frame *frame);
+
+/* Send copies of these frames; returns how many the port accepted (a prefix). */
+unsigned io_send_copies(struct io_port *to, const struct io_frame *frames, unsigned count);
+
+/* Offer acquired frames and release what the port refuses; returns how many it accepted. */
+unsigned io_send_or_release(struct io_port *to, struct io_frame *frames, unsigned count);
 
 /* For backends whose frames lie in buffers of the port's own: nothing to hand back. */
 void io_release_nothing(struct io_port *port, struct io_frame *frames, unsigned count);
@@ -176,11 +199,12 @@ extern const struct io_missing io_missing[];
 /* Why this build has no such backend, or NULL when there is none of that name. */
 const char *io_missing_reason(const char *name);
 
-/* Do ports of this specification hand datagrams to the kernel, which writes the headers? */
-bool io_is_datagram(const char *spec);
+/* Backend of a port specification, by the name before ':', or NULL; what follows it goes to
+ * `arguments` unless that is NULL. */
+const struct io_ops *io_of(const char *spec, const char **arguments);
 
-/* Backend by the name before ':' in a port specification, or NULL. */
-const struct io_ops *io_find(const char *name, size_t length);
+/* All capabilities (enum io_capability) of a port of this specification. */
+unsigned io_capabilities(const char *spec);
 
 /* Step through "key=value,key,key=value". Copies the next key and value (empty when there is
  * no '=') and returns the rest, or NULL at the end. `error` is set when a piece does not fit. */

@@ -59,6 +59,15 @@ static bool check(const char *text, char *error, size_t size)
     return parse(text, &arguments, error, size);
 }
 
+static unsigned capabilities_of(const char *text)
+{
+    struct arguments arguments;
+    char ignored[256];
+    const bool udp = parse(text, &arguments, ignored, sizeof ignored) && arguments.socket == 1;
+
+    return udp ? IO_DATAGRAMS : 0;
+}
+
 static bool open_socket(struct uring_port *port, const struct arguments *arguments,
                         const struct io_config *config, char *error, size_t size)
 {
@@ -189,6 +198,7 @@ const struct io_ops io_uring = {
     .name = "io_uring",
     .summary = "a packet or UDP socket through io_uring: dev=NAME, socket=raw|udp, "
                "qdisc=bypass|queue, block",
+    .capabilities_of = capabilities_of,
     .check = check,
     .open = port_open,
     .thread_enter = uring_thread_enter,

@@ -32,7 +32,6 @@ bool netmap_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t leng
 unsigned netmap_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                            uint32_t length);
 unsigned netmap_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
-void netmap_tx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned netmap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
 void netmap_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned netmap_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,

@@ -75,13 +75,6 @@ unsigned netmap_tx_send(struct io_port *base, struct io_frame *frames, unsigned 
     return count;
 }
 
-void netmap_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base; /* slots that were not sent are still the next ones */
-    (void)frames;
-    (void)count;
-}
-
 /* The ring to take frames from: the present one while the role holds frames of it, else the
  * next that has some. */
 static struct netmap_ring *filled_ring(struct netmap_port *port)

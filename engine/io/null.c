@@ -143,6 +143,7 @@ static unsigned null_rx_burst(struct io_port *base, struct io_frame *frames, uns
 const struct io_ops io_null = {
     .name = "null",
     .queues_max = IO_QUEUES_MAX,
+    .capabilities = IO_NO_PEER,
     .summary = "no I/O: measures the engine itself (rx-rate=0|max)",
     .check = null_check,
     .open = null_open,

@@ -216,6 +216,7 @@ static uint64_t pcap_rx_drops(struct io_port *base)
 const struct io_ops io_pcap = {
     .name = "pcap",
     .summary = "files: read=FILE is what arrives, write=FILE takes what is sent",
+    .capabilities = IO_NO_PEER | IO_UNTIMED,
     .check = pcap_check,
     .open = pcap_open,
     .tx_acquire = pcap_tx_acquire,

@@ -227,6 +227,7 @@ static uint64_t udp_rx_drops(struct io_port *base)
 const struct io_ops io_udp = {
     .name = "udp",
     .summary = "UDP sockets: dev=NAME, mmsg (sendmmsg/recvmmsg), block",
+    .capabilities = IO_DATAGRAMS,
     .check = udp_check,
     .open = udp_open,
     .tx_prepare = socket_tx_prepare,

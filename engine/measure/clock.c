@@ -1,6 +1,6 @@
 /* Choosing and calibrating the clock. The TSC is compared with CLOCK_MONOTONIC at two points
- * at least 50 ms apart, each taken as the tightest of several readings, so the error is a few
- * tens of ns in 50 ms: about one part in a million. */
+ * at least 15 ms apart, each taken as the tightest of several readings, so the error is some 15 ns
+ * in 15 ms: about one part in a million. */
 #include "measure/clock.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 struct engine_clock engine_clock = {.is_tsc = false, .hz = 1e9, .ns_multiplier = 1ULL << 32};
 
-static const uint64_t calibration_ns = 50 * 1000 * 1000;
+static const uint64_t calibration_ns = 15 * 1000 * 1000;
 
 struct point {
     uint64_t ticks;

@@ -28,7 +28,7 @@ extern struct engine_clock engine_clock;
 /* Choose the source and take the first calibration point; call once, early. */
 void clock_begin(void);
 
-/* Take the second calibration point, waiting until at least 50 ms lie between the two. */
+/* Take the second calibration point, waiting until at least 15 ms lie between the two. */
 void clock_calibrate(void);
 
 static inline uint64_t clock_monotonic_ns(void)

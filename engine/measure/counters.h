@@ -1,4 +1,4 @@
-/* The counters of docs/engine-protocol.md. One worker adds to them (once a burst, never once a
+/* The counters of an interval and a result. One worker adds to them (once a burst, never once a
  * frame), another thread may read them: relaxed atomics, which cost what plain additions do. */
 #ifndef SM_COUNTERS_H
 #define SM_COUNTERS_H
@@ -10,6 +10,7 @@
     X(tx_intended)                                                                                 \
     X(tx_offered)                                                                                  \
     X(tx_dropped)                                                                                  \
+    X(tx_late)                                                                                     \
     X(tx_bytes)                                                                                    \
     X(rx_bytes)                                                                                    \
     X(rx_frames)                                                                                   \
@@ -19,6 +20,8 @@
     X(rx_corrupt)                                                                                  \
     X(rx_stale)                                                                                    \
     X(rx_socket_drops)                                                                             \
+    X(rx_missing)                                                                                  \
+    X(rx_missed_away)                                                                              \
     X(ring_full_polls)                                                                             \
     X(tx_polls)                                                                                    \
     X(idle_polls)                                                                                  \

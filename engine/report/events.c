@@ -102,7 +102,7 @@ void event_ready(const struct trial *trial)
     end_event();
 }
 
-void event_probe(unsigned sent)
+void event_verified(unsigned sent)
 {
     begin_event("probe");
     json_unsigned(&line, "sent", sent);

@@ -1,14 +1,14 @@
-/* The events of docs/engine-protocol.md, each one line on standard output. The printing thread
- * and the worker both print, so every call takes the one lock of this file. */
+/* The events of switchmark/engine/events.schema.json, each one line on standard output. The
+ * printing thread and the worker both print, so every call takes the one lock of this file. */
 #ifndef SM_EVENTS_H
 #define SM_EVENTS_H
 
 #include <stdbool.h>
 
-#include "trial.h"
+#include "trial_state.h"
 
 void event_ready(const struct trial *trial);
-void event_probe(unsigned sent);
+void event_verified(unsigned sent);
 void event_counters(const struct trial *trial);
 void event_started(const struct trial *trial);
 /* Print the intervals that are finished. */

@@ -4,11 +4,6 @@
 
 #include "report/report.h"
 
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole > 0 ? (double)part / (double)whole : 0.0;
-}
-
 /* RFC 4737; measure/reorder.h says which of its metrics. */
 static void put_reordering(struct json *j, const struct reorder *r, uint64_t reordered,
                            uint64_t unique)
@@ -101,7 +96,7 @@ void report_loss_of_queues(struct json *j, const struct trial *trial)
 {
     static struct end all; /* too large for a stack; only the printer comes here */
     const uint64_t sent = trial_sent_to(trial, 0);
-    struct sequence_summary s = lanes_summarise(trial, &all);
+    struct sequence_summary s = queues_summarise(trial, &all);
 
     sequence_told(&s, sent);
     put_loss(j, s, &all.tracker.reorder, sent);

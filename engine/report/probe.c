@@ -1,5 +1,4 @@
 /* The part of the result that is about the probe stream; none of it is in the load's figures. */
-#include "probes.h"
 #include "report/report.h"
 
 static void put_pacing(struct json *j, const struct transmitter *tx)
@@ -24,9 +23,9 @@ void report_probe(struct json *j, const struct trial *trial, const struct end *s
         counters_subtract(&totals, &receiving->before);
     }
     json_object(j, "probe");
-    json_unsigned(j, "stream", probe_stream(trial->options));
+    json_unsigned(j, "stream", trial_probe_stream(trial));
     if (role->sends) {
-        json_number(j, "rate_pps", probe_rate_pps(trial));
+        json_number(j, "rate_pps", trial_probe_rate_pps(trial));
         json_string(j, "schedule", schedule_name(trial->traffic.probe_schedule.shape));
     }
     json_object(j, "totals");

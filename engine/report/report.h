@@ -3,7 +3,12 @@
 #define SM_REPORT_H
 
 #include "report/json.h"
-#include "trial.h"
+#include "trial_state.h"
+
+static inline double share(uint64_t part, uint64_t whole)
+{
+    return whole > 0 ? (double)part / (double)whole : 0.0;
+}
 
 void report_counters(struct json *j, const struct counters *c);
 void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_times *to);

@@ -77,11 +77,6 @@ static void put_config(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole > 0 ? (double)part / (double)whole : 0.0;
-}
-
 static void put_pacing(struct json *j, const struct trial *trial, const struct counters *totals)
 {
     static struct histogram lateness; /* too large for a stack; only the printer comes here */
@@ -165,6 +160,30 @@ static void put_cycles(struct json *j, const struct trial *trial)
         json_number(j, "ticks_per_frame", share(useful, frames));
     else
         json_null(j, "ticks_per_frame");
+    json_end_object(j);
+}
+
+/* Of all workers that take turns on their cores. */
+static void put_baton(struct json *j, const struct trial *trial)
+{
+    struct baton_counts sum = {0};
+
+    if (trial->idle != IDLE_BATON)
+        return;
+    for (unsigned i = 0; i < trial->workers; i++) {
+        const struct baton_counts *one = &trial->batons_passed[i];
+        sum.passes += one->passes;
+        sum.by_yield += one->by_yield;
+        sum.silent += one->silent;
+        sum.waited += one->waited;
+        sum.longest = one->longest > sum.longest ? one->longest : sum.longest;
+    }
+    json_object(j, "baton");
+    json_unsigned(j, "passes", sum.passes);
+    json_unsigned(j, "by_yield", sum.by_yield);
+    json_unsigned(j, "waited_ns", clock_ticks_to_ns(sum.waited));
+    json_unsigned(j, "longest_wait_ns", clock_ticks_to_ns(sum.longest));
+    json_unsigned(j, "silent_holders", sum.silent);
     json_end_object(j);
 }
 
@@ -292,5 +311,6 @@ void report_result(struct json *j, const struct trial *trial)
     put_pacing(j, trial, &totals);
     put_cpu(j, trial);
     put_cycles(j, trial);
+    put_baton(j, trial);
     put_hardware(j, trial);
 }

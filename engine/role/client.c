@@ -1,9 +1,10 @@
 /* client: sends requests by its schedule and takes the round trip time of every answer. */
-#include "trial.h"
+#include "trial_loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[0];
+    struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -11,7 +12,7 @@ static void run(struct trial *trial, unsigned worker)
         const unsigned received = end_receive(trial, end);
         now = clock_ticks();
         const unsigned sent = end_send(trial, end, now);
-        if (received == 0 && sent == 0)
+        if (idle_is_due(&spell, received + sent))
             trial_idle(trial, end->port, now, end_next_due(end, now));
         now = trial_round(end, begun, received + sent > 0);
     }

@@ -1,16 +1,18 @@
 /* duplex: a sender and a receiver on one port, the end of a path that carries traffic both ways.
  * It listens before its schedule begins, so that frames of a peer that begins a moment earlier
  * belong to the trial. */
-#include "trial.h"
+#include "trial_loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[0];
+    struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
         const uint64_t begun = now;
-        unsigned moved = end_receive(trial, end);
+        const unsigned received = end_receive(trial, end);
+        unsigned moved = received;
         uint64_t due = trial->start_tick;
 
         now = clock_ticks();
@@ -18,9 +20,10 @@ static void run(struct trial *trial, unsigned worker)
             moved += end_send(trial, end, now);
             due = end_next_due(end, now);
         }
-        if (moved == 0)
+        if (idle_is_due(&spell, moved))
             trial_idle(trial, end->port, now, due);
         now = trial_round(end, begun, moved > 0);
+        end_note_absence(end, now - begun, received);
     }
     end_stop_sending(end, now);
 }

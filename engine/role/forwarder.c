@@ -1,7 +1,7 @@
 /* forwarder: everything that arrives at port A leaves by port B, and the other way; with more
  * ports, 2 <-> 3 and so on. What the far port refuses is dropped at once: a forwarder that
  * waits only builds up latency. */
-#include "trial.h"
+#include "trial_loop.h"
 
 /* Some frames' sizes, in one pass. */
 struct lengths {
@@ -19,21 +19,6 @@ static struct lengths lengths_of(const struct io_frame *frames, unsigned count)
         sum.longest = length > sum.longest ? length : sum.longest;
     }
     return sum;
-}
-
-static unsigned copy_across(struct io_port *to, const struct io_frame *frames, unsigned count)
-{
-    struct io_frame out[IO_BURST_MAX];
-    const uint32_t longest = lengths_of(frames, count).longest;
-    const unsigned got = to->ops->tx_acquire(to, out, count, longest);
-    for (unsigned i = 0; i < got; i++) {
-        memcpy(out[i].data, frames[i].data, frames[i].length);
-        out[i].length = frames[i].length;
-    }
-    const unsigned sent = got > 0 ? to->ops->tx_send(to, out, got) : 0;
-    if (sent < got)
-        to->ops->tx_release(to, out + sent, got - sent);
-    return sent;
 }
 
 static void update_macs(const struct end *to, const struct io_frame *frames, unsigned count)
@@ -82,7 +67,7 @@ static unsigned forward(struct trial *trial, struct end *from, struct end *to)
     const bool all_fit = in_all.longest <= out->mtu_bytes + 14;
     const unsigned fitting = all_fit ? count : put_fitting_first(out, frames, count);
     const unsigned sent = handed_over ? in->ops->forward(in, out, frames, fitting)
-                                      : copy_across(out, frames, fitting);
+                                      : io_send_copies(out, frames, fitting);
     const uint64_t bytes_out = in_all.bytes - lengths_of(frames + sent, count - sent).bytes;
     if (!handed_over)
         in->ops->rx_release(in, frames, count);
@@ -103,6 +88,7 @@ static unsigned forward(struct trial *trial, struct end *from, struct end *to)
 
 static void run(struct trial *trial, unsigned worker)
 {
+    struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -111,7 +97,7 @@ static void run(struct trial *trial, unsigned worker)
             forwarded += forward(trial, &trial->ends[i], &trial->ends[i + 1]);
             forwarded += forward(trial, &trial->ends[i + 1], &trial->ends[i]);
         }
-        if (forwarded == 0)
+        if (idle_is_due(&spell, forwarded))
             trial_idle(trial, NULL, now, UINT64_MAX);
         now = trial_round(&trial->ends[0], now, forwarded > 0);
     }

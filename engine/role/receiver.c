@@ -1,16 +1,19 @@
 /* receiver: counts and verifies what arrives on one port, each worker on its queue. */
-#include "trial.h"
+#include "trial_loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[worker];
+    struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
+        const uint64_t begun = now;
         const unsigned received = end_receive(trial, end);
-        if (received == 0)
-            trial_idle(trial, end->port, now, UINT64_MAX);
-        now = trial_round(end, now, received > 0);
+        if (idle_is_due(&spell, received))
+            trial_idle(trial, end->port, begun, UINT64_MAX);
+        now = trial_round(end, begun, received > 0);
+        end_note_absence(end, now - begun, received);
     }
 }
 

@@ -1,7 +1,7 @@
 /* reference: a forwarder with set faults, so that methods can be tried on known truth. Data
  * frames of a direction are dropped, doubled, damaged or overtaken by their follower (faults.h
  * decides); all frames may be delayed, each by itself where the delay has a jitter; beyond a set
- * rate data frames are dropped (token bucket, no queue). Probes and frames that are not the
+ * rate data frames are dropped (token bucket, no queue). Verification frames and what is not the
  * engine's pass without faults: verification must not fail by design. Frames are copied twice;
  * this is an instrument, not a fast path. */
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "memory.h"
 #include "role/delay_line.h"
 #include "role/faults.h"
-#include "trial.h"
+#include "trial_loop.h"
 
 #define ROOM_MIN 1522U
 #define ROOM_MAX 16384U                /* no backend hands over more */
@@ -217,51 +217,45 @@ static bool is_too_long(struct io_port *port, uint32_t length)
 {
     struct io_frame frame;
 
-    if (length <= FRAME_SIZE_MIN || port->ops->tx_acquire(port, &frame, 1, FRAME_SIZE_MIN) == 0)
-        return false;
-    port->ops->tx_release(port, &frame, 1);
-    return true;
+    for (unsigned attempt = 0; attempt < 2; attempt++) {
+        const bool shortest = attempt == 1;
+        if (port->ops->tx_acquire(port, &frame, 1, shortest ? FRAME_SIZE_MIN : length) > 0) {
+            port->ops->tx_release(port, &frame, 1);
+            return shortest;
+        }
+    }
+    return false;
 }
 
-/* Buffers for as many of the frames that are ready as the port takes now; a long one among them is
- * taken by itself, and dropped where it would be in the others' way for ever. */
-static unsigned acquire(struct path *path, struct io_frame *out, unsigned count)
+/* As many of the frames that are ready as the port takes now; a long one among them is taken by
+ * itself, and dropped where it would be in the others' way for ever. */
+static unsigned send_ready(struct path *path, const struct io_frame *frames, unsigned count)
 {
     struct io_port *port = path->to->port;
-    const struct delayed *frames = path->line.ready;
-    uint32_t longest = 0;
+    unsigned sent = count > 0 ? io_send_copies(port, frames, count) : 0;
 
-    for (unsigned i = 0; i < count; i++)
-        longest = frames[i].length > longest ? frames[i].length : longest;
-    unsigned got = count > 0 ? port->ops->tx_acquire(port, out, count, longest) : 0;
-    if (count == 0 || got > 0)
-        return got;
-    got = port->ops->tx_acquire(port, out, 1, frames[0].length);
-    if (got == 0 && is_too_long(port, frames[0].length)) {
+    if (count == 0 || sent > 0)
+        return sent;
+    sent = io_send_copies(port, frames, 1);
+    if (sent == 0 && is_too_long(port, frames[0].length)) {
         drop(path, &path->to->faults.too_long);
         delay_line_sent(&path->line, 1);
     }
-    return got;
+    return sent;
 }
 
 static unsigned put_out(struct path *path, uint64_t now)
 {
-    struct io_frame out[IO_BURST_MAX];
-    struct io_port *port = path->to->port;
+    struct io_frame frames[IO_BURST_MAX];
     const unsigned count = delay_line_ready(&path->line, now);
-    const struct delayed *frames = path->line.ready;
     uint64_t bytes = 0;
 
-    const unsigned got = acquire(path, out, count);
-    for (unsigned i = 0; i < got; i++) {
-        memcpy(out[i].data, frames[i].bytes, frames[i].length);
-        out[i].length = frames[i].length;
-    }
-    const unsigned sent = got > 0 ? port->ops->tx_send(port, out, got) : 0;
+    for (unsigned i = 0; i < count; i++)
+        frames[i] = (struct io_frame){.data = path->line.ready[i].bytes,
+                                      .length = path->line.ready[i].length};
+    const unsigned sent = send_ready(path, frames, count);
     for (unsigned i = 0; i < sent; i++)
-        bytes += out[i].length + FCS_BYTES;
-    if (sent < got)
-        port->ops->tx_release(port, out + sent, got - sent);
+        bytes += frames[i].length + FCS_BYTES;
     delay_line_sent(&path->line, sent); /* the rest waits for its port */
     counter_add(&path->to->counters.tx_polls, count > 0);
     counter_add(&path->to->counters.ring_full_polls, sent < count);
@@ -306,13 +300,14 @@ static void run(struct trial *trial, unsigned worker)
                  "no memory for a queue of %llu frames",
                  (unsigned long long)trial->options->reference.queue);
     trial_check_port(trial, trial->ends[0].port);
+    struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
     while (trial_goes_on(trial, worker, now)) {
         uint64_t due = UINT64_MAX;
         unsigned moved = 0;
         for (unsigned i = 0; i < trial->end_count; i++)
             moved += step(trial, &paths[i], &due);
-        if (moved == 0)
+        if (idle_is_due(&spell, moved))
             trial_idle(trial, NULL, now, due);
         now = trial_round(&trial->ends[0], now, moved > 0);
     }

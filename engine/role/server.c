@@ -1,6 +1,6 @@
 /* server: sends every frame of our stream back where it came from, payload untouched. With a
  * probe stream it may send back the probes alone, and count the load. */
-#include "trial.h"
+#include "trial_loop.h"
 
 static bool is_wanted(const struct trial *trial, uint8_t verdict)
 {
@@ -30,24 +30,6 @@ static unsigned select_wanted(const struct trial *trial, struct io_frame *frames
         frames[kept++] = frame;
     }
     return kept;
-}
-
-static unsigned send_copies(struct io_port *port, const struct io_frame *frames, unsigned count)
-{
-    struct io_frame out[IO_BURST_MAX];
-    uint32_t longest = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        longest = frames[i].length > longest ? frames[i].length : longest;
-    const unsigned got = port->ops->tx_acquire(port, out, count, longest);
-    for (unsigned i = 0; i < got; i++) {
-        memcpy(out[i].data, frames[i].data, frames[i].length);
-        out[i].length = frames[i].length;
-    }
-    const unsigned sent = got > 0 ? port->ops->tx_send(port, out, got) : 0;
-    if (sent < got)
-        port->ops->tx_release(port, out + sent, got - sent);
-    return sent;
 }
 
 /* How many of these frames are probes, which have counters of their own. */
@@ -110,7 +92,7 @@ static void echo(struct trial *trial, struct end *end, struct io_frame *frames,
     while (done < count) {
         const unsigned sent = port->ops->forward != NULL
                                   ? port->ops->forward(port, port, frames + done, count - done)
-                                  : send_copies(port, frames + done, count - done);
+                                  : io_send_copies(port, frames + done, count - done);
         count_echoes(end, frames + done, verdicts + done, sent);
         if (sent > 0 && port->ops->forward == NULL)
             port->ops->rx_release(port, frames + done, sent);
@@ -153,11 +135,12 @@ static unsigned serve(struct trial *trial, struct end *end)
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[0];
+    struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
         const unsigned served = serve(trial, end);
-        if (served == 0)
+        if (idle_is_due(&spell, served))
             trial_idle(trial, end->port, now, UINT64_MAX);
         now = trial_round(end, now, served > 0);
     }

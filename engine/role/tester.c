@@ -1,7 +1,7 @@
 /* tester: owns both ends of a path, so that a switch can keep another core to itself and both
  * ends share one clock: one-way latency. One core: one loop over both ends; two cores: each
  * worker has its own end. */
-#include "trial.h"
+#include "trial_loop.h"
 
 /* One round at one end; returns how many frames moved. */
 static unsigned step(struct trial *trial, unsigned index, uint64_t *due)
@@ -24,6 +24,7 @@ static void run(struct trial *trial, unsigned worker)
 {
     const unsigned first = trial->workers == 2 ? worker : 0;
     const unsigned last = trial->workers == 2 ? worker : 1;
+    struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -31,7 +32,7 @@ static void run(struct trial *trial, unsigned worker)
         unsigned moved = 0;
         for (unsigned i = first; i <= last; i++)
             moved += step(trial, i, &due);
-        if (moved == 0)
+        if (idle_is_due(&spell, moved))
             trial_idle(trial, first == last ? trial->ends[first].port : NULL, now, due);
         now = trial_round(&trial->ends[first], now, moved > 0);
     }

@@ -61,7 +61,7 @@ static void bad_values_name_what_is_taken(void **state)
 
 static void check_backend(const char *name, const char *const *good, const char *const *bad)
 {
-    const struct io_ops *ops = io_find(name, strlen(name));
+    const struct io_ops *ops = io_of(name, NULL);
     char error[256];
 
     if (ops == NULL) { /* then it says why */
@@ -103,7 +103,7 @@ static void backends_check_their_arguments(void **state)
 static void one_queue_or_several(void **state)
 {
     (void)state;
-    const struct io_ops *ops = io_find("af_xdp", 6);
+    const struct io_ops *ops = io_of("af_xdp:", NULL);
     char error[256] = "";
 
     if (ops == NULL)
@@ -116,7 +116,7 @@ static void missing_backends_have_reasons(void **state)
 {
     (void)state;
     for (const struct io_missing *row = io_missing; row->name != NULL; row++) {
-        assert_null(io_find(row->name, strlen(row->name)));
+        assert_null(io_of(row->name, NULL));
         assert_non_null(strstr(row->reason, "rebuild"));
         assert_ptr_equal(io_missing_reason(row->name), row->reason);
     }
@@ -124,15 +124,24 @@ static void missing_backends_have_reasons(void **state)
     assert_null(io_missing_reason("nonsense"));
 }
 
-static void datagram_ports_are_known(void **state)
+static void capabilities_follow_from_backend_and_arguments(void **state)
 {
     (void)state;
-    assert_true(io_is_datagram("udp:dev=eth0"));
-    assert_true(io_is_datagram("io_uring:dev=eth0,socket=udp"));
-    assert_true(io_is_datagram("io_uring:socket=udp,block"));
-    assert_false(io_is_datagram("io_uring:dev=eth0"));
-    assert_false(io_is_datagram("io_uring:dev=eth0,socket=raw"));
-    assert_false(io_is_datagram("raw:dev=eth0"));
+    assert_int_equal(io_capabilities("udp:dev=eth0"), IO_DATAGRAMS);
+    assert_int_equal(io_capabilities("io_uring:dev=eth0,socket=udp"), IO_DATAGRAMS);
+    assert_int_equal(io_capabilities("io_uring:socket=udp,block"), IO_DATAGRAMS);
+    assert_int_equal(io_capabilities("io_uring:dev=eth0"), 0);
+    assert_int_equal(io_capabilities("io_uring:dev=eth0,socket=raw"), 0);
+    assert_int_equal(io_capabilities("raw:dev=eth0"), 0);
+    assert_int_equal(io_capabilities("null:rx-rate=max"), IO_NO_PEER);
+    assert_int_equal(io_capabilities("pcap:read=a.pcap"), IO_NO_PEER | IO_UNTIMED);
+    assert_int_equal(io_capabilities("nonsense:dev=eth0"), 0);
+#ifdef HAVE_DPDK
+    assert_int_equal(io_capabilities("dpdk:af-packet=eth0"), IO_NO_OUTER_TAG);
+    assert_int_equal(io_capabilities("dpdk:queue-size=64"), 0);
+    assert_int_equal(io_capabilities("dpdk:pci=0000:03:00.1"), IO_PCI_FUNCTION);
+    assert_int_equal(io_capabilities("dpdk:memif=/run/a.sock"), 0);
+#endif
 }
 
 int main(void)
@@ -143,7 +152,7 @@ int main(void)
         cmocka_unit_test(backends_check_their_arguments),
         cmocka_unit_test(one_queue_or_several),
         cmocka_unit_test(missing_backends_have_reasons),
-        cmocka_unit_test(datagram_ports_are_known),
+        cmocka_unit_test(capabilities_follow_from_backend_and_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

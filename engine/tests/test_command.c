@@ -10,7 +10,10 @@ static struct options base = {
     .role = &role_client,
     .ports = {"null:"},
     .port_count = 1,
-    .traffic = {.rate = {5, RATE_PPS}, .burst = 1, .frame_size = 64, .interval_ns = 1},
+    .traffic = {.rate = {.amount = 5, .unit = RATE_PPS},
+                .burst = 1,
+                .frame_size = 64,
+                .interval_ns = 1},
 };
 static struct command c;
 static char error[256];
@@ -26,13 +29,15 @@ static bool parse(const char *text)
 static void good_ones(void **state)
 {
     (void)state;
-    assert_true(parse("probe 10"));
-    assert_int_equal(c.kind, COMMAND_PROBE);
+    assert_true(parse("verify 10"));
+    assert_int_equal(c.kind, COMMAND_VERIFY);
     assert_int_equal(c.count, 10);
     assert_true(parse("probe-broadcast 1\r"));
-    assert_int_equal(c.kind, COMMAND_PROBE_BROADCAST);
+    assert_int_equal(c.kind, COMMAND_VERIFY_BROADCAST);
     assert_true(parse("  counters  "));
     assert_int_equal(c.kind, COMMAND_COUNTERS);
+    assert_true(parse("interval"));
+    assert_int_equal(c.kind, COMMAND_INTERVAL);
     assert_true(parse("stop"));
     assert_int_equal(c.kind, COMMAND_STOP);
     assert_int_equal(c.sent, SENT_UNKNOWN);
@@ -64,18 +69,18 @@ static void bad_ones_say_why(void **state)
     (void)state;
     const char *const bad[][2] = {
         {"strat", "did you mean 'start'"},
-        {"zzzzzzz", "commands: probe"},
-        {"probe", "not a number"},
-        {"probe 0", "from 1 to"},
-        {"probe x", "'x' is not a number"},
-        {"probe 1 2", "'2' is too much"},
+        {"zzzzzzz", "commands: verify"},
+        {"verify", "not a number"},
+        {"verify 0", "from 1 to"},
+        {"verify x", "'x' is not a number"},
+        {"verify 1 2", "'2' is too much"},
         {"stop now", "'now' is not sent="},
         {"stop sent=", "'sent=' is not sent="},
         {"stop sent=-1", "'sent=-1' is not sent="},
         {"stop sent=1 2", "'2' is too much"},
         {"start rate", "not key=value"},
         {"start rate=0", "--rate"},
-        {"start rate=50%", "needs --line-rate"},
+        {"start rate=50%", "give --line-rate 10Gbps"},
         {"start schedule=poisson rate=max", "needs a mean --rate"},
         {"start frame-size=9999999", "from 64 to 9018"},
         {"start duratoin=1", "did you mean 'duration'"},

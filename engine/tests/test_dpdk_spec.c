@@ -7,7 +7,7 @@ static char error[256];
 
 static bool fits(const char *arguments)
 {
-    const struct io_ops *ops = io_find("dpdk", 4);
+    const struct io_ops *ops = io_of("dpdk:", NULL);
 
     assert_non_null(ops);
     error[0] = '\0';

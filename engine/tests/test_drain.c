@@ -2,9 +2,9 @@
 #include "test.h"
 
 #include "drain.h"
-#include "ends.h"
+#include "end.h"
 #include "fake_io.h"
-#include "trial.h"
+#include "trial_loop.h"
 
 #define STREAM 7
 #define FIRST 10 /* frames that are there when the trial ends */
@@ -36,6 +36,7 @@ static void make_trial(const struct role *role, unsigned late_ms)
     options.address = frame_address_swapped(&address);
     trial = calloc(1, sizeof *trial);
     trial->options = &options;
+    trial->traffic.patience_ns = 150000000;
     trial->ends = aligned_alloc(64, sizeof(struct end));
     memset(trial->ends, 0, sizeof(struct end));
     trial->end_count = trial->workers = 1;
@@ -45,7 +46,7 @@ static void make_trial(const struct role *role, unsigned late_ms)
     port = fake_open(false);
     trial->ends->port = &port->base;
     trial->ends->address = options.address;
-    ends_join(trial->ends, &options, 0, STREAM);
+    end_join(trial->ends, &options, 0, STREAM);
     receive_begin(&trial->ends->rx, 0, 0);
     for (uint32_t i = 0; i < FIRST + LATE; i++)
         queue(i);
@@ -111,6 +112,18 @@ static void what_is_lost_is_not_waited_for_for_ever(void **state)
     end_trial();
 }
 
+static void less_patience_calls_them_lost_sooner(void **state)
+{
+    (void)state;
+    make_trial(&role_receiver, 100);
+    trial->traffic.patience_ns = 30000000;
+    atomic_store(&trial->sent, FIRST + LATE);
+    drain(trial);
+    assert_true(trial->drained);
+    assert_int_equal(came(), FIRST);
+    end_trial();
+}
+
 static void frames_without_end_are_given_up(void **state)
 {
     (void)state;
@@ -138,6 +151,7 @@ int main(void)
         cmocka_unit_test(they_are_when_nobody_said_how_many_were_sent),
         cmocka_unit_test(a_client_knows_what_it_sent),
         cmocka_unit_test(what_is_lost_is_not_waited_for_for_ever),
+        cmocka_unit_test(less_patience_calls_them_lost_sooner),
         cmocka_unit_test(frames_without_end_are_given_up),
     };
     return cmocka_run_group_tests(tests, calibrate, NULL);

@@ -40,13 +40,15 @@ static void refused(const char *text, const char *because)
 static void everything_is_read(void **state)
 {
     (void)state;
-    assert_int_equal(parse("client --port raw:dev=eth0,mmsg --src-mac 02:00:00:00:00:0a "
-                           "--dst-mac=02:00:00:00:00:0B --src-ip 10.0.3.16 --dst-ip 10.0.3.17 "
-                           "--src-port 13994 --dst-port 1 --frame-size 9018 --stream 65535 --touch "
-                           "--rate 1.5M --burst 7 --duration 0.25 --interval 0.1 --catch-up-us 50 "
-                           "--idle yield --core 3 --start now --session --dpdk-memory-mb 64 "
-                           "--eal -v --eal --log-level=1"),
-                     PARSE_OK);
+    assert_int_equal(
+        parse(
+            "client --port raw:dev=eth0,mmsg --src-mac 02:00:00:00:00:0a "
+            "--dst-mac=02:00:00:00:00:0B --src-ip 10.0.3.16 --dst-ip 10.0.3.17 "
+            "--src-port 13994 --dst-port 1 --frame-size 9018 --stream 65535 --touch "
+            "--rate 1.5M --burst 7 --duration 0.25 --interval 0.1 --patience 40ms --catch-up-us 50 "
+            "--idle yield --core 3 --start now --session --dpdk-memory-mb 64 "
+            "--eal -v --eal --log-level=1"),
+        PARSE_OK);
     assert_ptr_equal(o.role, &role_client);
     assert_string_equal(o.ports[0], "raw:dev=eth0,mmsg");
     assert_int_equal(o.address.dst_mac[5], 0x0b);
@@ -58,6 +60,7 @@ static void everything_is_read(void **state)
     assert_int_equal(o.traffic.burst, 7);
     assert_int_equal(o.traffic.duration_ns, 250000000);
     assert_int_equal(o.traffic.interval_ns, 100000000);
+    assert_int_equal(o.traffic.patience_ns, 40000000);
     assert_int_equal(o.catch_up_ns, 50000);
     assert_int_equal(o.idle, IDLE_YIELD);
     assert_int_equal(o.cores[0], 3);
@@ -116,7 +119,7 @@ static void schedules_and_rates_go_together(void **state)
     assert_int_equal(parse("sender --port null: --schedule ramp:1k:1Gbps-l2:10s"), PARSE_OK);
     assert_int_equal(o.traffic.schedule.to.unit, RATE_L2_BPS);
     refused("sender --port null: --rate 1Gbps", "--rate: '1Gbps' does not name its layer");
-    refused("sender --port null: --rate 80%", "--rate: a share of the line needs --line-rate");
+    refused("sender --port null: --rate 80%", "--rate: a share of which line?");
     refused("sender --port null: --line-rate 10G", "--line-rate: '10G' is not a line rate");
     refused("sender --port null: --schedule poisson", "poisson needs a mean --rate");
     refused("sender --port null: --schedule ramp:1:2:3 --rate 5", "--rate: a ramp has its own");
@@ -165,7 +168,7 @@ static void errors_name_the_remedy(void **state)
     refused("sendr --port null:", "did you mean 'sender'");
     refused("xyzzyplugh", "roles: sender");
     refused("sender --port nul:", "did you mean 'null'");
-    refused("sender --port null: --frame-szie 64", "did you mean '--frame-size'");
+    refused("sender --port null: --packet-szie 64", "did you mean '--packet-size'");
     refused("sender --port null: --qqqqqqqq 1", "see --help");
     refused("sender --port null: stray", "'stray' is not an option");
     refused("sender --port null: --rate", "--rate needs a value: RATE|max");
@@ -222,6 +225,12 @@ static void help_and_version(void **state)
     assert_false(o.list_json);
     assert_int_equal(parse("list --json"), PARSE_LIST);
     assert_true(o.list_json);
+    assert_int_equal(parse("cache-line 0,3"), PARSE_CACHE_LINE);
+    assert_int_equal(o.core_count, 2);
+    assert_int_equal(o.cores[1], 3);
+    assert_int_equal(parse("cache-line"), PARSE_BAD);
+    assert_int_equal(parse("cache-line 0"), PARSE_BAD);
+    assert_int_equal(parse("cache-line 0,1 --json"), PARSE_BAD);
     assert_int_equal(parse("sender --port null: --queues 4 --core 0,1,0,1"), PARSE_OK);
     assert_int_equal(o.queues, 4);
     assert_int_equal(o.cores[3], 1);
@@ -282,7 +291,7 @@ static void core_lists_keep_their_last_core(void **state)
 static void overrides_change_only_the_traffic(void **state)
 {
     (void)state;
-    struct traffic t = {.rate = {1, RATE_PPS}, .burst = 2, .frame_size = 64};
+    struct traffic t = {.rate = {.amount = 1, .unit = RATE_PPS}, .burst = 2, .frame_size = 64};
     assert_true(options_override(&t, "rate=max", error, sizeof error));
     assert_true(options_override(&t, "frame-size=1518", error, sizeof error));
     assert_true(options_override(&t, "at=123456789012345", error, sizeof error));

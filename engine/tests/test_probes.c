@@ -2,9 +2,10 @@
  * refuses; a server that echoes one of them or both. */
 #include "test.h"
 
-#include "ends.h"
+#include "end.h"
 #include "fake_io.h"
 #include "probes.h"
+#include "trial_loop.h"
 
 #define LOAD 7
 #define PROBES (LOAD ^ 0x8000)
@@ -29,9 +30,9 @@ static void make_trial(const struct role *role, bool persistent)
     trial->options = &options;
     trial->traffic.frame_size = 64;
     trial->traffic.burst = 8;
-    trial->traffic.rate = (struct rate){1000000, RATE_PPS};
+    trial->traffic.rate = (struct rate){.amount = 1000000, .unit = RATE_PPS};
     if (role->sends)
-        trial->traffic.probe_rate = (struct rate){100000, RATE_PPS};
+        trial->traffic.probe_rate = (struct rate){.amount = 100000, .unit = RATE_PPS};
     else
         trial->traffic.probes = 1;
     trial->ends = end = aligned_alloc(64, sizeof(struct end));
@@ -42,7 +43,7 @@ static void make_trial(const struct role *role, bool persistent)
     port->persistent = persistent;
     end->port = &port->base;
     end->address = address;
-    ends_join(end, &options, 0, LOAD);
+    end_join(end, &options, 0, LOAD);
     assert_true(probes_make(trial, error, sizeof error));
     end->tx.shares_port = end->probe != NULL;
     frame_template_build(&end->tx.template, &address, 64, LOAD, FRAME_DATA, 3, false);

@@ -60,11 +60,11 @@ static void each_kind_has_its_counter(void **state)
     arrive(t.bytes, t.length, 2000);
     make(64, 8, FRAME_DATA, 1, 0, 1000);
     arrive(t.bytes, t.length, 2000);
-    make(64, 7, FRAME_PROBE, 0, 0, 1000);
+    make(64, 7, FRAME_VERIFICATION, 0, 0, 1000);
     arrive(t.bytes, t.length, 2000);
-    memset(t.bytes, 0xff, 6); /* a probe to all */
+    memset(t.bytes, 0xff, 6); /* a verification frame to all */
     arrive(t.bytes, t.length, 2000);
-    t.bytes[0] = 2; /* a probe of our stream to somebody else: flooded */
+    t.bytes[0] = 2; /* one of our stream to somebody else: flooded */
     arrive(t.bytes, t.length, 2000);
     const uint8_t arp[60] = {[12] = 8, [13] = 6};
     arrive(arp, sizeof arp, 2000);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "fake_io.h"
-#include "trial.h"
+#include "trial_loop.h"
 
 static struct options options;
 static struct trial *trial;
@@ -77,7 +77,7 @@ static void queue_mixture(unsigned count)
         else if (i % 3 == 1)
             queue(0, 8, FRAME_DATA, i);
         if (i % 5 == 0)
-            queue(0, 7, FRAME_PROBE, i);
+            queue(0, 7, FRAME_VERIFICATION, i);
         queue(0, 7, FRAME_DATA, i);
     }
 }

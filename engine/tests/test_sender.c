@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "fake_io.h"
-#include "trial.h"
+#include "trial_loop.h"
 
 #define TURNS 8U
 
@@ -25,12 +25,14 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
-static void test_gives_way_though_the_port_takes_everything(void **state)
+/* A sender on a port that takes everything; `rate_pps` 0: all it can. */
+static struct fake_port *begin(double rate_pps, uint64_t start)
 {
-    (void)state;
     static struct histogram lateness;
     struct fake_port *port = fake_open(false);
 
+    turns = longest = 0;
+    offered_before = 0;
     options = (struct options){.role = &role_sender, .idle = IDLE_YIELD};
     trial = calloc(1, sizeof *trial);
     assert_non_null(trial);
@@ -48,22 +50,55 @@ static void test_gives_way_though_the_port_takes_everything(void **state)
     end->port = end->tx.port = &port->base;
     end->tx.counters = &end->counters;
     end->tx.lateness = &lateness;
-    pacing_begin(&end->tx.pacing, 0, 32, 1e9, clock_ticks(), UINT64_MAX, 0);
+    pacing_begin(&end->tx.pacing, rate_pps, 32, engine_clock.hz, start, UINT64_MAX, UINT64_MAX / 2);
     frame_template_build(&end->tx.template, &address, 64, 0, FRAME_DATA, 1, false);
+    return port;
+}
 
-    role_sender.run(trial, 0);
-    assert_int_equal(turns, TURNS);
-    assert_in_range(longest, 32, 256); /* no more than a usual ring holds */
-    assert_int_equal(end->counters.tx_offered, offered_before);
+static void finish(struct fake_port *port)
+{
     fake_close(port);
     free(trial->ends);
     free(trial);
 }
 
+static void test_gives_way_though_the_port_takes_everything(void **state)
+{
+    (void)state;
+    struct fake_port *port = begin(0, clock_ticks());
+    const struct end *end = &trial->ends[0];
+
+    role_sender.run(trial, 0);
+    assert_int_equal(turns, TURNS);
+    assert_in_range(longest, 32, 256); /* no more than a usual ring holds */
+    assert_int_equal(end->counters.tx_offered, offered_before);
+    finish(port);
+}
+
+/* What it is behind at the end goes out in turns, too: in one go it would find a full ring. */
+static void test_gives_way_while_it_sends_the_rest(void **state)
+{
+    (void)state;
+    const uint64_t behind = 1000;
+    const uint64_t now = clock_ticks();
+    struct fake_port *port = begin(1e5, now - clock_ns_to_ticks(behind * 10000));
+    const struct end *end = &trial->ends[0];
+
+    atomic_store(&trial->stop, REASON_STOP); /* before its first round */
+    role_sender.run(trial, 0);
+    assert_true(end->counters.tx_offered >= behind);
+    assert_true(turns >= behind / 256);
+    assert_in_range(longest, 32, 256);
+    finish(port);
+}
+
 int main(void)
 {
+    clock_begin();
+    clock_calibrate();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gives_way_though_the_port_takes_everything),
+        cmocka_unit_test(test_gives_way_while_it_sends_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

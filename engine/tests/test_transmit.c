@@ -95,7 +95,8 @@ static void catching_up_is_bounded(void **state)
     assert_int_equal(counters.tx_dropped, 5000 - sent);
     assert_int_equal(counters.tx_offered + counters.tx_dropped, counters.tx_intended);
     assert_int_equal(tx.skipped, counters.tx_dropped);
-    check_sequences(sent + 1); /* what was given up took no numbers */
+    assert_int_equal(counters.tx_late, counters.tx_dropped); /* no port has refused them */
+    check_sequences(sent + 1);                               /* what was given up took no numbers */
 }
 
 /* Asked for more than it can, a sender is always too late, and must not spend its rounds on giving
@@ -108,6 +109,7 @@ static void an_overloaded_sender_sends_in_every_round(void **state)
         assert_int_equal(transmit_step(&tx, now), 1);
     assert_in_range(counters.tx_intended, 200000 - 1100, 200000);
     assert_int_equal(counters.tx_offered + counters.tx_dropped, counters.tx_intended);
+    assert_int_equal(counters.tx_late, counters.tx_dropped);
 }
 
 static void a_full_port_gives_up_in_time(void **state)
@@ -123,6 +125,11 @@ static void a_full_port_gives_up_in_time(void **state)
     assert_int_equal(counters.tx_intended, 200);
     assert_int_equal(counters.tx_offered + counters.tx_dropped, 200);
     assert_in_range(counters.tx_dropped, 70, 90);
+    assert_int_equal(counters.tx_late, 0);
+    const uint64_t refused = counters.tx_dropped;
+    transmit_step(&tx, 1000000); /* away for longer than may be made up for */
+    assert_true(counters.tx_late > 0);
+    assert_int_equal(counters.tx_late, counters.tx_dropped - refused);
     check_sequences((unsigned)counters.tx_offered);
 }
 
@@ -198,7 +205,7 @@ static void probes_stop_at_what_is_accepted(void **state)
     (void)state;
     static struct frame_template probe;
     begin(0, 1, UINT64_MAX, 0);
-    frame_template_build(&probe, &address, 64, 1, FRAME_PROBE, 0, false);
+    frame_template_build(&probe, &address, 64, 1, FRAME_VERIFICATION, 0, false);
     port->accepts = 3;
     assert_int_equal(transmit_now(&port->base, &probe, 0, 0, 10), 3);
     port->pool = 0;

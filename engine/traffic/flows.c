@@ -10,7 +10,7 @@
 #include "traffic/frame.h"
 #include "traffic/zipf.h"
 
-#define EXPONENT_MAX 10.0
+#define EXPONENT_MAX 10U
 
 static const struct {
     const char *name;
@@ -92,12 +92,13 @@ static bool parse_settings(const char *text, struct flow_set *flows, char *error
     while (*text == ':') {
         text = take(text + 1, ":", piece);
         if (strncmp(piece, "zipf=", 5) == 0) {
-            char *end = NULL;
+            const char *end = NULL;
+            uint64_t billionths = 0;
             flows->zipf = true;
-            flows->exponent = strtod(piece + 5, &end);
-            if (piece[5] < '0' || piece[5] > '9' || *end != '\0' || strpbrk(piece + 5, "xX") ||
-                flows->exponent > EXPONENT_MAX)
-                return fail(error, size, "%s: not an exponent from 0 to 10", piece);
+            if (!value_parse_decimal(piece + 5, 9, &billionths, &end) || *end != '\0' ||
+                billionths > EXPONENT_MAX * VALUE_SHARE_WHOLE)
+                return fail(error, size, "%s: not an exponent from 0 to 10, such as 1.0", piece);
+            flows->exponent = (double)billionths / VALUE_SHARE_WHOLE;
         } else if (strncmp(piece, "seed=", 5) != 0 || !value_parse_count(piece + 5, &flows->seed)) {
             return fail(error, size, "'%s' is neither zipf=S nor seed=N", piece);
         }

@@ -41,10 +41,10 @@
 #define FRAME_LENGTH_MAX (FRAME_SIZE_MAX - FCS_BYTES)
 
 #define FRAME_MARK 0x53
-#define FRAME_DATA 1    /* kind */
-#define FRAME_PROBE 2   /* kind: teaches and verifies, is never measured */
-#define FRAME_TOUCHED 4 /* flag in the kind: the digest is there (or had no room) */
-#define FRAME_FILLED 8  /* flag in the kind: not touched, but a pattern, not zeros */
+#define FRAME_DATA 1         /* kind */
+#define FRAME_VERIFICATION 2 /* kind: teaches and verifies, is never measured */
+#define FRAME_TOUCHED 4      /* flag in the kind: the digest is there (or had no room) */
+#define FRAME_FILLED 8       /* flag in the kind: not touched, but a pattern, not zeros */
 
 /* EtherTypes, as they lie on the wire when loaded natively */
 #define WIRE_IPV4 0x0008

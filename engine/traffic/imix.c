@@ -26,14 +26,12 @@ static bool may_be_set(char letter)
 static bool read_letters(const char *text, uint16_t letters[128], char *error, size_t size)
 {
     while (*text == ':') {
-        char number[16] = "";
         uint64_t bytes = 0;
         const char letter = text[1];
         const size_t length = strcspn(text + 1, ":");
 
-        if (length >= 3 && length < sizeof number && text[2] == '=')
-            memcpy(number, text + 3, length - 2);
-        if (!may_be_set(letter) || !value_parse_count(number, &bytes) || bytes < FRAME_SIZE_MIN ||
+        if (!may_be_set(letter) || text[2] != '=' ||
+            !value_parse_digits(text + 3, length - 2, &bytes) || bytes < FRAME_SIZE_MIN ||
             bytes > FRAME_SIZE_MAX) {
             snprintf(error, size,
                      "'%.*s' is not a letter's size such as A=300 (A to Z or z, %d to %d bytes)",

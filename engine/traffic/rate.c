@@ -7,11 +7,12 @@
 #include "options_value.h"
 
 static const struct {
-    const char *ending;
+    const char *name;
     enum rate_unit unit;
-} endings[] = {
-    {"bps-l1", RATE_L1_BPS},   {"bit/s-l1", RATE_L1_BPS}, {"bps-l2", RATE_L2_BPS},
-    {"bit/s-l2", RATE_L2_BPS}, {"pps", RATE_PPS},
+} units[] = {
+    {"", RATE_PPS},          {"pps", RATE_PPS},
+    {"bps-l1", RATE_L1_BPS}, {"bit/s-l1", RATE_L1_BPS},
+    {"bps-l2", RATE_L2_BPS}, {"bit/s-l2", RATE_L2_BPS},
 };
 
 static bool ends_with(const char *text, const char *ending)
@@ -20,56 +21,58 @@ static bool ends_with(const char *text, const char *ending)
     return length > wanted && strcmp(text + length - wanted, ending) == 0;
 }
 
-/* The count in front of an ending of the text. */
-static bool parse_front(const char *text, const char *ending, uint64_t *count)
-{
-    char front[32];
-    const size_t length = strlen(text) - strlen(ending);
-
-    if (length >= sizeof front)
-        return false;
-    memcpy(front, text, length);
-    front[length] = '\0';
-    return value_parse_count(front, count);
-}
-
+/* "80%" or "80% of 10Gbps" */
 static bool parse_share(const char *text, struct rate *rate)
 {
     const char *rest = NULL;
 
     rate->unit = RATE_LINE_SHARE;
-    return value_parse_decimal(text, 6, &rate->amount, &rest) && strcmp(rest, "%") == 0 &&
-           rate->amount >= 1 && rate->amount <= RATE_WHOLE_LINE;
+    if (!value_parse_decimal(text, 6, &rate->amount, &rest) || rate->amount < 1 ||
+        rate->amount > RATE_WHOLE_LINE)
+        return false;
+    rest += strspn(rest, " ");
+    if (*rest++ != '%')
+        return false;
+    rest += strspn(rest, " ");
+    if (*rest == '\0')
+        return true;
+    return strncmp(rest, "of ", 3) == 0 &&
+           rate_parse_line(rest + 2 + strspn(rest + 2, " "), &rate->line_bps);
 }
 
 static bool parse_amount(const char *text, struct rate *rate)
 {
-    for (unsigned i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        if (!ends_with(text, endings[i].ending))
-            continue;
-        rate->unit = endings[i].unit;
-        return parse_front(text, endings[i].ending, &rate->amount);
+    const char *unit = NULL;
+
+    if (!value_parse_scaled(text, &rate->amount, &unit))
+        return false;
+    for (unsigned i = 0; i < sizeof units / sizeof units[0]; i++) {
+        rate->unit = units[i].unit;
+        if (strcmp(unit, units[i].name) == 0)
+            return true;
     }
-    rate->unit = RATE_PPS;
-    return value_parse_count(text, &rate->amount);
+    return false;
 }
 
 bool rate_parse(const char *text, struct rate *rate, char *error, size_t size)
 {
-    *rate = (struct rate){0, RATE_PPS};
+    *rate = (struct rate){.unit = RATE_PPS};
     if (strcmp(text, "max") == 0)
         return true;
+    if (strchr(text, '%') != NULL) {
+        if (parse_share(text, rate))
+            return true;
+        snprintf(error, size,
+                 "'%s' is not a share of the line from 0.000001%% to 100%%, such as 80%%, or 80%% "
+                 "of 10Gbps",
+                 text);
+        return false;
+    }
     if (ends_with(text, "bps") || ends_with(text, "bit/s")) {
         snprintf(error, size,
                  "'%s' does not name its layer: write %s-l1 (20 bytes a frame more, as on the "
                  "wire) or %s-l2 (the frames with FCS)",
                  text, text, text);
-        return false;
-    }
-    if (ends_with(text, "%")) {
-        if (parse_share(text, rate))
-            return true;
-        snprintf(error, size, "'%s' is not a share of the line from 0.000001%% to 100%%", text);
         return false;
     }
     const bool read = parse_amount(text, rate);
@@ -78,21 +81,29 @@ bool rate_parse(const char *text, struct rate *rate, char *error, size_t size)
         return true;
     snprintf(error, size,
              "'%s' is neither 'max' nor a rate from 1 to 10G frames/s (1.5M), in bits up to 10T "
-             "(1Gbps-l1, 500Mbps-l2), or a share of --line-rate (80%%)",
+             "(1Gbps-l1, 500Mbps-l2), or a share of a line (80%%, 80%% of 10Gbps)",
              text);
     return false;
 }
 
 bool rate_parse_line(const char *text, uint64_t *line_bps)
 {
-    const char *const line_endings[] = {"bps", "bit/s"};
+    static const char *const names[] = {"bps", "bit/s", "bps-l1", "bit/s-l1"};
+    const char *unit = NULL;
 
-    for (unsigned i = 0; i < 2; i++) {
-        if (ends_with(text, line_endings[i]))
-            return parse_front(text, line_endings[i], line_bps) && *line_bps >= 1000 &&
-                   *line_bps <= RATE_BPS_MAX;
+    if (!value_parse_scaled(text, line_bps, &unit) || *line_bps < 1 || *line_bps > RATE_BPS_MAX)
+        return false;
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(unit, names[i]) == 0)
+            return true;
     }
     return false;
+}
+
+bool rate_lacks_line(const struct rate *rate, uint64_t line_bps)
+{
+    return rate->amount > 0 && rate->unit == RATE_LINE_SHARE && rate->line_bps == 0 &&
+           line_bps == 0;
 }
 
 double rate_pps(const struct rate *rate, uint64_t line_bps, double mean_frame_bytes)
@@ -106,7 +117,8 @@ double rate_pps(const struct rate *rate, uint64_t line_bps, double mean_frame_by
     case RATE_L2_BPS:
         return amount / (8.0 * mean_frame_bytes);
     case RATE_LINE_SHARE:
-        return amount / (double)RATE_WHOLE_LINE * (double)line_bps / l1_bits;
+        return amount / (double)RATE_WHOLE_LINE *
+               (double)(rate->line_bps > 0 ? rate->line_bps : line_bps) / l1_bits;
     default:
         return amount;
     }

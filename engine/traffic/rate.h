@@ -18,16 +18,21 @@ enum rate_unit { RATE_PPS, RATE_L1_BPS, RATE_L2_BPS, RATE_LINE_SHARE };
 struct rate {
     uint64_t amount; /* 0: none (as fast as the port takes it, where a rate is asked for) */
     enum rate_unit unit;
+    uint64_t line_bps; /* what a share is of, where the text says so; 0: it does not */
 };
 
-/* "max", "1.5M", "800kpps", "1Gbps-l1", "500Mbit/s-l2", "80%". On failure `error` says what the
- * text should be. */
+/* "max", "1.5M", "800kpps", "1Gbps-l1", "500Mbit/s-l2", "80%", "80% of 10Gbps". On failure `error`
+ * says what the text should be. */
 bool rate_parse(const char *text, struct rate *rate, char *error, size_t error_size);
 
 /* "10Gbps", "25Gbit/s": the bits a second that a line carries, everything on it counted. */
 bool rate_parse_line(const char *text, uint64_t *line_bps);
 
-/* Frames a second, 0 for none. `mean_frame_bytes` is with FCS; `line_bps` is used for shares. */
+/* Is it a share of a line that nobody has stated? */
+bool rate_lacks_line(const struct rate *rate, uint64_t line_bps);
+
+/* Frames a second, 0 for none. `mean_frame_bytes` is with FCS; `line_bps` is used for shares of no
+ * line of their own. */
 double rate_pps(const struct rate *rate, uint64_t line_bps, double mean_frame_bytes);
 
 double rate_l1_bps(double pps, double mean_frame_bytes);

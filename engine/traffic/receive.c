@@ -77,7 +77,8 @@ static bool is_addressed_to_us(const struct receiver *rx, const uint8_t *frame)
            memcmp(frame, broadcast, 6) == 0;
 }
 
-/* Frames that are not this trial's data: probes, other streams, other trials, rubbish. */
+/* Frames that are not this trial's data: verification frames, other streams, other trials, rubbish.
+ */
 static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
 {
     const bool plain = !rx->special || rx->payload_only;
@@ -92,8 +93,8 @@ static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
         return VERDICT_CORRUPT;
     if (load16(payload + 2) != rx->stream)
         return VERDICT_FOREIGN;
-    if (kind == FRAME_PROBE)
-        return is_addressed_to_us(rx, f->data) ? VERDICT_PROBE : VERDICT_FOREIGN;
+    if (kind == FRAME_VERIFICATION)
+        return is_addressed_to_us(rx, f->data) ? VERDICT_VERIFICATION : VERDICT_FOREIGN;
     if (kind != FRAME_DATA || !(rx->payload_only || addresses_fit(rx, f->data, plain)))
         return VERDICT_CORRUPT;
     return judge_mark(rx, payload);
@@ -197,8 +198,8 @@ static enum verdict offer_to_companion(struct receiver *rx, const struct io_fram
     receive_burst(rx->companion, frame, 1, now, &verdict);
     if (verdict == VERDICT_DATA)
         return VERDICT_BESIDE;
-    return verdict == VERDICT_FOREIGN || verdict == VERDICT_PROBE ? VERDICT_FOREIGN
-                                                                  : VERDICT_BESIDE_OTHER;
+    return verdict == VERDICT_FOREIGN || verdict == VERDICT_VERIFICATION ? VERDICT_FOREIGN
+                                                                         : VERDICT_BESIDE_OTHER;
 }
 
 /* Compiled with and without groups, so that these cost nothing when they are off. */
@@ -239,7 +240,7 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
     counter_add(&c->rx_bytes, bytes);
     if (__builtin_expect(seen[VERDICT_DATA] != count, 0)) {
         counter_add(&c->rx_stale, seen[VERDICT_STALE]);
-        counter_add(&c->rx_probe, seen[VERDICT_PROBE]);
+        counter_add(&c->rx_probe, seen[VERDICT_VERIFICATION]);
         counter_add(&c->rx_foreign, seen[VERDICT_FOREIGN]);
         counter_add(&c->rx_other, seen[VERDICT_OTHER]);
         counter_add(&c->rx_corrupt, seen[VERDICT_CORRUPT]);

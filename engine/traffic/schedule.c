@@ -54,7 +54,7 @@ static bool parse_end(const char *text, struct rate *rate, char *error, size_t s
     char reason[224];
 
     if (strcmp(text, "0") == 0) {
-        *rate = (struct rate){0, RATE_PPS};
+        *rate = (struct rate){.unit = RATE_PPS};
         return true;
     }
     if (strcmp(text, "max") == 0)
@@ -113,20 +113,19 @@ bool schedule_parse(const char *text, struct schedule *s, char *error, size_t si
     }
 }
 
-static bool needs_line(const struct rate *rate)
-{
-    return rate->amount > 0 && rate->unit == RATE_LINE_SHARE;
-}
-
 bool schedule_fits(const struct schedule *s, const struct rate *rate, uint64_t line_bps,
                    char *error, size_t size)
 {
     const bool ramp = s->shape == SCHEDULE_RAMP;
-    const bool line = ramp ? needs_line(&s->from) || needs_line(&s->to) : needs_line(rate);
+    const bool lacks =
+        ramp ? rate_lacks_line(&s->from, line_bps) || rate_lacks_line(&s->to, line_bps)
+             : rate_lacks_line(rate, line_bps);
 
-    if (line && line_bps == 0) {
-        snprintf(error, size, "--%s: a share of the line needs --line-rate, such as 10Gbps",
-                 ramp ? "schedule" : "rate");
+    if (lacks) {
+        snprintf(
+            error, size,
+            "--%s: a share of which line? write e.g. 80%% of 10Gbps, or give --line-rate 10Gbps",
+            ramp ? "schedule" : "rate");
         return false;
     }
     if (s->shape == SCHEDULE_POISSON && rate->amount == 0) {

@@ -12,13 +12,10 @@
 
 static bool read_size(const char *text, size_t length, uint32_t *frame_size)
 {
-    char number[16] = "";
     uint64_t value = 0;
 
-    if (length >= sizeof number)
-        return false;
-    memcpy(number, text, length);
-    if (!value_parse_count(number, &value) || value < FRAME_SIZE_MIN || value > FRAME_SIZE_MAX)
+    if (!value_parse_digits(text, length, &value) || value < FRAME_SIZE_MIN ||
+        value > FRAME_SIZE_MAX)
         return false;
     *frame_size = (uint32_t)value;
     return true;
@@ -52,12 +49,10 @@ static bool parse_list(const char *text, struct sizes *s, char *error, size_t er
         const size_t length = strcspn(text, "+"), digits = strcspn(text, "*+");
         uint32_t bytes = 0;
         uint64_t times = 1;
-        char number[16] = "";
 
-        if (digits < length && length - digits < sizeof number)
-            memcpy(number, text + digits + 1, length - digits - 1);
         if (!read_size(text, digits, &bytes) ||
-            (digits < length && (!value_parse_count(number, &times) || times < 1))) {
+            (digits < length &&
+             (!value_parse_digits(text + digits + 1, length - digits - 1, &times) || times < 1))) {
             snprintf(
                 error, error_size,
                 "'%.*s' is not a frame size from %d to %d, such as 64, or 64*7 for seven of them",

@@ -1,7 +1,7 @@
 /* The parts of sending that are not on the path of every burst. */
 #include "traffic/transmit.h"
 
-#include <sched.h>
+#include "baton.h"
 
 #define AWAY_NS 1000 /* a look at the clock and a pause take some 20 */
 
@@ -12,6 +12,8 @@ void transmit_begin(struct transmitter *tx)
     tx->pending = 0;
     tx->sequence = 0;
     tx->skipped = 0;
+    tx->tried = 0;
+    tx->refused = false;
     tx->stall = 0;
     tx->replay_index = 0;
     histogram_reset(tx->lateness);
@@ -54,6 +56,8 @@ static void give_up_before(struct transmitter *tx, uint64_t limit, uint64_t now)
 
     counter_add(&tx->counters->tx_intended, skipped);
     counter_add(&tx->counters->tx_dropped, dropped);
+    if (!tx->refused)
+        counter_add(&tx->counters->tx_late, dropped);
     tx->skipped += dropped;
     tx->pending = 0;
     if (dropped > 0 && now > oldest && now - oldest > tx->stall)
@@ -62,24 +66,32 @@ static void give_up_before(struct transmitter *tx, uint64_t limit, uint64_t now)
 
 /* A little more than must be, or a sender that is asked for more than it can would be here again
  * with every burst, which costs more than sending one. */
-void transmit_give_up(struct transmitter *tx, uint64_t now)
+void transmit_give_up(struct transmitter *tx, uint64_t now, uint64_t tried)
 {
     const uint64_t bound = tx->pacing.bound;
 
+    if (now - tried > bound / 2) /* the port was not asked meanwhile */
+        tx->refused = false;
     give_up_before(tx, now - bound + bound / 64, now);
 }
 
-/* The last frames before the end may just be late, as any may be: the same bound holds. */
+/* The last frames before the end may just be late, as any may be: the same bound holds. Who shares
+ * the core has its turn as before: what is sent in one go would find a full ring. */
 static void send_rest(struct transmitter *tx, uint64_t now)
 {
+    unsigned in_a_row = 0;
     const uint64_t longest = clock_ns_to_ticks(100 * 1000 * 1000);
     const uint64_t bound = tx->pacing.bound < longest ? tx->pacing.bound : longest;
 
     for (const uint64_t last = now + bound; now <= last; now = clock_ticks()) {
         if (tx->pending == 0 && pacing_ended(&tx->pacing, now))
             return;
-        if (transmit_step(tx, now) == 0)
-            sched_yield();
+        const unsigned sent = transmit_step(tx, now);
+        in_a_row += sent;
+        if (sent == 0 || in_a_row >= FRAMES_IN_A_ROW) {
+            baton_give_way();
+            in_a_row = 0;
+        }
     }
 }
 
@@ -128,8 +140,5 @@ unsigned transmit_now(struct io_port *port, const struct frame_template *t, uint
         frame_stamp(t, frames[i].data, first_sequence + i, &times);
         frames[i].flags = flags;
     }
-    const unsigned sent = got > 0 ? port->ops->tx_send(port, frames, got) : 0;
-    if (sent < got)
-        port->ops->tx_release(port, frames + sent, got - sent);
-    return sent;
+    return io_send_or_release(port, frames, got);
 }

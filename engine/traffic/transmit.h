@@ -29,6 +29,8 @@ struct transmitter {
     uint64_t intended; /* tick at which the current burst was due */
     uint64_t sequence; /* of the next frame */
     uint64_t skipped;  /* frames given up */
+    uint64_t tried;    /* tick of the last look at the schedule */
+    bool refused;      /* by the port, since nothing was due */
     uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
     const struct replay *replay; /* where frames come from instead of the template, or NULL */
     uint64_t replay_index;       /* of the next frame, all rounds counted */
@@ -49,10 +51,12 @@ void transmit_limit_burst(struct transmitter *tx);
 /* Has the last frame of a replay been sent or given up? */
 bool transmit_is_over(const struct transmitter *tx);
 
-/* Give up frames that lie beyond the catch-up bound. Not on the usual path. */
-void transmit_give_up(struct transmitter *tx, uint64_t now);
+/* Give up frames that lie beyond the catch-up bound; the look before this one was at `tried`. Not
+ * on the usual path. */
+void transmit_give_up(struct transmitter *tx, uint64_t now, uint64_t tried);
 
-/* Send `count` frames of another template at once, as probes are; returns how many went. */
+/* Send `count` frames of another template at once, as verification frames are; returns how many
+ * went. */
 unsigned transmit_now(struct io_port *port, const struct frame_template *t, uint32_t flags,
                       uint32_t first_sequence, unsigned count);
 
@@ -133,7 +137,9 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
     struct counters *c = tx->counters;
     struct pacing *p = &tx->pacing;
     struct io_frame frames[IO_BURST_MAX];
+    const uint64_t tried = tx->tried;
 
+    tx->tried = now;
     if (tx->pending == 0) {
         if (pacing_ended(p, now))
             return 0;
@@ -142,11 +148,13 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
                 return 0;
             tx->intended = now;
         } else {
-            if (now < pacing_due(p))
+            if (now < pacing_due(p)) {
+                tx->refused = false;
                 return 0;
+            }
             if (__builtin_expect(now - pacing_due(p) > p->bound, 0)) {
                 /* What is left goes now: at the next look it would be too late again. */
-                transmit_give_up(tx, now);
+                transmit_give_up(tx, now, tried);
                 if (pacing_ended(p, now) || now < pacing_due(p))
                     return 0;
             }
@@ -162,7 +170,7 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
         }
         tx->pending = p->burst;
     } else if (!p->unlimited && now - tx->intended > p->bound) {
-        transmit_give_up(tx, now);
+        transmit_give_up(tx, now, tried);
         return 0;
     }
 
@@ -176,8 +184,10 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
     tx->pending -= sent;
     tx->sequence += sent;
     counter_add(&c->tx_polls, 1);
-    if (sent < wanted)
+    if (sent < wanted) {
         counter_add(&c->ring_full_polls, 1);
+        tx->refused = true;
+    }
     counter_add(&c->tx_offered, sent);
     counter_add(&c->tx_bytes, transmit_account(tx, frames, sent));
     if (p->unlimited)

@@ -7,18 +7,10 @@ from the list of what the integration tests run; nothing in it is typed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
-from switchmark.campaign.model import WIRE, Io
-from switchmark.campaign.possible import (
-    bare_cable_problem,
-    place_problem,
-    ports_problem,
-    wire_end_problem,
-    wire_problem,
-)
-from switchmark.scenario.registry import resolve
-from switchmark.switch.base import MADE_BY_SWITCH, CableEnd, Capabilities, ConnectMode, PortKind
+from switchmark.campaign.rules.combination import Combination, problem
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import CableEnd, PortKind
 
 COLUMNS = ("p2p", "p2v", "v2p", "v2v", "pairs-2", "loopback-1", "loopback-3")
 COLUMNS_BETWEEN = ("p2p", "v2v", "pairs-2", "loopback-2")
@@ -46,62 +38,6 @@ The same with `location: remote`, each path beginning on this host and ending on
 either host: an interface of the kernel's, by which driver where there is a choice (`cable_driver`),
 or the PCI address of a NIC, which needs one. `direct` is the cable with no switch.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Combination:
-    """One cell's part."""
-
-    switch: str
-    scenario: str
-    environment: str
-    port_kind: PortKind
-    between: bool = False  # two hosts
-
-
-def problem(
-    one: Combination, can: Capabilities, environments: Mapping[str, Collection[PortKind]]
-) -> str | None:
-    """Why it cannot be; None when it can."""
-    found = resolve(one.scenario)
-    assert found is not None, one.scenario
-    pairs = found.pairs or 1
-    text = (
-        wire_problem(one.switch, found)
-        or ports_problem(one.switch, can, found, pairs)
-        or (
-            f"{one.environment} has no {one.port_kind} ports"
-            if one.port_kind not in environments[one.environment]
-            else None
-        )
-        or place_problem(one.switch, one.environment, found)
-        or wire_end_problem(can, found, one.port_kind)
-        or (between_problem(one, can, pairs) if one.between else None)
-    )
-    return text and text.partition(";")[0]
-
-
-def between_problem(one: Combination, can: Capabilities, pairs: int) -> str | None:
-    """Why it cannot be between two hosts, with what is to be done instead; None when it can."""
-    if not can.cable_ends:
-        return f"{one.switch} cannot be between hosts: {can.uncabled}"
-    if one.port_kind in MADE_BY_SWITCH:
-        return f"{one.port_kind} ports are made by the switch, before the nodes"
-    if one.environment == "qemu":
-        return "virtual machines are of one host"
-    if one.switch == WIRE:
-        return _bare_cable_problem(one, pairs)
-    if pairs > 1 and ConnectMode.LEARNING not in can.connect_modes:
-        return "several pairs share one cable, and cross-connect can carry one pair only"
-    return None
-
-
-def _bare_cable_problem(one: Combination, pairs: int) -> str | None:
-    if one.port_kind is not PortKind.VETH:
-        return "direct between hosts has the cable for a port"
-    if one.environment == "bare":
-        return "direct between hosts lends the cable to a namespace"
-    return bare_cable_problem(pairs, Io.AUTO)
 
 
 def page(

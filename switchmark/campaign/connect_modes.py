@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from switchmark.campaign.model import WIRE, Campaign
-from switchmark.switch.base import Capabilities, ConnectMode
+from switchmark.model.campaign import Campaign
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import WIRE
+from switchmark.model.ports import ConnectMode
 
 
 def choose_modes(

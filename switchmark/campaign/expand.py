@@ -1,33 +1,32 @@
 """From a campaign to its trials: connect modes settled, impossible ones refused, order drawn.
 
 Pure: what a switch and an environment can do comes in as arguments. Each repetition is a
-block that holds every trial once; inside a block the order is random, so that drift of the
-machine hits all switches alike. The order follows from the seed alone.
+block that holds every trial once, point by point; inside a point the order is random, so that
+drift of the machine hits all switches alike. The order follows from the seed alone.
 """
 
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
-from switchmark.campaign import rates, traffic
 from switchmark.campaign.connect_modes import choose_modes
-from switchmark.campaign.model import (
-    SWEPT_FIELDS,
-    Campaign,
-    Dimension,
-    Io,
-    Sweep,
-    Trial,
-    usual_time_s,
-)
 from switchmark.campaign.port_kinds import usable_ports
-from switchmark.campaign.refusals import chosen_modes_refusals, refusals
+from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
 from switchmark.errors import UsageError
+from switchmark.method.registry import usual_time_s
+from switchmark.model import rates, traffic
+from switchmark.model.campaign import Campaign, Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import Dimension, Io
+from switchmark.model.parameters import SWEPT, point_of
+from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.trial import Trial
 from switchmark.scenario.registry import settle
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind
 
 # What the bench takes around a trial, for the estimate of the time left; measured values
 # replace it as soon as the first trials have run.
@@ -101,9 +100,9 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
     """Every combination of the sweep's values, connect modes as written, no order drawn.
 
     Bit rates become packets a second here, since that takes the packet size."""
-    axes = (getattr(sweep, field) for field in SWEPT_FIELDS)
-    for values in product(*axes):
-        fields = dict(zip(SWEPT_FIELDS, values, strict=True))
+    names = [one.field for one in SWEPT]
+    for values in product(*(getattr(sweep, name) for name in names)):
+        fields = dict(zip(names, values, strict=True))
         if mix := fields["packet_mix"]:
             fields["packet_size_bytes"] = round(traffic.mix(mix).mean)
         if isinstance(fields["rate_pps"], rates.BitRate):
@@ -123,9 +122,12 @@ def estimate(
         OVERHEAD_POLLING_S if capabilities[trial.switch].polling else OVERHEAD_KERNEL_S
         for trial in trials
     )
-    warm_ups = sum(trial.dimension is Dimension.LATENCY for trial in trials)
-    running_s = sum(usual_time_s(trial) for trial in trials)
-    return Estimate(running_s + warm_ups * campaign.trim.warm_up_s, overhead_s)
+    warm_ups_s = sum(
+        campaign.trim.over(trial.duration_s).warm_up_s
+        for trial in trials
+        if trial.dimension is Dimension.LATENCY
+    )
+    return Estimate(sum(usual_time_s(trial) for trial in trials) + warm_ups_s, overhead_s)
 
 
 class _Settler:
@@ -163,11 +165,14 @@ class _Settler:
 
 
 def _in_blocks(trials: list[Trial], campaign: Campaign) -> list[Trial]:
+    """Block by block; in a block point by point, so that what is compared is measured together."""
     # random() alone is promised to give the same sequence in every Python version.
     draw = random.Random(campaign.seed).random
+    points: dict[Any, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        points[point_of(trial)].append(trial)
     ordered: list[Trial] = []
     for repetition in range(campaign.repetitions):
-        block = [trial.repeated(repetition) for trial in trials]
-        block.sort(key=lambda _trial: draw())
-        ordered += block
+        for members in sorted(points.values(), key=lambda _: draw()):
+            ordered += sorted((one.repeated(repetition) for one in members), key=lambda _: draw())
     return ordered

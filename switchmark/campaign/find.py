@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from switchmark.campaign import load, notation, values
-from switchmark.campaign.key import Known
-from switchmark.campaign.model import Campaign
+from switchmark.campaign import load, notation
 from switchmark.errors import UsageError
+from switchmark.language import values
+from switchmark.model.campaign import Campaign
+from switchmark.model.parameter import Known
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -62,5 +63,6 @@ def source_text(what: str) -> str:
     """What the user wrote, to be kept with the results: a campaign's YAML, or the notation."""
     if what in builtin_names():
         return builtin_text(what)
-    path = Path(what)
-    return path.read_text("utf-8") if path.is_file() else f"# notation\n{what}\n"
+    if what.lstrip().startswith("("):
+        return f"# notation\n{what}\n"
+    return Path(what).read_text("utf-8")

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from switchmark.campaign.key import Known
-from switchmark.switch.base import Capabilities, PortKind
+from switchmark.method.registry import method_names
+from switchmark.method.support.goal import PRESETS
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.parameter import Known
+from switchmark.model.ports import PortKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +27,19 @@ class Installed:
     @property
     def known(self) -> Known:
         """The names alone, as the campaign loader wants them."""
-        return Known(tuple(self.switches), tuple(self.environments), tuple(self.scenarios))
+        return Known(
+            tuple(self.switches),
+            tuple(self.environments),
+            tuple(self.scenarios),
+            tuple(method_names()),
+            tuple(PRESETS),
+        )
 
 
 def installed() -> Installed:
     """Read the registries. Fast, and without effect on the machine."""
     from switchmark.environment.registry import ENVIRONMENTS
-    from switchmark.scenario.registry import WRITTEN
+    from switchmark.model.scenario import WRITTEN
     from switchmark.switch.registry import SWITCHES
 
     return Installed(

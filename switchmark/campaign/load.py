@@ -12,28 +12,24 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign import keys, rates, settings, source, sweeps, values
+from switchmark.campaign import settings, sweeps
 from switchmark.campaign.expand import trials_of
-from switchmark.campaign.key import Known
-from switchmark.campaign.model import (
-    Campaign,
-    Dimension,
-    Method,
-    TrimPolicy,
-    VerifyPolicy,
-    usual_time_s,
-)
+from switchmark.campaign.old_names import read_as_meant
 from switchmark.campaign.published import read_published
-from switchmark.campaign.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
+from switchmark.campaign.rules.traffic import traffic_refusals
 from switchmark.campaign.sweeps import Block, Entry, joined
+from switchmark.language import source, values
+from switchmark.language.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
+from switchmark.method.registry import usual_time_s
+from switchmark.model.campaign import Campaign, TrimPolicy, VerifyPolicy
+from switchmark.model.choices import PLAIN, Dimension
+from switchmark.model.parameter import Known
+from switchmark.model.parameters import BY_NAME
+from switchmark.results.proving import BUDGET_S
 
 _IN_SECTIONS = [
-    f"{section}.{name}"
-    for section in sweeps.SECTIONS
-    for name in keys.BY_NAME
-    if name != "dimension"
+    f"{section}.{name}" for section in sweeps.SECTIONS for name in BY_NAME if name != "dimension"
 ]
-MIN_SAMPLES = 3  # in what is left of a trial after trimming
 
 
 def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> Campaign:
@@ -76,7 +72,9 @@ def _split(overrides: Sequence[str], problems: list[Problem]) -> dict[str, Text]
             message = f"'{values.shorten(override)}' is not key=value; write e.g. duration=2s"
             problems.append(Problem(Place("--set"), "", message))
             continue
-        found[key.strip()] = Text(text.strip() or None, Place(f"--set {key.strip()}"))
+        found[source.canonical(key.strip())] = Text(
+            text.strip() or None, Place(f"--set {key.strip()}")
+        )
     return found
 
 
@@ -88,6 +86,7 @@ class _Loader:
         self.problems = problems
 
     def campaign(self, table: Table, overrides: dict[str, Text], where: str) -> Campaign:
+        table, overrides = read_as_meant(table, overrides)
         top = sweeps.read_block(table.entries, "", self.known, self.problems)
         over = self._override_block(overrides)
         options = self._options(table) | self._override_options(overrides)
@@ -107,7 +106,7 @@ class _Loader:
 
     def _unknown_keys(self, table: Table) -> None:
         tops = [name for name in settings.BY_NAME if "." not in name]
-        allowed = [*keys.BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
+        allowed = [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
         for name, place in table.key_places.items():
             if name not in allowed:
                 self._note(place, name, sweeps.unknown_key(name, allowed))
@@ -150,9 +149,9 @@ class _Loader:
         block = Block()
         for name, node in overrides.items():
             section, _, inner = name.rpartition(".")
-            if name not in keys.BY_NAME and name not in _IN_SECTIONS:
+            if name not in BY_NAME and name not in _IN_SECTIONS:
                 continue
-            entry = sweeps.read_values(keys.BY_NAME[inner], node, "", self.known, self.problems)
+            entry = sweeps.read_values(BY_NAME[inner], node, "", self.known, self.problems)
             if section:
                 block.sections.setdefault(sweeps.SECTIONS[section], {})[inner] = entry
             else:
@@ -164,8 +163,8 @@ class _Loader:
         for name, node in overrides.items():
             if name in settings.BY_NAME:
                 self._option(name, "", node, found)
-            elif name not in keys.BY_NAME and name not in _IN_SECTIONS:
-                allowed = [*keys.BY_NAME, *settings.BY_NAME]
+            elif name not in BY_NAME and name not in _IN_SECTIONS:
+                allowed = [*BY_NAME, *settings.BY_NAME]
                 message = sweeps.unknown_key(name, allowed)
                 if name in settings.STRUCTURE or name in settings.GROUPS:
                     message = f"cannot be set as a whole; set a key in it, e.g. {_inside(name)}"
@@ -205,7 +204,7 @@ class _Loader:
             self._note(node.place, "sweeps", "is a list of blocks; write e.g. - packet_size: 64")
             return []
         found = []
-        allowed = [*keys.BY_NAME, *sweeps.SECTIONS]
+        allowed = [*BY_NAME, *sweeps.SECTIONS]
         for item in node.items:
             if not isinstance(item, Table):
                 self._note(item.place, "sweeps", "each item holds keys, e.g. - packet_size: 64")
@@ -226,66 +225,35 @@ class _Loader:
         if too_many:
             self._note(Place(where), "", too_many)
             return
+        trim = _part(TrimPolicy, "trim", options)
+        said: dict[Problem, None] = {}
         for grid in grids:
-            self._check_schedules(grid)
-            self._check_probes(grid)
-        self._check_times(grids, options)
+            for name, message in traffic_refusals(sweeps.to_sweep(grid), trim):
+                said[Problem(grid[name].place, grid[name].path, message)] = None
+        self.problems += said
+        self._check_proving(grids, options, where)
         budget = options.get("time_budget_s")
         if budget is not None:
-            trim = _part(TrimPolicy, "trim", options)
             measuring_s = sum(_measuring_s(grid, trim) for grid in grids)
             self._check_budget(repetitions * measuring_s, budget, where)
 
-    def _check_schedules(self, grid: Mapping[str, Entry]) -> None:
-        """Whether schedules, rates and methods go together, every one with every one."""
-        entry, rate = grid["schedule"], grid["rate"].values
-        usual = keys.BY_NAME["rate"].default(grid["dimension"].values[0])
-        for schedule in entry.values:
-            shape = schedule.partition(":")[0]
-            message = None
-            if shape == "poisson" and None in rate and Method.PLAIN in grid["method"].values:
-                message = "poisson has no meaning at rate max; give rate, e.g. 100k"
-            elif rates.has_own_rate(schedule) and not set(rate) <= {None, usual}:
-                message = "a ramp has its own rates; leave rate out, or give each a sweep"
-            elif not rates.is_steady(schedule) and grid["method"].values != (Method.PLAIN,):
-                message = f"methods of many trials want a steady load, not {shape}; use poisson"
-            if message is not None:
-                self._note(entry.place, entry.path, message)
-
-    def _check_probes(self, grid: Mapping[str, Entry]) -> None:
-        entry, methods = grid["probe_rate"], set(grid["method"].values)
-        if entry.values == (None,) or grid["dimension"].values == (Dimension.LATENCY,):
+    def _check_proving(
+        self, grids: list[dict[str, Entry]], options: dict[str, Any], where: str
+    ) -> None:
+        """Whether there is time for a block, and one rule to stop by."""
+        if not _stops_when_decided(options):
             return
-        if not methods <= {Method.R_PLUS, Method.CALIBRATE}:
+        if options.get("until_ci") is not None:
+            message = "ends by another rule than prove and budget; leave one of them out"
+            self._note(Place(where), "until_ci", message)
+        budget_s = options.get("budget_s") or BUDGET_S
+        block_s = sum(_measuring_s(grid, _part(TrimPolicy, "trim", options)) for grid in grids)
+        if block_s > budget_s:
             message = (
-                "probes are timed, and a throughput trial takes no times; write it under latency:, "
-                "or use method r-plus"
+                f"{values.format_seconds(budget_s)} ends within the first block, whose trials "
+                f"measure {block_s:,.6g} s; raise it, shorten duration, or drop values"
             )
-            self._note(entry.place, entry.path, message)
-
-    def _check_times(self, grids: list[dict[str, Entry]], options: dict[str, Any]) -> None:
-        trim = _part(TrimPolicy, "trim", options)
-        trimmed_s = trim.warm_up_s + trim.cool_down_s
-        said: set[tuple[Place, float]] = set()
-        for grid in grids:
-            if grid["dimension"].values != (Dimension.THROUGHPUT,):
-                continue  # a latency trial warms up before its duration, and keeps every sample
-            if Method.PLAIN not in grid["method"].values:
-                continue  # methods of many trials warm up once and trim nothing
-            entry, interval_s = grid["duration"], max(grid["interval"].values)
-            needed_s = trimmed_s + MIN_SAMPLES * interval_s
-            shortest_s = min(entry.values)
-            if shortest_s + 1e-9 < needed_s and (entry.place, shortest_s) not in said:
-                said.add((entry.place, shortest_s))
-                short, trimmed, interval, needed = (
-                    values.format_seconds(round(t, 9))
-                    for t in (shortest_s, trimmed_s, interval_s, needed_s)
-                )
-                message = (
-                    f"{short} leaves fewer than {MIN_SAMPLES} samples of {interval} after trimming "
-                    f"{trimmed}; use {needed} or more, or trim less"
-                )
-                self._note(entry.place, entry.path, message)
+            self._note(Place(where), "budget", message)
 
     def _check_budget(self, measuring_s: float, budget_s: float, where: str) -> None:
         if measuring_s > budget_s + 1e-9:
@@ -305,10 +273,11 @@ def _inside(name: str) -> str:
 def _measuring_s(grid: Mapping[str, Entry], trim: TrimPolicy) -> float:
     durations = grid["duration"].values
     trials = sweeps.count(grid)
-    if grid["method"].values != (Method.PLAIN,):
+    if grid["method"].values != (PLAIN,):
         return sum(usual_time_s(trial) for trial in trials_of(sweeps.to_sweep(grid)))
-    extra_s = trim.warm_up_s if grid["dimension"].values == (Dimension.LATENCY,) else 0.0
-    return float(trials / len(durations) * sum(durations) + trials * extra_s)
+    latency = grid["dimension"].values == (Dimension.LATENCY,)
+    each_s = (d + (trim.over(d).warm_up_s if latency else 0.0) for d in durations)
+    return float(trials / len(durations) * sum(each_s))
 
 
 def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:
@@ -321,6 +290,10 @@ def _build(
 ) -> Campaign:
     plain = {field: value for field, value in options.items() if "." not in field}
     plain.setdefault("name", _name_from(where))
+    if _stops_when_decided(options):
+        plain.setdefault("budget_s", BUDGET_S)
+    else:
+        plain.pop("budget_s", None)  # the number of blocks is set
     return Campaign(
         **plain,
         sweeps=tuple(sweeps.to_sweep(grid) for grid in grids),
@@ -328,6 +301,12 @@ def _build(
         verify=_part(VerifyPolicy, "verify", options),
         published=tuple(published),
     )
+
+
+def _stops_when_decided(options: Mapping[str, Any]) -> bool:
+    """Whether it proves; a set number of repetitions is kept to, whatever they prove."""
+    asked = options.get("prove") is not None or options.get("budget_s") is not None
+    return asked and "repetitions" not in options
 
 
 def _name_from(where: str) -> str:

@@ -9,33 +9,33 @@ from __future__ import annotations
 
 import re
 
-from switchmark.campaign import keys, sweeps
+from switchmark.campaign import sweeps
 from switchmark.campaign.expand import trials_of
-from switchmark.campaign.key import Key, Known
-from switchmark.campaign.model import MAX_REPETITIONS, Trial
-from switchmark.campaign.source import CampaignError, Place, Problem, Text
-from switchmark.campaign.values import BadValueError, Limits, many, shorten, unknown, whole
+from switchmark.campaign.old_names import NEW, OLD
 from switchmark.errors import UsageError
+from switchmark.language.source import CampaignError, Place, Problem, Text, canonical
+from switchmark.language.values import BadValueError, shorten, unknown
+from switchmark.model.parameter import Known, Parameter
+from switchmark.model.parameters import BY_LETTER, BY_NAME, KEYS, PARAMETERS
+from switchmark.model.trial import Trial
 
-_REPETITION = Limits(0, MAX_REPETITIONS - 1, "not a repetition", "above the last repetition")
 _KEY = re.compile(r"(?<![\w:+./*-])([A-Za-z_]\w*)\s*[=∈]")  # not the = inside a value
 _SEPARATORS = " \t\r\n,;"
 
 
 def to_notation(trial: Trial) -> str:
     """The trial's notation: the seven letters, then whatever differs from the default."""
-    parts = [f"{letter}={_shown(key, trial)}" for letter, key in keys.BY_LETTER.items()]
-    for key in keys.KEYS:
-        default = Trial.model_fields[key.field].default
-        if key.letter is None and getattr(trial, key.field) != default:
+    parts = [f"{letter}={_shown(key, trial)}" for letter, key in BY_LETTER.items()]
+    for key in KEYS:
+        if key.letter is None and getattr(trial, key.field) != key.default:
             parts.append(f"{key.name}={_shown(key, trial)}")
     if trial.repetition:
         parts.append(f"repetition={trial.repetition}")
     return f"({', '.join(parts)})"
 
 
-def _shown(key: Key, trial: Trial) -> str:
-    return key.show(getattr(trial, key.field))
+def _shown(key: Parameter, trial: Trial) -> str:
+    return key.text(getattr(trial, key.field))
 
 
 def from_notation(text: str, known: Known | None = None) -> Trial:
@@ -72,7 +72,7 @@ def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
 
 def _repetitions(text: str) -> list[int]:
     try:
-        return many(text, lambda item: whole(item, _REPETITION), ranges=True)
+        return PARAMETERS["repetition"].parse(text, Known())
     except BadValueError as error:
         raise UsageError(f"notation: repetition: {error}") from None
 
@@ -84,9 +84,10 @@ def parse_settings(text: str) -> dict[str, str]:
         wrong = shorten(before if pairs else text)
         raise UsageError(f"notation: '{wrong}' is not key=value; write e.g. (V=ovs, P=64, R=1M)")
     found: dict[str, str] = {}
-    names = [*keys.BY_LETTER, *keys.BY_NAME, "repetition"]
+    names = [*BY_LETTER, *BY_NAME, "repetition"]
     for written, value in zip(pairs[::2], pairs[1::2], strict=True):
-        name = keys.BY_LETTER[written].name if written in keys.BY_LETTER else written
+        name = BY_LETTER[written].name if written in BY_LETTER else canonical(written)
+        name = NEW if name == OLD else name
         if name not in names:
             raise UsageError(f"notation: {unknown(written, names, 'key')}")
         if name in found:
@@ -100,7 +101,7 @@ def parse_settings(text: str) -> dict[str, str]:
 
 
 def _example(name: str) -> str:
-    return keys.BY_NAME[name].example if name in keys.BY_NAME else "1"
+    return BY_NAME[name].example if name in BY_NAME else "1"
 
 
 def _without_parentheses(text: str) -> str:

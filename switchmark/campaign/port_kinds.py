@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.campaign.model import Io
-from switchmark.switch.base import Capabilities, PortKind
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import Io
+from switchmark.model.ports import PortKind
 
 # Those that are network devices of the kernel's.
 DEVICES = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})

@@ -5,11 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, get_args
 
-from switchmark.campaign import keys, sweeps, values
-from switchmark.campaign.key import Known
-from switchmark.campaign.model import Published
-from switchmark.campaign.source import Bad, Items, Node, Problem, Table
-from switchmark.campaign.values import BadValueError, Limits
+from switchmark.campaign import sweeps
+from switchmark.language import values
+from switchmark.language.source import Bad, Items, Node, Problem, Table
+from switchmark.language.values import BadValueError, Limits
+from switchmark.model.campaign import Published
+from switchmark.model.parameter import Known
+from switchmark.model.parameters import BY_NAME
 
 _EXAMPLE = "- {match: {io: udp}, value: 338k, unit: pps, source: Ara et al. 2021}"
 _UNITS: tuple[str, ...] = get_args(Published.model_fields["unit"].annotation)
@@ -67,10 +69,10 @@ def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {}
     for name, value in node.entries.items():
-        key = keys.BY_NAME.get(name)
+        key = BY_NAME.get(name)
         if key is None:
             place = node.key_places.get(name, value.place)
-            message = sweeps.unknown_key(name, keys.BY_NAME)
+            message = sweeps.unknown_key(name, BY_NAME)
             problems.append(Problem(place, f"{path}.{name}", message))
             continue
         entry = sweeps.read_values(key, value, f"{path}.{name}", known, problems)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from switchmark.campaign import keys, settings
-from switchmark.campaign.key import Key
-from switchmark.campaign.model import Dimension
+from switchmark.campaign import settings
+from switchmark.model.choices import Dimension
+from switchmark.model.parameter import Parameter
+from switchmark.model.parameters import KEYS
 from switchmark.switch.registry import SWITCHES
 
 
@@ -26,7 +27,7 @@ def trial_keys() -> str:
             _default(key),
             f"`{key.example}`",
         )
-        for key in keys.KEYS
+        for key in KEYS
     ]
     return _table(("key", "letter", "meaning", "unit", "default", "example"), rows)
 
@@ -55,11 +56,11 @@ def switch_options() -> str:
     return _table(("switch", "option", "meaning", "values", "default"), rows)
 
 
-def _default(key: Key) -> str:
+def _default(key: Parameter) -> str:
     if key.name == "dimension":
         return "the sections written below, else `throughput`"
     try:
-        shown = {d: f"`{key.show(key.default(d))}`" for d in Dimension}
+        shown = {d: f"`{key.text(key.usual_for(d))}`" for d in Dimension}
     except KeyError:
         return "must be given"
     if len(set(shown.values())) == 1:

@@ -1,6 +1,6 @@
 """The keys of a campaign as a whole: repetitions, order, trim, verification, budget.
 
-One table, as `keys.py` has for trials; the loader, `--set` and docs/campaigns.md read it.
+One table, as model/trial.py has for trials; the loader, `--set` and docs/campaigns.md read it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.campaign import model, values
-from switchmark.campaign.model import Campaign, TrimPolicy, VerifyPolicy
-from switchmark.campaign.values import Limits
+from switchmark.language import values
+from switchmark.language.values import Limits
+from switchmark.model.campaign import MAX_REPEATS, Campaign, TrimPolicy, VerifyPolicy
+from switchmark.model.choices import MAX_REPETITIONS, MAX_TIME_S, MIN_TIME_S
+from switchmark.results.proving import BUDGET_S, CONFIDENCE
+from switchmark.statistics.sequential import PROVE
 from switchmark.testbed import tuning
 
 
@@ -29,16 +32,23 @@ class Setting:
 
 
 def _time_from_zero(text: str) -> float:
-    return values.seconds(text, 0.0, model.MAX_TIME_S)
+    return values.seconds(text, 0.0, MAX_TIME_S)
 
 
 def _time(text: str) -> float:
-    return values.seconds(text, model.MIN_TIME_S, model.MAX_TIME_S)
+    return values.seconds(text, MIN_TIME_S, MAX_TIME_S)
 
 
 def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
     limits = Limits(low, high, f"not {what}", f"too large for {what}")
     return lambda text: values.whole(text, limits)
+
+
+def _confidence(text: str) -> float:
+    confidence = values.part(text)
+    if confidence <= 0.5:
+        raise values.BadValueError(f"{text} is no confidence; use more than 50%, e.g. 95%")
+    return confidence
 
 
 def _tuning(text: str) -> str:
@@ -71,10 +81,37 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "repetitions",
         "repetitions",
-        "how often every trial is measured; each repetition is a block of all trials",
-        _whole(1, model.MAX_REPETITIONS, "a number of repetitions"),
+        "how often every trial is measured; each repetition is a block of all trials. With `prove` "
+        "or `budget`: so many blocks, decided or not",
+        _whole(1, MAX_REPETITIONS, "a number of repetitions"),
         "3",
         str(Campaign.model_fields["repetitions"].default),
+    ),
+    Setting(
+        "prove",
+        "prove",
+        "measure block after block until every comparison is decided (one is ahead, or they are "
+        "the same within this share), or `budget` is spent: the smallest lead worth knowing",
+        values.part,
+        "5%",
+        f"{PROVE:.0%} with `budget`",
+    ),
+    Setting(
+        "budget",
+        "budget_s",
+        "time for all trials of a campaign that proves, with the bench's own around them",
+        _time,
+        "3m",
+        f"{values.format_seconds(BUDGET_S)} with `prove`",
+        "time",
+    ),
+    Setting(
+        "confidence",
+        "confidence",
+        "that nothing claimed of a figure at a point is wrong, however often it was looked at",
+        _confidence,
+        "99%",
+        f"{CONFIDENCE:.0%}",
     ),
     Setting(
         "until_ci",
@@ -89,7 +126,7 @@ SETTINGS: tuple[Setting, ...] = (
         "max_repetitions",
         "max_repetitions",
         "with `until_ci`: the most that any trial is repeated; `time_budget` ends it, too",
-        _whole(1, model.MAX_REPETITIONS, "a number of repetitions"),
+        _whole(1, MAX_REPETITIONS, "a number of repetitions"),
         "20",
         str(Campaign.model_fields["max_repetitions"].default),
     ),
@@ -98,7 +135,7 @@ SETTINGS: tuple[Setting, ...] = (
         "repeat_disturbed",
         "measure a trial that other programs disturbed again, up to so many times, and keep the "
         "least disturbed measurement; `time_budget` does not count these",
-        _whole(0, model.MAX_REPEATS, "a number of repeats"),
+        _whole(0, MAX_REPEATS, "a number of repeats"),
         "2",
         str(Campaign.model_fields["repeat_disturbed"].default),
     ),
@@ -116,7 +153,7 @@ SETTINGS: tuple[Setting, ...] = (
         "left out at the beginning of every trial",
         _time_from_zero,
         "1s",
-        values.format_seconds(_TRIM.warm_up_s),
+        f"duration / 5, at most {values.format_seconds(_TRIM.warm_up_s)}",
         "time",
     ),
     Setting(
@@ -125,7 +162,7 @@ SETTINGS: tuple[Setting, ...] = (
         "left out at the end of every trial",
         _time_from_zero,
         "500ms",
-        values.format_seconds(_TRIM.cool_down_s),
+        f"duration / 12.5, at most {values.format_seconds(_TRIM.cool_down_s)}",
         "time",
     ),
     Setting(

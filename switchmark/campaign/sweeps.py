@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmark.campaign import keys, values
-from switchmark.campaign.key import Key, Known
-from switchmark.campaign.model import Dimension, Sweep
-from switchmark.campaign.source import Bad, Items, Node, Place, Problem, Table, Text
-from switchmark.switch import options
+from switchmark.language import values
+from switchmark.language.source import Bad, Items, Node, Place, Problem, Table, Text
+from switchmark.model import options
+from switchmark.model.campaign import Sweep
+from switchmark.model.choices import Dimension
+from switchmark.model.parameter import Known, Parameter
+from switchmark.model.parameters import BY_NAME, SWEPT
 
 MAX_TRIALS = 1_000_000
 SECTIONS: dict[str, Dimension] = {dimension.value: dimension for dimension in Dimension}
@@ -52,7 +54,9 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     )
 
 
-def read_values(key: Key, node: Node, path: str, known: Known, problems: list[Problem]) -> Entry:
+def read_values(
+    key: Parameter, node: Node, path: str, known: Known, problems: list[Problem]
+) -> Entry:
     """All values of one key: a scalar, a YAML list, a range, or a list of those."""
     items = node.items if isinstance(node, Items) else (node,)
     if isinstance(node, Items) and not items:
@@ -97,9 +101,9 @@ def read_block(
     """The trial keys and dimension sections among the entries; other keys are left alone."""
     block = Block()
     for name, node in entries.items():
-        if name in keys.BY_NAME:
+        if name in BY_NAME:
             where = joined(path, name)
-            block.plain[name] = read_values(keys.BY_NAME[name], node, where, known, problems)
+            block.plain[name] = read_values(BY_NAME[name], node, where, known, problems)
         elif name in SECTIONS:
             block.section_places[SECTIONS[name]] = node.place
             block.sections[SECTIONS[name]] = _read_section(name, node, path, known, problems)
@@ -116,11 +120,11 @@ def _read_section(
         message = f"holds other keys; write e.g. {name}: {{rate: 1M}}"
         problems.append(Problem(node.place, where, message))
         return {}
-    allowed = [key for key in keys.BY_NAME if key != "dimension"]
+    allowed = [key for key in BY_NAME if key != "dimension"]
     found = {}
     for inner, value in node.entries.items():
         if inner in allowed:
-            key = keys.BY_NAME[inner]
+            key = BY_NAME[inner]
             found[inner] = read_values(key, value, joined(where, inner), known, problems)
         else:
             place = node.key_places.get(inner, value.place)
@@ -161,18 +165,18 @@ def grids(layers: list[Block], place: Place, problems: list[Problem]) -> list[di
     missing: set[str] = set()
     for dimension in dimensions(layers):
         grid = {"dimension": Entry((dimension,), place, "dimension")}
-        for key in keys.KEYS[1:]:
+        for key in SWEPT:
             entry = lookup(layers, dimension, key.name)
             if entry is None:
                 try:
-                    entry = Entry((key.default(dimension),), place, key.name)
+                    entry = Entry((key.usual_for(dimension),), place, key.name)
                 except KeyError:
                     missing.add(key.name)
                     continue
             grid[key.name] = entry
         found.append(grid)
     for name in sorted(missing):
-        message = f"is missing; write e.g. {name}: {keys.BY_NAME[name].example}"
+        message = f"is missing; write e.g. {name}: {BY_NAME[name].example}"
         problems.append(Problem(place, name, message))
     return found
 
@@ -199,5 +203,5 @@ def too_many(grids: Sequence[Mapping[str, Entry]], repetitions: int) -> str | No
 
 def to_sweep(grid: Mapping[str, Entry]) -> Sweep:
     """The grid as a plain value; every entry must have values."""
-    fields = {keys.BY_NAME[name].field: entry.values for name, entry in grid.items()}
+    fields = {BY_NAME[name].field: entry.values for name, entry in grid.items()}
     return Sweep(**{**fields, "dimension": fields["dimension"][0]})

@@ -16,28 +16,20 @@ from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio
 from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.errors import UsageError
-from switchmark.results.compare import (
-    THRESHOLD,
-    Correction,
-    Judged,
-    Verdict,
-    judge,
-    ratio_of,
-)
+from switchmark.method.registry import METHODS
 from switchmark.results.matched import (
     CAUTION_MARKS,
-    DEFAULT_METRICS,
     Key,
     LoadedRun,
     Measured,
-    Metric,
     describe,
     done_alike,
     host_differences,
     load_run,
-    metrics,
 )
+from switchmark.results.metric import Metric, chosen
 from switchmark.results.store import DEFAULT_ROOT, find_run
+from switchmark.statistics.comparison import THRESHOLD, Correction, Judged, Verdict, judge, ratio_of
 
 EPILOG = """
 Examples:
@@ -92,7 +84,7 @@ def command(
         raise UsageError("compare: give two results directories or more")
     if match and len(runs) > 2:
         raise UsageError("--match: goes with two results directories, not with a series")
-    wanted = metrics(metric or DEFAULT_METRICS)
+    wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
     renames = _renames(match) if match else [None] * len(runs)
     loaded = [
         load_run(find_run(name, results), wanted, rename)

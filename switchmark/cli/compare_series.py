@@ -8,16 +8,16 @@ from typing import Any
 from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
 from switchmark.cli.output import print_json, print_table
 from switchmark.errors import UsageError
-from switchmark.results.compare import Correction, Verdict, adjust
 from switchmark.results.matched import (
     Key,
     LoadedRun,
-    Metric,
     describe,
     done_alike,
     host_differences,
 )
-from switchmark.results.series import find_changes, is_recent, newest_run, verdict_of_newest
+from switchmark.results.metric import Metric
+from switchmark.statistics.comparison import Correction, Verdict, adjust
+from switchmark.statistics.series import find_changes, is_recent, newest_run, verdict_of_newest
 
 
 def compare_series(

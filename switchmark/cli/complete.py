@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from switchmark.campaign.find import builtin_names
-from switchmark.campaign.model import Dimension, Io, Method
+from switchmark.model.choices import Dimension, Io
 
 
 def switches(incomplete: str) -> list[str]:
@@ -27,7 +27,9 @@ def environments(incomplete: str) -> list[str]:
 
 def methods(incomplete: str) -> list[str]:
     """How a figure is found."""
-    return _begin(Method, incomplete)
+    from switchmark.method.registry import method_names
+
+    return _begin(method_names(), incomplete)
 
 
 def dimensions(incomplete: str) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from switchmark.cli.output import print_json, print_line, print_table
-from switchmark.environment.engine_binary import engine_version, find_engine
+from switchmark.engine.binary import engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
-from switchmark.switch.base import Probe
+from switchmark.model.capabilities import Probe
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import facts
 from switchmark.testbed.diagnosis import Finding, Level, diagnose

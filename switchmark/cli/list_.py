@@ -17,12 +17,12 @@ import typer
 
 from switchmark.campaign import find, load
 from switchmark.campaign.installed import Installed, installed
-from switchmark.campaign.model import Dimension, Io, Method
 from switchmark.cli.options import TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.switch.base import Capabilities, Probe
-from switchmark.switch.taxonomy import TAXONOMY
+from switchmark.method.registry import METHODS
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.choices import Dimension, Io
 from switchmark.testbed.testbed_file import find_testbed, required
 
 EPILOG = """
@@ -37,22 +37,11 @@ Examples:
 What to do where a switch cannot run here is answered by: switchmark doctor
 """
 
-METHODS: dict[Dimension | Method, str] = {
+DIMENSIONS: dict[str, str] = {
     Dimension.THROUGHPUT: "sender to receiver: intended, offered and forwarded frames/s, loss",
     Dimension.LATENCY: "client to server and back: round-trip times, every sample kept",
 }
-SEARCHES: dict[Method, str] = {
-    Method.NDR_PDR: "highest load without loss, and with 0.5 % loss, by MLRsearch",
-    Method.R_PLUS: "mean of saturated runs, and one-way times at fractions of it",
-    Method.PLATEAU: "sweep of rates to where the forwarded load stops growing",
-    Method.LOSS_VS_LOAD: "frame loss at falling loads (RFC 2544, 26.3)",
-    Method.BACK_TO_BACK: "longest burst without loss (RFC 2544, 26.4)",
-    Method.SOAK: "one load for long: how much is lost, and how often",
-    Method.RECOVERY: "time back to no loss after overload, outage of a restart (26.5, 26.6)",
-    Method.RECONFIGURATION: "outage while ports or rules are added and removed",
-    Method.CALIBRATE: "the engine's own ceiling and floor, over the bare wire",
-}
-IOS: dict[Io, str] = {
+IOS: dict[str, str] = {
     Io.AUTO: "the fastest for the port: dpdk on vhost-user and memif, raw-mmsg on a kernel device",
     Io.UDP: "a UDP socket, send and recv",
     Io.UDP_MMSG: "a UDP socket, sendmmsg and recvmmsg",
@@ -139,11 +128,15 @@ def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
         case What.SCENARIOS:
             return _described(dict(there.scenarios))
         case What.METHODS | What.IOS:
-            of_methods = [*METHODS.items(), *SEARCHES.items()]
-            named = of_methods if what is What.METHODS else IOS.items()
-            return _described({str(name): text for name, text in named})
+            named = _methods() if what is What.METHODS else IOS
+            return _described({str(name): text for name, text in named.items()})
         case What.HOSTS:
             return _hosts(testbed)
+
+
+def _methods() -> Mapping[str, str]:
+    """What one run measures, then the methods of many."""
+    return DIMENSIONS | {name: method.meaning for name, method in METHODS.items()}
 
 
 def _hosts(path: Path | None) -> Listing:
@@ -181,15 +174,14 @@ def _what_it_is(environment: str) -> str:
 def _switch(name: str, there: Installed) -> dict[str, Any]:
     can = there.switches[name]
     probe = probe_switch(name)
-    taxonomy = TAXONOMY.get(name)
     return {
         "name": name,
         "here": probe.version if probe.available else f"no: {probe.reason}",
         "available": probe.available,
         "version": probe.version,
         "reason": probe.reason,
-        "kind": taxonomy.short if taxonomy else "-",
-        "taxonomy": asdict(taxonomy) if taxonomy else None,
+        "kind": can.taxonomy.short if can.taxonomy else "-",
+        "taxonomy": asdict(can.taxonomy) if can.taxonomy else None,
         "cores": _cores(can),
         "ports": [str(kind) for kind in can.port_kinds],
         "connect_modes": [str(mode) for mode in can.connect_modes],

@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any
@@ -18,10 +19,13 @@ import typer
 from typer.core import TyperGroup
 
 from switchmark import __version__
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.language.printable import printable
 
+ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 # What a user can mend: no room, no leave, too many files open.
+_OF_THE_USER = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EILSEQ)
 _OF_THE_MACHINE = (
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
     errno.EMFILE, errno.ENFILE, errno.ENOMEM,
@@ -163,9 +167,11 @@ def _of_the_machine(error: OSError) -> int:
         # The reader has gone; keep the interpreter from flushing into the broken pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SwitchmarkError.exit_code
-    if error.errno not in _OF_THE_MACHINE:
+    if error.errno not in (*_OF_THE_MACHINE, *_OF_THE_USER):
         raise error
     place = f"{error.filename}: " if error.filename else ""
+    if error.errno in _OF_THE_USER:
+        return _complain(f"{place}{error.strerror}; name another place", UsageError.exit_code)
     return _complain(f"{place}{error.strerror}", SwitchmarkError.exit_code)
 
 
@@ -176,13 +182,29 @@ def _interrupted(given: Sequence[str]) -> int:
 
 def _complain(message: str, exit_code: int) -> int:
     for line in message.splitlines() or ["failed"]:
-        print(f"switchmark: {line}", file=sys.stderr)
+        with suppress(OSError):  # (nobody may be able to take it: the exit code still says it)
+            print(f"switchmark: {printable(line)}", file=sys.stderr)
     return exit_code
 
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
+    _prepare()
     sys.exit(run())
+
+
+def _prepare() -> None:
+    """Make do with what the process was started with: a PATH without the administrator's folders
+    (cron), standard streams that are closed, or whose encoding lacks a character of ours."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    missing = [folder for folder in ADMIN_FOLDERS if folder not in folders]
+    os.environ["PATH"] = os.pathsep.join([*folders, *missing])
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

@@ -12,24 +12,26 @@ from typing import Any
 
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed
-from switchmark.campaign.model import Campaign
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import format_duration, note, print_json
 from switchmark.cli.progress import CampaignProgress
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.method.calibration import Calibrations
-from switchmark.method.campaign import Step, measuring_time_s, run_campaign
-from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
-from switchmark.method.repeat import endings, more_blocks
+from switchmark.experiment.blocks import CampaignBlocks
+from switchmark.experiment.calibration import Calibrations
+from switchmark.experiment.campaign import OpenEnd, measuring_time_s, run_campaign
+from switchmark.experiment.repeat import endings, more_blocks
+from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.model.campaign import Campaign
 from switchmark.remote.site import Site
+from switchmark.results.proving import Proving
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
 from switchmark.testbed import tuning
-from switchmark.testbed.clean import clean_stale
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 from switchmark.testbed.testbed_file import find_testbed, required
+from switchmark.testbed.undo.clean import clean_stale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +94,13 @@ def _measure(campaign: Campaign, there: Installed, wish: Wish, site: Site | None
         if campaign.until_ci is not None and not wish.quiet:
             _say_endings(run, campaign, steps)
         wanted = {step.plan.trial.id for step in steps}
-        records = [record for record in run.records() if record.trial_id in wanted]
+        records = [one for one in run.records() if campaign.proves or one.trial_id in wanted]
+    if wish.report:
+        _report(run.directory)
     if wish.json:
         print_json(records)
     else:
         _show(run.directory)
-    if wish.report:
-        _report(run.directory)
     failed = sum(record.status == "failed" for record in records)
     note(f"{len(records) - failed} trials finished, {failed} failed; results in {run.directory}")
     return 1 if failed else 0
@@ -136,17 +138,24 @@ def _run_steps(
     if not quiet:
         done = f" ({len(steps) - len(todo)} finished before)" if len(todo) < len(steps) else ""
         time_s = sum(measuring_time_s(step.plan) for step in todo)
-        note(
-            f"{campaign.name}: {len(todo)} trials{done}, {format_duration(time_s)} of measuring; "
-            f"results in {run.directory}"
-        )
+        what = f"{len(todo)} trials{done}, {format_duration(time_s)} of measuring"
+        if campaign.proves:
+            asked = Proving.of(campaign.model_dump())
+            trials = sum(not step.is_baseline for step in steps)
+            what = (
+                f"blocks of {trials} trials until leads from {asked.prove:.2%} on are decided, "
+                f"for {format_duration(asked.budget_s or 0.0)} at most"
+            )
+        note(f"{campaign.name}: {what}; results in {run.directory}")
     with open_session() as session, CampaignProgress(quiet=quiet) as progress:
         facts = _provenance(_tune(session, campaign))
         made: list[Step] = []
-        for block in chain([list(steps)], more_blocks(run, campaign, steps)):
+        proving = CampaignBlocks(run, campaign, steps) if campaign.proves else None
+        for block in proving or chain([list(steps)], more_blocks(run, campaign, steps)):
+            open_end = OpenEnd(len(made), proving.left_s) if proving else None
             run_campaign(
                 session, run, campaign.name, block, facts, progress, kept,
-                campaign.repeat_disturbed,
+                campaign.repeat_disturbed, open_end,
             )  # fmt: skip
             made += block
     return made
@@ -179,12 +188,12 @@ def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 
 
 def _show(directory: Path) -> None:
-    from switchmark.cli.run_tables import print_run
+    from switchmark.cli.run_summary import print_summary
     from switchmark.results.query import read_table
     from switchmark.results.summary import summarise
 
     rows = summarise(directory, read_table(directory))
-    print_run(open_run(directory), rows, rows)
+    print_summary(open_run(directory), rows, rows)
 
 
 def _report(directory: Path) -> None:

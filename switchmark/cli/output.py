@@ -9,14 +9,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.errors import UsageError
+from switchmark.language.printable import CONTROLS, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +28,8 @@ _WIDE = 10_000  # a pipe has no edge at which to cut a table
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output. Takes models, dataclasses, enums and paths."""
-    print(json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
+    print(re.sub(CONTROLS, lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _plain(value: Any) -> Any:
@@ -82,7 +85,7 @@ def print_table(
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else printable(str(cell))) for cell in row))
     with out.capture() as captured:
         out.print(table)
     print("\n".join(line.rstrip() for line in captured.get().strip("\n").splitlines()))
@@ -90,13 +93,14 @@ def print_table(
 
 def print_line(text: str = "") -> None:
     """A line of plain text on standard output."""
-    print(text)
+    print(printable(text))
 
 
 def note(text: str) -> None:
     """A remark for the person at the terminal, on standard error so that pipes stay clean."""
-    sys.stdout.flush()  # in a file that takes both, each line stands where it was printed
-    print(text, file=sys.stderr)
+    with suppress(OSError):  # a remark that nobody can take is no reason to stop
+        sys.stdout.flush()  # in a file that takes both, each line stands where it was printed
+        print(printable(text), file=sys.stderr)
 
 
 @contextmanager

@@ -15,13 +15,16 @@ import typer
 from switchmark.campaign.expand import Estimate, estimate, expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
-from switchmark.campaign.model import Campaign, Trial
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.options import CampaignName, Overrides
 from switchmark.cli.output import format_duration, print_json, print_line, print_table, writing
+from switchmark.model.campaign import Campaign
+from switchmark.model.parameter import Kind
+from switchmark.model.parameters import of_kinds
+from switchmark.model.trial import Trial
 
 if TYPE_CHECKING:
-    from switchmark.method.trial import TrialPlan
+    from switchmark.trial.plan import TrialPlan
 
 EPILOG = """
 Examples:
@@ -34,12 +37,7 @@ Examples:
 SHOWN = 40  # trials, unless all are asked for
 
 # What decides where a trial runs; trials that agree in these are placed alike.
-_PLACED_BY = (
-    "switch", "environment", "scenario", "dimension", "pairs", "io", "idle", "port_kind",
-    "connect_mode", "switch_cores", "spare_cores", "bidirectional", "split", "vnf", "switch_cpus",
-    "application_cpus", "main_cpu", "smt", "numa", "neighbour", "neighbour_cpus", "location",
-    "nics",
-)  # fmt: skip
+_PLACED_BY = of_kinds(Kind.LAYOUT, Kind.CORES, Kind.CONTENDER)
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,8 @@ class Plan:
     @cached_property
     def placed(self) -> dict[tuple[Any, ...], TrialPlan]:
         """How trials are placed on this machine, one for all that are placed alike."""
-        from switchmark.method.plan import Cores, plan_trial
         from switchmark.testbed.facts import read_cpus
+        from switchmark.trial.plan import Cores, plan_trial
 
         cores = Cores(read_cpus())
         alike = {place_key(trial): trial for trial in reversed(self.trials)}
@@ -66,7 +64,7 @@ class Plan:
     @cached_property
     def baselines(self) -> list[Trial]:
         """The bare-wire trials that are measured first, each once."""
-        from switchmark.method.plan import baseline_of
+        from switchmark.experiment.wire import baseline_of
 
         found: dict[Trial, None] = {}
         for trial in self.trials:
@@ -124,7 +122,7 @@ def make_plan(what: str, overrides: list[str]) -> Plan:
 
 def diagram_of(placed: TrialPlan) -> str:
     """The topology of a trial as text: a line for each path, the switch where it is crossed."""
-    from switchmark.scenario.draw import draw_lines
+    from switchmark.scenario.support.draw import draw_lines
 
     return "\n".join(draw_lines(placed.topology, placed.labels()))
 
@@ -132,7 +130,7 @@ def diagram_of(placed: TrialPlan) -> str:
 def write_svg(made: Plan, path: Path) -> int:
     """Draw each topology of the plan into a file of its own, numbered from the second on;
     returns how many there are. Raises UsageError."""
-    from switchmark.scenario.draw import draw_svg
+    from switchmark.scenario.support.draw import draw_svg
 
     drawings = [draw_svg(placed.topology, placed.labels()) for placed in made.placed.values()]
     for number, drawing in enumerate(dict.fromkeys(drawings)):
@@ -144,7 +142,7 @@ def write_svg(made: Plan, path: Path) -> int:
 
 def place_key(trial: Trial) -> tuple[Any, ...]:
     """What decides where the trial runs; equal keys are placed alike."""
-    return tuple(getattr(trial, field) for field in _PLACED_BY)
+    return tuple(getattr(trial, one.field) for one in _PLACED_BY)
 
 
 def _document(made: Plan) -> dict[str, Any]:
@@ -160,7 +158,7 @@ def _document(made: Plan) -> dict[str, Any]:
         "trials": [_described(trial) for trial in made.trials],
         "placements": [
             {
-                **dict(zip(_PLACED_BY, key, strict=True)),
+                **dict(zip((one.field for one in _PLACED_BY), key, strict=True)),
                 "port_kind": placed.port_kind,
                 "placement": placed.placement,
             }
@@ -178,14 +176,21 @@ def _print_summary(made: Plan) -> None:
     heading = f"{campaign.name}: {campaign.description}" if campaign.description else campaign.name
     print_line(heading)
     blocks = f" in {campaign.repetitions} blocks" if campaign.repetitions > 1 else ""
+    blocks = " a block" if campaign.proves else blocks
     print_line(
         f"{_number(len(made.trials), 'trial')}{blocks}, order by seed {campaign.seed}; before "
         f"them {_number(len(made.baselines), 'baseline')} over the bare wire"
     )
-    print_line(
-        f"about {format_duration(time.total_s)}, of it {format_duration(time.measuring_s)} of "
-        "measuring"
-    )
+    if campaign.budget_s is not None:
+        print_line(
+            f"block after block until every lead is decided, {format_duration(campaign.budget_s)} "
+            "at most"
+        )
+    else:
+        print_line(
+            f"about {format_duration(time.total_s)}, of it {format_duration(time.measuring_s)} of "
+            "measuring"
+        )
     if campaign.mixed_connect_modes:
         print_line("connect modes are mixed on purpose: each switch runs in its own")
     print_line()
@@ -204,7 +209,7 @@ def _print_trials(made: Plan, limit: int | None) -> None:
 
 
 def _print_placements(made: Plan) -> None:
-    from switchmark.testbed.placement import core_map
+    from switchmark.testbed.cores.placement import core_map
 
     rows: dict[tuple[Any, ...], int] = {}  # each with its number, by which the map names it
     maps: dict[tuple[Any, ...], None] = {}

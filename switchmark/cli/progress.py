@@ -5,23 +5,30 @@ On a terminal the last line is redrawn; in a pipe or a log there is one line a t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from switchmark.campaign.model import Method, Trial
-from switchmark.campaign.values import format_rate
 from switchmark.cli.output import console, format_duration
-from switchmark.method.trial import TrialPlan
-from switchmark.results import words
+from switchmark.language.printable import printable
+from switchmark.language.values import format_rate
+from switchmark.model.choices import PLAIN
+from switchmark.model.parameter import Kind
+from switchmark.model.parameters import of_kinds
+from switchmark.model.trial import Trial
+from switchmark.report import words
 from switchmark.results.record import Record
-from switchmark.results.statistics import estimate
+from switchmark.statistics.means import estimate
+from switchmark.trial.plan import TrialPlan
 
 # What else may be swept: named where it is not as usual, so that lines can be told apart.
-_MORE = (
-    "scenario", "environment", "port_kind", "bidirectional", "packet_mix", "flows",
-    "switch_options", "switch_cores", "cpu_limit", "neighbour",
-)  # fmt: skip
+# The settings that a line of a trial names where they are not the usual ones.
+_NAMED = [
+    one
+    for one in of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.CONTENDER)
+    if one.letter is None and one.field not in ("connect_mode", "io", "spare_cores")
+]
 
 
 class CampaignProgress:
@@ -56,9 +63,9 @@ class CampaignProgress:
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
         """Show which trial runs, and how long all of them will still take."""
-        left = f"{format_duration(left_s)} left"
+        left = f"{format_duration(left_s)} left{'' if total else ' at most'}"
         if self._task is None:
-            self._task = self._bar.add_task("", total=total, live="", left=left)
+            self._task = self._bar.add_task("", total=total or None, live="", left=left)
         self._bar.update(
             self._task, completed=number - 1, description=_name(plan.trial), live="", left=left
         )
@@ -73,7 +80,10 @@ class CampaignProgress:
         if self._task is not None:
             self._bar.advance(self._task)
         if not self._quiet:
-            self._console.print(describe(record), highlight=False, markup=False, soft_wrap=True)
+            with suppress(OSError):  # a line that nobody can take is no reason to stop
+                self._console.print(
+                    printable(describe(record)), highlight=False, markup=False, soft_wrap=True
+                )
 
 
 def describe(record: Record) -> str:
@@ -104,11 +114,9 @@ def describe(record: Record) -> str:
 def _name(trial: Trial) -> str:
     rate = "max" if trial.rate_pps is None else format_rate(trial.rate_pps)
     pairs = "" if trial.pairs == 1 else f" {trial.pairs}vs{trial.pairs}"
-    what = trial.dimension.value if trial.method is Method.PLAIN else trial.method.value
+    what = trial.dimension.value if trial.method == PLAIN else trial.method
     more = [
-        words.field(name, getattr(trial, name))
-        for name in _MORE
-        if getattr(trial, name) != Trial.model_fields[name].default
+        one.words(value) for one in _NAMED if (value := getattr(trial, one.field)) != one.default
     ]
     named = f"{trial.switch}{pairs} {trial.packet_size_bytes} B {rate} {what}"
     return ", ".join([named, *more])

@@ -44,7 +44,6 @@ def report(
     directory = find_run(run, results)
     target = output or directory / "report.html"
     with writing("--output", target):
-        target.parent.mkdir(parents=True, exist_ok=True)
         problems = write_report(directory, target)
     print_line(str(target))
     if plots is not None:

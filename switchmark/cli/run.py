@@ -65,6 +65,7 @@ def command(
     given = overrides or []
     if resume and not given:
         given = _settings_to_resume(campaign, there, results)
+    found = find_campaign(campaign, there.known, given)  # checks what the text is read from
     wish = Wish(
         campaign_text=source_text(campaign),
         overrides=given,
@@ -77,7 +78,7 @@ def command(
         json=json,
         quiet=quiet,
     )
-    return measure(find_campaign(campaign, there.known, given), there, wish)
+    return measure(found, there, wish)
 
 
 def _settings_to_resume(what: str, there: Installed, results: Path) -> list[str]:

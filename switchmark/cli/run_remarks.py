@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from switchmark.cli.output import print_line
-from switchmark.results import words
+from switchmark.report import words
 from switchmark.results.export import remarks
 from switchmark.results.marks import MARKS
 from switchmark.results.ranking import compare
 from switchmark.results.rows import SummaryRow
-from switchmark.results.statistics import METHOD
 from switchmark.results.store import Run
+from switchmark.statistics.comparison import METHOD
 
 
 def print_differences(rows: list[SummaryRow]) -> None:

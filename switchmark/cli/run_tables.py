@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from switchmark.campaign.model import Dimension, Published
 from switchmark.cli.output import print_line, print_table
 from switchmark.cli.run_remarks import print_differences, print_failures, print_marks, print_remarks
 from switchmark.errors import UsageError
-from switchmark.results import export, words
-from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
-from switchmark.results.quality_table import QUALITY_TITLE, quality_table
+from switchmark.model.campaign import Published
+from switchmark.model.choices import Dimension
+from switchmark.report import words
+from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
+from switchmark.report.quality_table import QUALITY_TITLE, quality_table
+from switchmark.report.tables import cpu_table, tails_table
+from switchmark.results import export
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
-from switchmark.results.tables import cpu_table, tails_table
 
 
 def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
     """Print a run's chosen rows as tables; `everything` holds the baselines they refer to."""
-    print_line(f"{found.info.campaign}, {found.info.started_at[:19]}Z, {found.directory}\n")
+    print_line()
     for dimension in Dimension:
         members = words.of_dimension(rows, dimension)
         if members and dimension is Dimension.THROUGHPUT:
@@ -38,10 +40,6 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     print_remarks(rows, everything)
     print_marks(rows)
     print_failures(found, rows)
-    if not everything:
-        print_line("No trial has ended yet.")
-    elif not rows:
-        print_line("No row matches.")
 
 
 def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
@@ -125,7 +123,7 @@ def _print_cost(rows: list[SummaryRow]) -> None:
     table = cpu_table(rows)
     lines = [
         [*_who(row, varying), row.trial.dimension.value if row.method is None
-         else row.trial.method.value, *line]
+         else row.trial.method, *line]
         for row, line in zip(rows, table.lines, strict=True)
     ]  # fmt: skip
     print_table(

@@ -17,8 +17,10 @@ import typer
 
 from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import note, print_line, print_table, writing
+from switchmark.cli.run_summary import print_summary
 from switchmark.cli.run_tables import print_run
 from switchmark.errors import UsageError
+from switchmark.language.printable import CONTROLS
 from switchmark.results import export
 from switchmark.results.query import Table, read_table
 from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
@@ -27,6 +29,7 @@ from switchmark.results.summary import summarise
 EPILOG = """
 Examples:
   switchmark show                                  the latest run
+  switchmark show --full                           every table of it
   switchmark show quick                            the latest run of a campaign
   switchmark show results/quick-20260131T120000Z-1f2e3d
   switchmark show --where switch=ovs-dpdk --where 'packet_size>=512'
@@ -67,10 +70,13 @@ def show(
     trials: Annotated[
         bool, typer.Option("--trials", help="One row a repetition, not drawn together.")
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="After the answer, every table of the run.")
+    ] = False,
     results: ResultsIn = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> int:
-    """Show what a run found: loads, latency, confidence, trust marks, limits, failures."""
+    """Show what a run found: the answer in few lines; with --full every figure."""
     if columns.strip() == "help":
         print_line("\n".join(export.columns()))
         return 0
@@ -93,7 +99,10 @@ def show(
         print_table(chosen, [[_cell(row[name]) for name in chosen] for row in flat])
     else:
         kept = {(row["notation"], tuple(row["trial_ids"])) for row in flat}
-        print_run(found, [row for row in rows if (row.notation, row.trial_ids) in kept], rows)
+        wanted = [row for row in rows if (row.notation, row.trial_ids) in kept]
+        print_summary(found, wanted, rows)
+        if full:
+            print_run(found, wanted, rows)
     return _report_problems(table)
 
 
@@ -120,7 +129,9 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
     else:
         buffer = io.BytesIO()
         lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
-        frame.with_columns(pl.col(lists).list.join(";")).write_csv(buffer)
+        frame.with_columns(pl.col(lists).list.join(";")).with_columns(
+            pl.col(pl.String).str.replace_all(CONTROLS, "\N{REPLACEMENT CHARACTER}")
+        ).write_csv(buffer)
         text = buffer.getvalue().decode()
     if output is None:
         print_line(text.rstrip("\n"))

@@ -51,7 +51,8 @@ def command(
         ),
     ] = "throughput",
     packet_size: Annotated[
-        str | None, typer.Option("--packet-size", "-p", help="Frame in bytes, with FCS.")
+        str | None,
+        typer.Option("--packet-size", "--frame-size", "-p", help="Frame in bytes, with FCS."),
     ] = None,
     method: Annotated[
         str | None,

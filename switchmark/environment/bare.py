@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 
-from switchmark.environment.base import NodeSpec
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsNode
-from switchmark.environment.plug import hosts_own, plug, plug_wire
-from switchmark.switch.base import PortKind, Probe
-from switchmark.testbed import capabilities
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.port.attach import attach, attach_wire
+from switchmark.port.attached import hosts_own
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import capabilities
 
 
 class BareEnvironment:
@@ -36,12 +38,12 @@ class BareEnvironment:
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
         """Ports for a switch, and a program on them."""
         engine = find_engine()
-        return NetnsNode(session, plug(session, hosts_own(spec)), engine)
+        return NetnsNode(session, attach(session, hosts_own(spec)), engine)
 
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
     ) -> tuple[NetnsNode, NetnsNode]:
         """Two programs joined without a switch."""
         engine = find_engine()
-        ends = plug_wire(session, hosts_own(a), hosts_own(b))
+        ends = attach_wire(session, hosts_own(a), hosts_own(b))
         return NetnsNode(session, ends[0], engine), NetnsNode(session, ends[1], engine)

@@ -1,7 +1,7 @@
 """Docker containers: the engine in a container of the engine's own root, with few powers.
 
 A node is two containers, as a pod is: one that only holds the network namespace, into which
-the ports are plugged, and around each engine one that joins it. `docker run` in the
+the ports are attached, and around each engine one that joins it. `docker run` in the
 foreground hands on the standard streams, signals and the exit code.
 """
 
@@ -12,25 +12,29 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from switchmark.environment.base import NodeSpec
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsNode
-from switchmark.environment.plug import Plugged, check_name, plug, plug_wire
-from switchmark.environment.rootfs import (
+from switchmark.environment.support import batons
+from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
     ENGINE_INSIDE,
     build_root,
     find_busybox,
 )
 from switchmark.errors import UnavailableError
-from switchmark.switch.base import PortKind, Probe
-from switchmark.testbed import docker_daemon, netlink, procfs
-from switchmark.testbed.confined import DOCKER_SCRATCH, docker_least, docker_powers
-from switchmark.testbed.docker_daemon import Daemon
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.port.attach import attach, attach_wire
+from switchmark.port.attached import Attached, check_name
+from switchmark.testbed.container import docker_daemon
+from switchmark.testbed.container.confined import DOCKER_SCRATCH, docker_least, docker_powers
+from switchmark.testbed.container.docker_daemon import Daemon
+from switchmark.testbed.container.in_container import Inside, sockets_shown, spawn_docker
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.in_container import Inside, sockets_shown, spawn_docker
-from switchmark.testbed.procfs import SESSION_VARIABLE, ProcessIdentity
-from switchmark.testbed.things import DockerThing, NetworkNamespace
+from switchmark.testbed.kernel import netlink, procfs
+from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
+from switchmark.testbed.undo.things import DockerThing, NetworkNamespace
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
@@ -41,14 +45,14 @@ class DockerNode(NetnsNode):
     """A container with its ports; the one with the engine exists as long as that runs."""
 
     def __init__(
-        self, session: Session, plugged: Plugged, engine: Path, daemon: Daemon, holder: int
+        self, session: Session, attached: Attached, engine: Path, daemon: Daemon, holder: int
     ) -> None:
-        super().__init__(session, plugged, engine)
+        super().__init__(session, attached, engine)
         self._daemon = daemon
         self._holder = ProcessIdentity.of(holder)
-        self._name = str(plugged.netns)
+        self._name = str(attached.netns)
         container = DockerThing("container", self._name, daemon.host)
-        plugged.entries.append(session.ledger.record(container))
+        attached.entries.append(session.ledger.record(container))
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """Run a container with `switchmark-traffic ARGS` in it, pinned to the node's cores.
@@ -57,16 +61,16 @@ class DockerNode(NetnsNode):
         if any(process.poll() is None for process in self._spawned):
             raise UnavailableError(f"container {self._name}: an engine runs in it already")
         cores = ",".join(map(str, self.spec.cores))
-        folder = [] if self.spec.port.socket_host is None else [
-            "-v", f"{self.spec.port.socket_host.parent}:{SOCKET_FOLDER_INSIDE}",
-        ]  # fmt: skip
+        folders = ["-v", f"{batons.folder_of(self._session)}:{batons.FOLDER_INSIDE}"]
+        if self.spec.port.socket_host is not None:
+            folders += ["-v", f"{self.spec.port.socket_host.parent}:{SOCKET_FOLDER_INSIDE}"]
         command = self._daemon.command(
-            *("run", "-i", "--rm", "--name", self._name, *LEAST, *folder),
+            *("run", "-i", "--rm", "--name", self._name, *LEAST, *folders),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
             *docker_powers(self.spec.powers),
             *DOCKER_SCRATCH,
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
-            *(self._daemon.image, ENGINE_INSIDE, *args),
+            *(self._daemon.image, ENGINE_INSIDE, *batons.with_baton(args, batons.FOLDER_INSIDE)),
         )
         process = self._session.host.spawn(command)
         self._spawned.append(process)
@@ -95,7 +99,7 @@ class DockerNode(NetnsNode):
         self._end_engines()
         if self._holder is not None:
             procfs.end_processes([self._holder], grace_s=0.0)
-        self._plugged.release_namespace(self._session)
+        self._attached.release_namespace(self._session)
 
 
 class DockerEnvironment:
@@ -131,7 +135,7 @@ class DockerEnvironment:
         """A container with its ports for a switch."""
         engine, daemon = _ready(session)
         held, pid = _hold(session, daemon, spec)
-        return DockerNode(session, plug(session, held, SOCKET_FOLDER_INSIDE), engine, daemon, pid)
+        return DockerNode(session, attach(session, held, SOCKET_FOLDER_INSIDE), engine, daemon, pid)
 
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
@@ -139,7 +143,7 @@ class DockerEnvironment:
         """Two containers joined without a switch."""
         engine, daemon = _ready(session)
         held = [_hold(session, daemon, spec) for spec in (a, b)]
-        ends = plug_wire(session, held[0][0], held[1][0], SOCKET_FOLDER_INSIDE)
+        ends = attach_wire(session, held[0][0], held[1][0], SOCKET_FOLDER_INSIDE)
         return (
             DockerNode(session, ends[0], engine, daemon, held[0][1]),
             DockerNode(session, ends[1], engine, daemon, held[1][1]),
@@ -159,7 +163,7 @@ def _ready(session: Session) -> tuple[Path, Daemon]:
     return engine, docker_daemon.daemon_for(session, build_root(engine))
 
 
-def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Plugged, int]:
+def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Attached, int]:
     """A container that holds a network namespace, under a name that `ip netns` knows."""
     check_name(spec)
     name = f"sm{session.id}-{spec.name}"
@@ -174,4 +178,4 @@ def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Plugged, in
     )  # fmt: skip
     pid = int(docker_daemon.ask(session, daemon, "inspect", "-f", "{{.State.Pid}}", f"{name}-net"))
     netlink.name_namespace(name, pid)
-    return Plugged(spec, name, entries), pid
+    return Attached(spec, name, entries), pid

@@ -1,6 +1,6 @@
 """LXC containers: the engine in its own mount, pid, ipc, uts, cgroup and network namespaces.
 
-A node's network namespace is made first, with its port plugged; the container is put around
+A node's network namespace is made first, with its port attached; the container is put around
 it when the engine is started (`lxc-execute`, 3 to 15 ms) and ends with it. LXC's small init
 is process 1: it reaps, hands signals on and gives the engine's exit code back. Standard
 streams are the bench's own pipes, so the end of standard input reaches the engine as it is.
@@ -9,43 +9,49 @@ streams are the bench's own pipes, so the end of standard input reaches the engi
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from switchmark.environment.base import NodeSpec
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsNode
-from switchmark.environment.plug import Plugged, namespace, plug, plug_wire
-from switchmark.environment.rootfs import (
+from switchmark.environment.support import batons
+from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
     ENGINE_INSIDE,
     build_root,
     find_busybox,
 )
 from switchmark.errors import UnavailableError
-from switchmark.switch.base import PortKind, Probe
-from switchmark.testbed.confined import lxc_config, lxc_network
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.port.attach import attach, attach_wire
+from switchmark.port.attached import Attached, namespace
+from switchmark.testbed.container.confined import lxc_config, lxc_network
+from switchmark.testbed.container.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
-from switchmark.testbed.netlink import NETNS_DIR
+from switchmark.testbed.kernel.cgroups import roots
+from switchmark.testbed.kernel.netlink import NETNS_DIR
 from switchmark.testbed.output import stdout_of
-from switchmark.testbed.things import Container, Directory
+from switchmark.testbed.undo.things import Container, Directory, LxcPivot
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
-SOCKET_MOUNT = "lxc.mount.entry = {folder} run/vhost none bind,create=dir 0 0\n"
+FOLDER_MOUNT = "lxc.mount.entry = {folder} {inside} none bind,create=dir 0 0\n"
 
 
 class LxcNode(NetnsNode):
     """A container with one port; it exists as long as the engine in it runs."""
 
-    def __init__(self, session: Session, plugged: Plugged, engine: Path, root: Path) -> None:
-        super().__init__(session, plugged, engine)
+    def __init__(self, session: Session, attached: Attached, engine: Path, root: Path) -> None:
+        super().__init__(session, attached, engine)
         self._lxcpath = session.run_dir / "lxc"
-        self._name = str(plugged.netns)  # one name for both, each in its own kind
-        plugged.entries.append(session.ledger.record(Container(self._name, str(self._lxcpath))))
+        known = any(isinstance(one.thing, LxcPivot) for one in session.ledger.outstanding())
+        if not known and not LxcPivot.existing():
+            session.ledger.record(LxcPivot())
+        self._name = str(attached.netns)  # one name for both, each in its own kind
+        attached.entries.append(session.ledger.record(Container(self._name, str(self._lxcpath))))
         folder = self._lxcpath / self._name
         folder.mkdir(parents=True)
         (folder / "config").write_text(self._config(root, folder / "log"))
@@ -59,7 +65,8 @@ class LxcNode(NetnsNode):
         # Older kernels forget the inherited affinity when LXC moves the container into its
         # cpuset group, so it is set again inside.
         mask = hex(sum(1 << core for core in self.spec.cores))
-        pinned = [BUSYBOX_INSIDE, "taskset", mask, ENGINE_INSIDE, *args]
+        told = batons.with_baton(args, batons.FOLDER_INSIDE)
+        pinned = [BUSYBOX_INSIDE, "taskset", mask, ENGINE_INSIDE, *told]
         command = ["lxc-execute", "-P", str(self._lxcpath), "-n", self._name, "--", *pinned]
         process = self._session.host.spawn(command, cores=self.spec.cores)
         self._spawned.append(process)
@@ -72,7 +79,7 @@ class LxcNode(NetnsNode):
         Raises TrialFailed."""
         session, port = self._session, self.spec.port
         root = lxc_root(session, self._name)
-        self._plugged.entries.append(session.ledger.record(Directory(str(root))))
+        self._attached.entries.append(session.ledger.record(Directory(str(root))))
         inside = Inside(
             self._name,
             args,
@@ -94,8 +101,11 @@ class LxcNode(NetnsNode):
             powers=_powers(self.spec),
             run_mib=1,
         )
+        shown = [(batons.folder_of(self._session), batons.FOLDER_INSIDE)]
         if self.spec.port.socket_host is not None:
-            text += SOCKET_MOUNT.format(folder=self.spec.port.socket_host.parent)
+            shown.append((self.spec.port.socket_host.parent, SOCKET_FOLDER_INSIDE))
+        for folder, inside in shown:
+            text += FOLDER_MOUNT.format(folder=folder, inside=inside.lstrip("/"))
         return text
 
 
@@ -110,7 +120,7 @@ class LxcEnvironment:
             return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
         if shutil.which("lxc-execute") is None or _static_init() is None:
             return Probe(False, reason="LXC is not installed", remedy="apt install lxc")
-        if not re.search(r" - cgroup2? ", Path("/proc/self/mountinfo").read_text()):
+        if not roots():
             return Probe(
                 False,
                 reason="no control group hierarchy is mounted, and LXC needs one",
@@ -137,14 +147,14 @@ class LxcEnvironment:
         engine = find_engine()
         root = build_root(engine)
         return LxcNode(
-            session, plug(session, namespace(session, spec), SOCKET_FOLDER_INSIDE), engine, root
+            session, attach(session, namespace(session, spec), SOCKET_FOLDER_INSIDE), engine, root
         )
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[LxcNode, LxcNode]:
         """Two containers joined without a switch."""
         engine = find_engine()
         root = build_root(engine)
-        ends = plug_wire(
+        ends = attach_wire(
             session, namespace(session, a), namespace(session, b), SOCKET_FOLDER_INSIDE
         )
         return LxcNode(session, ends[0], engine, root), LxcNode(session, ends[1], engine, root)

@@ -8,28 +8,32 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from switchmark.environment.base import NodeSpec
-from switchmark.environment.engine_binary import find_engine
-from switchmark.environment.plug import Plugged, namespace, plug, plug_wire
-from switchmark.switch.base import PortKind, Probe
-from switchmark.testbed import capabilities, netlink
+from switchmark.engine.binary import find_engine
+from switchmark.environment.support.batons import folder_of, with_baton
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.port.attach import attach, attach_wire
+from switchmark.port.attached import Attached, namespace
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.kernel import capabilities, netlink
 
 
 class NetnsNode:
     """A network namespace with its ports, in which the engine can be run."""
 
-    def __init__(self, session: Session, plugged: Plugged, engine: Path) -> None:
-        self.spec: NodeSpec = plugged.spec
-        self.netns = plugged.netns
+    def __init__(self, session: Session, attached: Attached, engine: Path) -> None:
+        self.spec: NodeSpec = attached.spec
+        self.netns = attached.netns
         self._session = session
-        self._plugged = plugged
+        self._attached = attached
         self._engine = engine
         self._spawned: list[Spawned] = []
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """Run `switchmark-traffic ARGS` in the namespace, pinned to the node's cores."""
-        return self.spawn_program([str(self._engine), *args], {})
+        told = with_baton(args, folder_of(self._session))
+        return self.spawn_program([str(self._engine), *told], {})
 
     def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
         """Run a program of the host in the namespace, pinned to the node's cores."""
@@ -57,14 +61,14 @@ class NetnsNode:
     def close(self) -> None:
         """End what still runs in the node and remove it. Idempotent."""
         self._end_engines()
-        self._plugged.unplug(self._session)
+        self._attached.detach(self._session)
 
     def begin_close(self) -> None:
         """End what still runs, and let the kernel begin to remove the ports in its own time.
 
         It removes many namespaces in one go, while one device at a time takes it some 15 ms."""
         self._end_engines()
-        self._plugged.release_namespace(self._session)
+        self._attached.release_namespace(self._session)
 
     def port_gone(self) -> bool:
         """Whether the switch's ends of the ports are off the machine."""
@@ -106,12 +110,12 @@ class NetnsEnvironment:
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
         """A namespace with its ports for a switch."""
         engine = find_engine()
-        return NetnsNode(session, plug(session, namespace(session, spec)), engine)
+        return NetnsNode(session, attach(session, namespace(session, spec)), engine)
 
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
     ) -> tuple[NetnsNode, NetnsNode]:
         """Two namespaces joined without a switch."""
         engine = find_engine()
-        ends = plug_wire(session, namespace(session, a), namespace(session, b))
+        ends = attach_wire(session, namespace(session, a), namespace(session, b))
         return NetnsNode(session, ends[0], engine), NetnsNode(session, ends[1], engine)

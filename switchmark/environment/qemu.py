@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from switchmark.environment.base import NodeSpec
-from switchmark.environment.engine_binary import NAME as ENGINE
-from switchmark.environment.engine_binary import find_engine
-from switchmark.environment.plug import hosts_own, plug
-from switchmark.environment.rootfs import find_busybox
+from switchmark.engine.binary import NAME as ENGINE
+from switchmark.engine.binary import find_engine
+from switchmark.environment.support.rootfs import find_busybox
 from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.image import build_image
 from switchmark.environment.vm.node import QemuNode
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.switch.base import PortKind, Probe
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.port.attach import attach
+from switchmark.port.attached import hosts_own
 from switchmark.testbed.host import Session
 
 ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
@@ -62,7 +64,7 @@ class QemuEnvironment:
         if how is None:
             how = accelerator.choose(session.host, qemu, build_image(find_engine()))
         image = build_image(guest_engine(emulated=how.emulated))
-        return QemuNode(session, plug(session, hosts_own(spec), taps=True), image, qemu, how)
+        return QemuNode(session, attach(session, hosts_own(spec), taps=True), image, qemu, how)
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[QemuNode, QemuNode]:
         """A machine's port needs a switch behind it: raises UsageError."""

@@ -1,1 +1,1 @@
-"""How a trial is run and judged."""
+"""How a figure is found: one file a method, which needs only a measurer."""

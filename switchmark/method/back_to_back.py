@@ -15,9 +15,15 @@ import math
 from dataclasses import dataclass
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
-from switchmark.results.statistics import Estimate, estimate
+from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.method import Method
+from switchmark.method.support.task import Task, figure
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.statistics.means import Estimate, estimate
 
+BUDGET_S = 120.0
+LOOK_S = 1.0  # at the highest load, for what the switch forwards of it
 DEFAULT_REPETITIONS = 50  # RFC 2544
 LONGEST_BURST_S = 2.0  # RFC 2544: a burst of 2 s that passes whole ends the test
 RESOLUTION = 0.02  # (shortest failed - longest passed) / shortest failed
@@ -126,3 +132,43 @@ def _buffer_frames(
     if frames is None or throughput_pps is None:
         return None
     return frames.mean * max(0.0, 1 - throughput_pps / rate_pps)
+
+
+def run(task: Task) -> MethodResult:
+    """Search at the highest load; what the switch forwards there gives the buffer."""
+    look = task.measurer.measure(LOOK_S, task.max_pps)
+    found = back_to_back(
+        task.measurer,
+        rate_pps=task.max_pps,
+        throughput_pps=look.forwarded_pps,
+        budget_s=task.limit_s,
+    )
+    figures = []
+    if found.burst_frames is not None:
+        figures.append(figure("longest burst", found.burst_frames, "frames"))
+    if found.buffer_frames is not None and found.buffer_s is not None:
+        figures.append(MethodFigure(name="buffer", value=found.buffer_frames, unit="frames"))
+        figures.append(MethodFigure(name="buffer time", value=found.buffer_s, unit="s"))
+    figures.append(MethodFigure(name="burst rate", value=found.rate_pps, unit="pps"))
+    notes = [f"{found.refused_share:.1%} of transmit calls of clean bursts met a full ring"]
+    if found.endless_repetitions:
+        notes.append(f"{found.endless_repetitions} times the longest burst (2 s) passed whole")
+    if found.clean_none_repetitions:
+        notes.append(f"{found.clean_none_repetitions} times even the shortest burst lost frames")
+    return task.result(
+        "longest burst" if found.burst_frames is not None else None,
+        figures,
+        stopped="done" if found.finished else "budget",
+        warm_up_trials=1,
+        notes=notes,
+    )
+
+
+METHOD = Method(
+    name="back-to-back",
+    meaning="longest burst without loss (RFC 2544, 26.4)",
+    run=run,
+    usual_time_s=lambda _trial: BUDGET_S,
+    default_budget_s=BUDGET_S,
+    compared=(method_metric("longest burst", "frames"),),
+)

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.errors import UsageError
-from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.task import Task
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodFigure, MethodResult
 
 MAX_STEP = 0.1  # RFC 2544: the coarsest granularity allowed
 
@@ -68,3 +72,32 @@ def loss_vs_load(
 
 def _is_clean(point: LoadPoint) -> bool:
     return point.lost_frames == 0 and point.load_met
+
+
+def run(task: Task) -> MethodResult:
+    """The curve from the highest load downwards."""
+    found = loss_vs_load(
+        task.measurer,
+        max_pps=task.max_pps,
+        trial_s=task.trial.duration_s,
+        budget_s=task.limit_s,
+    )
+    worst = max(found.points, key=lambda point: point.loss_ratio, default=None)
+    figures = []
+    if found.lossless_from_pps is not None:
+        figures.append(MethodFigure(name="lossless to", value=found.lossless_from_pps, unit="pps"))
+    if worst is not None:
+        figures.append(MethodFigure(name="worst loss", value=worst.loss_ratio, unit="ratio"))
+    notes = [f"{len(found.unmet)} loads were not really offered"] if found.unmet else []
+    headline = figures[0].name if figures else None
+    return task.result(headline, figures, stopped=found.stopped, notes=notes)
+
+
+METHOD = Method(
+    name="loss-vs-load",
+    meaning="frame loss at falling loads (RFC 2544, 26.3)",
+    run=run,
+    usual_time_s=trials_of_full_length(10),
+    compared=(method_metric("lossless to", "pps"),),
+    limited_by="unknown",
+)

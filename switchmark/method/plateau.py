@@ -15,9 +15,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.errors import UsageError
-from switchmark.method.measurer import Ledger, LoadPoint, Measurer
-from switchmark.results.statistics import Estimate, estimate, t_two_sided_p
+from switchmark.method.support.measurer import Ledger, LoadPoint, Measurer
+from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.task import Task, figure
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.statistics.means import Estimate, estimate
 
+SWEEP_STEPS = 12
 FOLLOWS_SHARE = 0.99  # forwarded / intended from which a point follows its load
 TREND_P = 0.01
 TREND_SIZE = 0.02  # change over the plateau, relative to it, below which it counts as flat
@@ -144,18 +149,37 @@ def _knee(
 
 def _trend(above: Sequence[tuple[float, float]]) -> Trend:
     """Slope over the plateau by least squares: significant, and large enough to matter."""
-    xs, ys = [x for x, _ in above], [y for _, y in above]
-    count = len(above)
-    if count < 4:
+    if len(above) < 4:
         return "unknown"
-    mean_x, mean_y = statistics.fmean(xs), statistics.fmean(ys)
-    sxx = math.fsum((x - mean_x) ** 2 for x in xs)
-    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in above) / sxx
-    squares = math.fsum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in above)
-    change = slope * (max(xs) - min(xs))
-    if abs(change) < TREND_SIZE * mean_y:
-        return "flat"
-    error = math.sqrt(squares / (count - 2) / sxx)
-    if error > 0 and t_two_sided_p(slope / error, count - 2) > TREND_P:
+    from scipy.stats import linregress
+
+    loads, heights = zip(*above, strict=True)
+    line = linregress(loads, heights)
+    change = line.slope * (max(loads) - min(loads))
+    if abs(change) < TREND_SIZE * statistics.fmean(heights) or line.pvalue > TREND_P:
         return "flat"
     return "rising" if change > 0 else "falling"
+
+
+def run(task: Task) -> MethodResult:
+    """Sweep up to the highest load, and fit."""
+    found = sweep(
+        task.measurer,
+        [task.max_pps * step / SWEEP_STEPS for step in range(1, SWEEP_STEPS + 1)],
+        trial_s=task.trial.duration_s,
+        budget_s=task.limit_s,
+    ).plateau
+    figures = [] if found.pps is None else [figure("plateau", found.pps, "pps")]
+    if found.follows_to_pps is not None:
+        figures.append(MethodFigure(name="followed to", value=found.follows_to_pps, unit="pps"))
+    notes = [*found.notes, f"trend above the knee: {found.trend}"]
+    return task.result(figures[0].name if figures else None, figures, notes=notes)
+
+
+METHOD = Method(
+    name="plateau",
+    meaning="sweep of rates to where the forwarded load stops growing",
+    run=run,
+    usual_time_s=trials_of_full_length(SWEEP_STEPS),
+    compared=(method_metric("plateau", "pps"),),
+)

@@ -14,14 +14,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.errors import UsageError
-from switchmark.method.measurer import SATURATING, BudgetError, Ledger, LoadPoint, Measurer
-from switchmark.results.outliers import Outlier, find_outliers
-from switchmark.results.statistics import Estimate, estimate
-from switchmark.results.two_bands import Bands, find_bands
+from switchmark.method.support.measurer import SATURATING, BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.one_way import latency_at, one_way_figures
+from switchmark.method.support.task import Task, figure, pps_text
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodResult
+from switchmark.statistics.boundaries import StoppingRule
+from switchmark.statistics.means import Estimate, estimate
+from switchmark.statistics.outliers import Outlier, find_outliers, in_words
+from switchmark.statistics.two_bands import Bands, find_bands
 
 FRACTIONS = (0.10, 0.50, 0.99)
 DEFAULT_TRIAL_S = 10.0
-MIN_REPETITIONS = 5  # fewer, and stopping at a narrow interval makes it lie (docs/methods.md)
+MIN_REPETITIONS = 5  # fewer do not tell their own spread
 MAX_REPETITIONS = 20
 DEFAULT_PRECISION = 0.01
 
@@ -30,7 +36,7 @@ DEFAULT_PRECISION = 0.01
 class RPlus:
     """Mean forwarded load under saturating input; total over all pairs, frames per second."""
 
-    estimate: Estimate  # with its 95 % Student-t interval
+    estimate: Estimate  # its interval holds at all looks together with 95 %
     trials: tuple[LoadPoint, ...]
     stopped: Literal["precise", "repetitions", "budget"]
     outliers: tuple[Outlier, ...]  # reported; the mean includes them
@@ -44,7 +50,7 @@ class RPlus:
     @property
     def precision(self) -> float | None:
         """Half the interval over the mean; None with one repetition."""
-        return relative_half_width(self.estimate)
+        return self.estimate.relative_half_width
 
 
 def measure_r_plus(
@@ -67,16 +73,18 @@ def measure_r_plus(
             f"r-plus: repetitions from {min_repetitions} to {max_repetitions}: must be 1 or "
             "more, and the maximum no smaller than the minimum"
         )
+    rule = StoppingRule.after_each(min_repetitions, max_repetitions)
     ledger = Ledger(measurer, budget_s)
     if warm_up_s > 0:
         ledger.measure(warm_up_s, SATURATING)
     points = [ledger.measure(trial_s, SATURATING)]
     stopped: Literal["precise", "repetitions", "budget"] = "repetitions"
     while len(points) < max_repetitions:
-        reached = relative_half_width(estimate([p.forwarded_pps for p in points]))
-        if len(points) >= min_repetitions and reached is not None and reached <= precision:
-            stopped = "precise"
-            break
+        if rule.is_look(len(points)):
+            reached = _estimate(points, rule, is_last=False).relative_half_width
+            if reached is not None and reached <= precision:
+                stopped = "precise"
+                break
         try:
             points.append(ledger.measure(trial_s, SATURATING))
         except BudgetError:
@@ -84,12 +92,18 @@ def measure_r_plus(
             break
     values = [point.forwarded_pps for point in points]
     return RPlus(
-        estimate=estimate(values),
+        estimate=_estimate(points, rule, is_last=stopped != "precise"),
         trials=tuple(points),
         stopped=stopped,
         outliers=find_outliers(values),
         bands=find_bands(values),
     )
+
+
+def _estimate(points: Sequence[LoadPoint], rule: StoppingRule, *, is_last: bool) -> Estimate:
+    """The estimate at the level of its look: stopping must not make its interval lie."""
+    level = rule.level_at(max(2, len(points)), is_last=is_last)
+    return estimate([point.forwarded_pps for point in points], level)
 
 
 def loads_at(r_plus_pps: float, fractions: Sequence[float] = FRACTIONS) -> dict[float, float]:
@@ -100,8 +114,36 @@ def loads_at(r_plus_pps: float, fractions: Sequence[float] = FRACTIONS) -> dict[
     return {fraction: fraction * r_plus_pps for fraction in fractions}
 
 
-def relative_half_width(found: Estimate) -> float | None:
-    """Half the confidence interval over the mean; None where there is no interval."""
-    if found.low is None or found.high is None or found.mean <= 0:
-        return None
-    return (found.high - found.low) / 2 / found.mean
+def run(task: Task) -> MethodResult:
+    """R+, and one-way times at fractions of it."""
+    found = of_trial(task)
+    latency = [latency_at(task, share, load) for share, load in loads_at(found.pps).items()]
+    notes = in_words(found.outliers, found.bands, "trial", pps_text)
+    notes += [
+        f"latency at {one.fraction:g} R+: the load was not met, so it is of a lower one"
+        for one in latency
+        if not one.load_met
+    ]
+    return task.result(
+        "R+",
+        [figure("R+", found.estimate, "pps"), *one_way_figures(latency)],
+        stopped=found.stopped,
+        warm_up_trials=1,
+        notes=notes,
+        latency=latency,
+    )
+
+
+def of_trial(task: Task) -> RPlus:
+    """R+ by trials of the length that was asked for."""
+    return measure_r_plus(task.measurer, trial_s=task.trial.duration_s, budget_s=task.limit_s)
+
+
+METHOD = Method(
+    name="r-plus",
+    meaning="mean of saturated runs, and one-way times at fractions of it",
+    run=run,
+    usual_time_s=trials_of_full_length(9),
+    compared=(method_metric("R+", "pps"),),
+    times_frames=True,
+)

@@ -8,12 +8,19 @@ comes first: what is missing there, the change has not done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from switchmark.method.disturbed import Disturbance
-from switchmark.method.recovery import Disturber
-from switchmark.switch.changes import Change
+from switchmark.method.support.disturbance import Disturbance, Disturber
+from switchmark.method.support.disturbed_load import RELIEF, outage_figures, throughput
+from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.task import Task
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.changes import UNKNOWN_WAY, Change
+from switchmark.model.choices import WIRE
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodFigure, MethodResult
 
 CHANGE_AT_SHARE = 1 / 3  # of the trial
 LONGEST_CHANGE_S = 120.0
@@ -73,3 +80,40 @@ def _notes(quiet: Disturbance, made: Sequence[Reconfigured]) -> list[str]:
         if not one.seen.resumed
     ]
     return notes
+
+
+def run(task: Task) -> MethodResult:
+    """How long forwarding stops while ports or rules are changed."""
+    changes = task.switch_changes()
+    throughput_pps, looks = throughput(task)
+    load = throughput_pps if task.trial.rate_pps is not None else RELIEF * throughput_pps
+    found = reconfigure(task.measurer, changes, load_pps=load, trial_s=task.trial.duration_s)
+    figures = [
+        MethodFigure(name="longest outage", value=found.worst.seen.outage_s, unit="s"),
+        MethodFigure(name="load", value=load, unit="pps"),
+        *outage_figures("nothing done", found.quiet),
+    ]
+    for one in found.changes:
+        figures += outage_figures(one.name, one.seen)
+    notes = [f"longest outage: {found.worst.name}", *found.notes]
+    return task.result("longest outage", figures, warm_up_trials=looks, notes=notes)
+
+
+def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """Not every switch can be changed while it runs."""
+    if switch == WIRE:
+        yield f"method reconfiguration needs a switch; leave {WIRE} out"
+    elif not can.reconfigures:
+        yield f"{switch}: {can.settled or UNKNOWN_WAY}; leave it out of method reconfiguration"
+
+
+METHOD = Method(
+    name="reconfiguration",
+    meaning="outage while ports or rules are added and removed",
+    run=run,
+    usual_time_s=trials_of_full_length(5),
+    compared=(method_metric("longest outage", "s"),),
+    refusals=refusals,
+    one_host="it changes one switch, and here there are two; leave location: remote out",
+    finds_outages=True,
+)

@@ -7,41 +7,31 @@ started again; the outage is given by missing frames and by silence, as RFC 6201
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from switchmark.method.disturbed import Disturbance, StepDown
+from switchmark.method.support.disturbance import Disturbance, Disturber, StepDown
+from switchmark.method.support.disturbed_load import (
+    RELIEF,
+    outage_figures,
+    throughput,
+    time_figure,
+)
+from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.task import Task
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import WIRE
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodFigure, MethodResult
 
 OVERLOAD = 1.10
-RELIEF = 0.50
 RFC_OVERLOAD_S = 60.0
 SHORTEST_RELIEF_S, LONGEST_RELIEF_S = 2.0, 30.0
 LONGEST_RESET_S = 120.0
 RESET_TAIL_S = 3.0  # of traffic after the bench has done its part: switches wake up in it
 RESET_AT_S = 1.5
 NEVER_SHARE = 0.9  # losses later than this share of the relief: it has not recovered within
-
-
-class Disturber(Protocol):
-    """What a `DisturbedMeasurer` can do beyond measuring."""
-
-    def step_down(
-        self, first_s: float, first_pps: float, second_s: float, second_pps: float
-    ) -> StepDown:
-        """An overload, and the lower load at once after it."""
-        ...
-
-    def disturb(
-        self,
-        duration_s: float,
-        load_pps: float,
-        at_s: float,
-        action: Callable[[], None],
-        tail_s: float | None = None,
-    ) -> Disturbance:
-        """A steady load during which something is done."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +110,43 @@ def _reset_notes(reset: Disturbance) -> list[str]:
     if not reset.resumed:
         notes.append("frames did not flow again after the reset while the trial ran")
     return notes
+
+
+def run(task: Task) -> MethodResult:
+    """Recovery from overload and from a reset."""
+    throughput_pps, looks = throughput(task)
+    found = recover(
+        task.measurer,
+        throughput_pps=throughput_pps,
+        overload_s=task.trial.duration_s,
+        restart=task.restart_switch,
+    )
+    figures = [MethodFigure(name="throughput", value=throughput_pps, unit="pps")]
+    if found.seconds is not None:
+        figures.insert(0, time_figure("recovery", found.seconds, found.low_s, found.high_s))
+    figures += [
+        MethodFigure(name="overload", value=found.step.overload.offered_pps, unit="pps"),
+        MethodFigure(name="lost after it", value=found.step.after.lost_frames, unit="frames"),
+        *outage_figures("reset", found.reset),
+    ]
+    headline = "recovery" if found.seconds is not None else None
+    return task.result(headline, figures, warm_up_trials=looks, notes=found.notes)
+
+
+def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[str]:
+    """A wire has nothing to restart."""
+    if switch == WIRE:
+        yield f"method recovery needs a switch; leave {WIRE} out"
+
+
+METHOD = Method(
+    name="recovery",
+    meaning="time back to no loss after overload, outage of a restart (26.5, 26.6)",
+    run=run,
+    usual_time_s=trials_of_full_length(3),
+    compared=(method_metric("recovery", "s"), method_metric("reset: outage", "s")),
+    refusals=refusals,
+    one_host="it restarts one switch, and here there are two; leave location: remote out",
+    finds_outages=True,
+    restarts_switch=True,
+)

@@ -12,13 +12,20 @@ told apart, since a port that takes nothing loses nothing of what it took, eithe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, Measurer
-from switchmark.method.steady_state import SteadyState, detect
-from switchmark.results.statistics import Estimate, estimate
+from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.task import Task, figure, pps_text
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.statistics.means import Estimate, estimate
+from switchmark.statistics.outliers import in_words
+from switchmark.statistics.steady_state import SteadyState, detect
 
 DEFAULT_WINDOW_S = 60.0
 CONFIDENCE = 0.95
@@ -179,3 +186,73 @@ def _longest_clean_s(windows: list[LoadPoint]) -> float:
         current = 0.0 if window.lost_frames else current + window.duration_s
         longest = max(longest, current)
     return longest
+
+
+def run(task: Task) -> MethodResult:
+    """The set load for the whole duration."""
+    duration_s = task.trial.duration_s
+    found = soak(
+        task.measurer,
+        task.max_pps,
+        duration_s=duration_s,
+        window_s=min(DEFAULT_WINDOW_S, max(duration_s / 20, min(duration_s, 0.5))),
+        budget_s=task.limit_s,
+    )
+    planned = max(1, round(duration_s / found.windows[0].duration_s))
+    stopped = "done" if len(found.windows) >= planned else "budget"
+    return task.result("loss ratio", _figures(found), stopped=stopped, notes=_notes(found))
+
+
+def _figures(found: Soak) -> list[MethodFigure]:
+    ratio = MethodFigure(name="loss ratio", value=found.loss_ratio, unit="ratio")
+    if found.loss_ratio_limit is not None:
+        ratio = ratio.model_copy(update={"low": 0.0, "high": found.loss_ratio_limit})
+    figures = [
+        ratio,
+        MethodFigure(
+            name="lossy windows",
+            value=found.lossy_windows / len(found.windows),
+            unit="ratio",
+            low=found.lossy_share_low,
+            high=found.lossy_share_high,
+            count=len(found.windows),
+        ),
+        MethodFigure(name="longest clean", value=found.longest_clean_s, unit="s"),
+        figure("forwarded", found.forwarded_pps, "pps"),
+        MethodFigure(name="not offered", value=found.unoffered_ratio, unit="ratio"),
+    ]
+    if found.silence_s is not None:
+        figures.append(MethodFigure(name="longest silence", value=found.silence_s, unit="s"))
+    return figures
+
+
+def _notes(found: Soak) -> list[str]:
+    notes = [
+        f"course: {found.course.reason}",
+        *in_words(found.course.outliers, None, "window", pps_text),
+    ]
+    if not found.load_met:
+        notes.append("not every window was offered what was intended")
+    if found.silence_s:
+        notes.append(
+            f"nothing arrived for {found.silence_s:.3g} s, until window {found.silence_window + 1}"
+        )
+    return notes
+
+
+def refusals(sweep: Sweep, _switch: str, _can: Capabilities) -> Iterator[str]:
+    """A soak proves a load that somebody names."""
+    if None in sweep.rate_pps:
+        yield "method soak tests one load; give its rate"
+
+
+METHOD = Method(
+    name="soak",
+    meaning="one load for long: how much is lost, and how often",
+    run=run,
+    usual_time_s=trials_of_full_length(1),
+    compared=(method_metric("loss ratio", "ratio"),),
+    refusals=refusals,
+    finds_outages=True,
+    limited_by="rate",
+)

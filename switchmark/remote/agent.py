@@ -21,28 +21,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from switchmark.environment.base import Node, NodeSpec
-from switchmark.environment.engine_binary import NAME
+from switchmark.engine.binary import NAME
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.environment.support.base import Node
 from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import ConnectMode, SwitchPort
 from switchmark.remote.codec import from_plain, to_plain
-from switchmark.switch.base import ConnectMode, Probe, Switch, SwitchPort, probe_for
-from switchmark.switch.options import configured
 from switchmark.switch.registry import make_switch
-from switchmark.testbed import capabilities, procfs
-from switchmark.testbed.clean import clean_stale
-from switchmark.testbed.cpu_time import CpuReading
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.facts import gather
-from switchmark.testbed.hardware import (
+from switchmark.switch.support.base import Switch, probe_for
+from switchmark.switch.support.options import configured
+from switchmark.testbed.cores.counters import (
     EnergyReading,
     HardwareCounters,
     MeterReading,
     energy_absent,
 )
+from switchmark.testbed.cores.cpu_time import CpuReading
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.facts import gather
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.kernel import capabilities, procfs
 from switchmark.testbed.session import open_session
-from switchmark.testbed.things import Directory
+from switchmark.testbed.undo.clean import clean_stale
+from switchmark.testbed.undo.things import Directory
 
 PROTOCOL = 1
 SILENCE_S = 30.0  # the bench is heard every few seconds; after so long it is lost

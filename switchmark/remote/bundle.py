@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-OURS = ("testbed", "environment", "switch", "remote")  # folders of this package
+OURS = (
+    "model",
+    "testbed",
+    "engine",
+    "port",
+    "environment",
+    "switch",
+    "remote",
+)  # folders of this package
 SUFFIXES = (".py", ".lua", ".p4")
 
 # Run by the other host's Python: takes the archive into memory, and the agent out of it.

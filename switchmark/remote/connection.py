@@ -305,8 +305,10 @@ def _why(target: SshTarget, error: Exception) -> str:
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
         where = target.known_hosts
         return (
-            f"its host key is not the one in {where} ({error.reason}); if it is the right "
-            f"host, add its key: ssh-keyscan -p {target.port} {target.address} >> {where}"
+            f"its host key is not in {where} ({error.reason}). Ask the host's owner for its key, "
+            f"compare it with what ssh-keyscan -p {target.port} {target.address} prints, then add "
+            "it; if another key of this host is there already, or it is revoked, somebody may be "
+            "in the middle"
         )
     if isinstance(error, asyncssh.PermissionDenied):
         key = f"key {target.key}" if target.key else "your keys"

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from switchmark.environment.base import NodeSpec
 from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.model.node import NodeSpec
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.connection import Connection, HostLost
 from switchmark.testbed.host import Completed

@@ -12,26 +12,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from switchmark.environment.base import NodeSpec
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import ConnectMode, SwitchCounters, SwitchPort
+from switchmark.model.topology import Place
 from switchmark.remote import bundle
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.connection import ClockReading, Connection, HostLost
 from switchmark.remote.host import RemoteHost, RemoteNode, create_node
-from switchmark.results.cost import CpuCost
 from switchmark.results.record import Placement
-from switchmark.results.runs import ClockOffset, FarHost
-from switchmark.scenario.topology import Place
-from switchmark.switch.base import ConnectMode, Probe, SwitchCounters, SwitchPort
-from switchmark.testbed import procfs
-from switchmark.testbed.cpu_time import CpuReading
+from switchmark.results.record.cost import CpuCost
+from switchmark.results.record.runs import ClockOffset, FarHost
+from switchmark.testbed.cores.counters import MeterReading
+from switchmark.testbed.cores.cpu_time import CpuReading
+from switchmark.testbed.cores.placement import Demand, place
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu
-from switchmark.testbed.hardware import MeterReading
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import procfs
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.placement import Demand, place
 from switchmark.testbed.testbed_file import Testbed
 
 KEPT_FACTS = (

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from switchmark.campaign.model import Dimension
-from switchmark.results import words
+from switchmark.model.choices import Dimension
+from switchmark.report import words
 from switchmark.results.marks import MARKS
 from switchmark.results.ranking import Comparison, compare, headline
 from switchmark.results.record import Record

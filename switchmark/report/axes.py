@@ -7,31 +7,27 @@ bare wire has no VNFs, so it stands at length 0; it has no limit, so it is not d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.campaign.model import Trial
-from switchmark.campaign.values import format_rate
+from switchmark.model.parameter import Axis, Kind
+from switchmark.model.parameters import of_kinds
 from switchmark.results.rows import SummaryRow
-from switchmark.scenario.registry import resolve
 
 _LETTER, _GAP = 0.02, 0.03  # of the axis: what a letter of a label takes, and the space between
 LINE_FROM = 3  # values from which a line is drawn
 
 
 @dataclass(frozen=True, slots=True)
-class XAxis:
-    """One parameter as an axis."""
+class XAxis(Axis):
+    """One parameter as an axis; rows that differ in it alone are one line."""
 
-    field: str  # of Trial; rows that differ in it alone are one line
-    title: str
-    value: Callable[[Trial], float | None]  # None: has no place on it
-    log: bool = True
-    label: Callable[[float], str] = "{:.15g}".format
+    field: str = ""  # of Trial
 
     def of(self, row: SummaryRow) -> float | None:
-        """Where the row stands."""
-        return self.value(row.trial)
+        """Where the row stands; None: it has no place."""
+        value = getattr(row.trial, self.field)
+        return None if value is None else self.place(value)
 
     def values(self, rows: Sequence[SummaryRow]) -> list[float]:
         """The values that there are."""
@@ -56,30 +52,22 @@ class XAxis:
         return kept
 
 
-def _chain(trial: Trial) -> float | None:
-    found = resolve(trial.scenario)
-    if found is None or not (found.chain or trial.scenario == "p2p"):
-        return None
-    return found.chain
+def _axes() -> tuple[XAxis, ...]:
+    """Those that the table describes, then every other number."""
+    numbers = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES)
+    described = sorted(
+        (one for one in numbers if one.axis),
+        key=lambda one: (one.axis is not None and one.axis.log, one.kind is not Kind.TRAFFIC),
+    )
+    others = [one for one in numbers if one.is_number and not one.axis]
+    return tuple(
+        XAxis(axis.title, axis.place, axis.label, axis.log, one.field)
+        for one in (*described, *others)
+        if (axis := one.axis or Axis(f"{one.name} ({one.unit})" if one.unit else one.name))
+    )
 
 
-def _share(trial: Trial) -> float | None:
-    return None if trial.cpu_limit is None else round(100 * trial.cpu_limit, 6)
-
-
-AXES = (
-    XAxis("scenario", "VNFs in the chain", _chain, log=False),
-    XAxis("cpu_limit", "CPU time the switch may use (% of each of its cores)", _share, log=False),
-    XAxis("packet_size_bytes", "frame size with FCS (bytes)", lambda one: one.packet_size_bytes),
-    XAxis(
-        "rate_pps",
-        "intended load of a pair (frames/s)",
-        lambda one: one.rate_pps,
-        label=lambda value: format_rate(round(value)),
-    ),
-    XAxis("pairs", "pairs", lambda one: one.pairs),
-    XAxis("burst", "burst (frames)", lambda one: one.burst),
-)
+AXES = _axes()
 
 
 def x_axis(rows: Sequence[SummaryRow]) -> XAxis | None:

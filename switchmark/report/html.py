@@ -10,9 +10,11 @@ forbids it, so a browser enforces what this promises.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import polars as pl
@@ -21,27 +23,27 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from switchmark import __version__
-from switchmark.campaign.model import Dimension, Published
+from switchmark.model.campaign import Published
+from switchmark.model.choices import Dimension
+from switchmark.report import words
 from switchmark.report.answer import answers, caveats
+from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.cost import steps_panels
 from switchmark.report.figures import Figure, Panels, looks
 from switchmark.report.latency import curve_panels, spread_panels
+from switchmark.report.quality_table import QUALITY_TITLE, quality_table
 from switchmark.report.samples import samples_figure
+from switchmark.report.tables import cpu_table, tails_table
 from switchmark.report.throughput import cpu_panels, loads_panels, throughput_panels
 from switchmark.report.trend import trends
-from switchmark.results import words
-from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.results.export import of_baseline, published_beside, remarks
-from switchmark.results.histogram import PercentileCurve, merge_histograms, percentile_curve
 from switchmark.results.marks import MARKS
-from switchmark.results.quality_table import QUALITY_TITLE, quality_table
-from switchmark.results.query import Table, read_histograms, read_table
+from switchmark.results.query import Table, read_table
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
-from switchmark.results.statistics import METHOD
 from switchmark.results.store import Run, open_run, read_record
 from switchmark.results.summary import summarise
-from switchmark.results.tables import cpu_table, tails_table
+from switchmark.statistics.comparison import METHOD
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
 MAX_OPEN_FIGURES = 8  # of one section; the others are folded away
@@ -63,12 +65,34 @@ def write_report(run_directory: Path, target: Path) -> list[str]:
     """Write the report of a run; returns a line for every file that could not be read."""
     run = open_run(run_directory)
     table = read_table(run_directory)
-    rows = summarise(run_directory, table)
+    rows = summarise(run_directory, table, with_curves=True)
     page = _render(run, rows, table)
-    temporary = target.with_name(f".{target.name}.tmp")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(target)
+    _write(target, page)
     return list(table.problems)
+
+
+def _write(target: Path, page: str) -> None:
+    """Write the page whole or not at all. What is there and no regular file (a device, a pipe) is
+    written to and stays what it is: a rename would put a file in the place of /dev/null."""
+    if target.exists() and not target.is_file():
+        target.write_text(page, encoding="utf-8")
+        return
+    target = target.resolve()  # a link stays a link
+    with NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            file.write(page)
+            file.flush()
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _umask() -> int:
+    os.umask(mask := os.umask(0o022))
+    return mask
 
 
 def _read(table: Table, status: str) -> list[Record]:
@@ -127,7 +151,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "trends": trends(throughput),
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),
-        "panels": _panels(run, rows, throughput, latency),
+        "panels": _panels(rows, throughput, latency),
         "published": _published(run, rows),
         "trials": [_trial(record) for record in records],
         "total_trials": len(table.frame),
@@ -170,7 +194,7 @@ class _Figures:
 
 
 def _panels(
-    run: Run, rows: list[SummaryRow], throughput: list[SummaryRow], latency: list[SummaryRow]
+    rows: list[SummaryRow], throughput: list[SummaryRow], latency: list[SummaryRow]
 ) -> list[Panels]:
     look = looks(rows)
     panels = []
@@ -179,25 +203,12 @@ def _panels(
     if latency:
         panels += [
             spread_panels(latency, look),
-            curve_panels(latency, look, _curves(run, latency)),
+            curve_panels(latency, look),
         ]
     if throughput:
         panels += [cpu_panels(throughput), steps_panels(throughput, look)]
         panels += [loads_panels(throughput, look)]
     return [panel for panel in panels if panel.figures]
-
-
-def _curves(
-    run: Run, rows: Iterable[SummaryRow]
-) -> dict[tuple[str, ...], tuple[PercentileCurve, PercentileCurve]]:
-    curves = {}
-    for row in rows:
-        held = list(read_histograms(run.directory, row.trial_ids))
-        curves[row.trial_ids] = (
-            percentile_curve(merge_histograms(one.actual for one in held)),
-            percentile_curve(merge_histograms(one.intended for one in held)),
-        )
-    return curves
 
 
 def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:

@@ -6,13 +6,12 @@ All curves come from merged histograms, never from averaged percentiles.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from switchmark.report import words
 from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
 from switchmark.report.throughput import facets
-from switchmark.results import words
-from switchmark.results.histogram import PercentileCurve
 from switchmark.results.rows import SummaryRow
 
 _MARKS = (
@@ -35,18 +34,14 @@ def spread_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     )
 
 
-def curve_panels(
-    rows: Sequence[SummaryRow],
-    look: dict[str, Look],
-    curves: Mapping[tuple[str, ...], tuple[PercentileCurve, PercentileCurve]],
-) -> Panels:
-    """Percentile curves; `curves` holds (actual, intended) under a row's trial ids."""
+def curve_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
+    """Percentile curves of rows that have them."""
     return Panels(
         "Latency by percentile",
         "Each step to the right is ten times rarer. Solid: from the moment a request was really "
         "sent. Dotted, where it differs: from the moment it was due, so that a sender that fell "
         "behind cannot hide the wait (coordinated omission).",
-        [_curves(title, members, look, curves) for title, members in facets(rows, None)],
+        [_curves(title, members, look) for title, members in facets(rows, None)],
     )
 
 
@@ -108,13 +103,14 @@ def _curves(
     title: str,
     rows: Sequence[SummaryRow],
     look: dict[str, Look],
-    curves: Mapping[tuple[str, ...], tuple[PercentileCurve, PercentileCurve]],
 ) -> Figure:
     traces: list[dict[str, Any]] = []
     rarest = 100.0
     for row in sorted(rows, key=lambda row: row.contender):
         shape = look[row.contender]
-        for curve, dotted in zip(curves[row.trial_ids], (False, True), strict=True):
+        assert row.latency is not None and row.latency.curves is not None
+        curves = row.latency.curves
+        for curve, dotted in ((curves.actual, False), (curves.intended, True)):
             if dotted and not _differs(row):
                 continue
             name = f"{row.contender}, from due time" if dotted else row.contender

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from switchmark.campaign.model import Dimension
+from switchmark.model.choices import Dimension
+from switchmark.report import words
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.throughput import axis_end, facets
-from switchmark.results import words
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
 

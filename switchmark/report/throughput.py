@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from switchmark.report import words
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
-from switchmark.results import words
 from switchmark.results.rows import CpuSummary, SummaryRow
-from switchmark.results.statistics import Estimate
+from switchmark.statistics.means import Estimate
 
 _WIDEST = 1.5  # of the highest load: an axis with whiskers ends there at the latest
 _LOADS = (("offered", "circle-open"), ("forwarded", "circle"))

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
+from switchmark.report import words
 from switchmark.report.axes import LINE_FROM, XAxis, x_axis
 from switchmark.report.throughput import facets
-from switchmark.results import words
 from switchmark.results.rows import SummaryRow
-from switchmark.results.statistics import Estimate, compare_with_best
+from switchmark.statistics.comparison import compare_with_best
+from switchmark.statistics.means import Estimate
 
 TOLD = ("scenario", "cpu_limit")  # swept for their cost; a size or a load speaks for itself
 

@@ -6,12 +6,9 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
+from switchmark.model.parameter import Parameter
+from switchmark.model.parameters import CONTENDER, PARAMETERS
 from switchmark.results.rows import SummaryRow
-
-CONTENDER_FIELDS = (
-    *("connect_mode", "io", "port_kind", "idle"),
-    *("switch_cores", "switch_options", "switch_environment"),
-)
 
 
 def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
@@ -33,28 +30,22 @@ def with_contenders(rows: list[SummaryRow]) -> list[SummaryRow]:
     """Name rows so that no two of one switch share a name for different means."""
     values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
-        for name in CONTENDER_FIELDS if row.finished else ():
-            values[row.trial.switch][name].add(_means(row, name))
+        for one in CONTENDER if row.finished else ():
+            values[row.trial.switch][one.field].add(_means(row, one))
     return [replace(row, contender=_contender(row, values[row.trial.switch])) for row in rows]
 
 
 def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:
-    varying = [name for name in CONTENDER_FIELDS if len(seen[name]) > 1]
+    varying = [one.field for one in CONTENDER if len(seen[one.field]) > 1]
     if "io" in varying and len(seen["port_kind"]) == len(seen["io"]):
         varying = [name for name in varying if name != "io"]  # the port kind says it all
     if row.trial.switch_options and "switch_options" not in varying:
         varying.append("switch_options")  # a switch that was set up on purpose always says so
-    parts = [_means(row, name) for name in varying]
+    parts = [_means(row, PARAMETERS[name]) for name in varying]
     return f"{row.trial.switch} ({', '.join(parts)})" if parts else row.trial.switch
 
 
-def _means(row: SummaryRow, name: str) -> str:
-    if name == "switch_cores":
-        return f"{row.trial.switch_cores} core{'s' if row.trial.switch_cores > 1 else ''}"
-    if name == "switch_environment":
-        return f"in {row.trial.switch_environment}"
-    if name == "idle":
-        return f"idle {row.trial.idle}"
-    if name == "switch_options":
-        return row.trial.switch_options.replace("+", ", ").replace(":", " ") or "default options"
-    return str(getattr(row, name) or "?")
+def _means(row: SummaryRow, one: Parameter) -> str:
+    if one.settled:
+        return str(getattr(row, one.field) or "?")
+    return one.words(getattr(row.trial, one.field))

@@ -12,15 +12,16 @@ from typing import Any
 import polars as pl
 from rapidfuzz import process
 
-from switchmark.campaign.model import Published, Trial
 from switchmark.errors import UsageError
+from switchmark.model.campaign import Published
+from switchmark.model.parameters import KEYS
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
-from switchmark.results.histogram import PERCENTILES
 from switchmark.results.method_summary import MethodSummary
 from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import CPU_MORE, SummaryRow
-from switchmark.results.statistics import Estimate
+from switchmark.statistics.histogram import PERCENTILES
+from switchmark.statistics.means import Estimate
 
 _OPERATORS = ("!=", ">=", "<=", "=", ">", "<")  # longer ones first
 _ESTIMATES: dict[str, tuple[str, str]] = {
@@ -58,7 +59,7 @@ def frame(flat: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def columns() -> list[str]:
     """The names of all columns, in order."""
-    trial = [name for name in Trial.model_fields if name != "repetition"]
+    trial = [one.field for one in KEYS]
     estimates = [f"{stem}_{part}" for stem in _ESTIMATES for part in _ESTIMATE_PARTS]
     kinds = ("rtt_merged", "rtt_intended")
     merged = [f"{kind}_p{p}_ns" for kind in kinds for p in PERCENTILES]

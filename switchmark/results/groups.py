@@ -12,20 +12,21 @@ from typing import Any
 
 import polars as pl
 
-from switchmark.campaign.model import Trial
+from switchmark.model.parameters import KEYS, SETTLED
+from switchmark.statistics.means import LEVEL
 
-DONE = ("connect_mode", "port_kind", "io")  # as the record tells, whatever was asked
 _SLICE_ROWS = 1024
 
 
 class Records:
     """Some rows of the table of results, by column."""
 
-    __slots__ = ("_columns", "_rows")
+    __slots__ = ("_columns", "_rows", "level")
 
     def __init__(self, columns: Mapping[str, Sequence[Any]], rows: range | Sequence[int]) -> None:
         self._columns = columns
         self._rows = rows
+        self.level = LEVEL  # of intervals: stricter where the campaign looked again and again
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -70,9 +71,7 @@ def groups(frame: pl.DataFrame) -> Iterator[Group]:
     """What was asked *and* what was done must agree; failures, of which less is known, join the
     first group that asked the same."""
     asked = [
-        f"asked_{name}" if f"asked_{name}" in frame.columns else name
-        for name in Trial.model_fields
-        if name != "repetition"
+        f"asked_{one.field}" if f"asked_{one.field}" in frame.columns else one.field for one in KEYS
     ]
     varying = [name for name in asked if frame[name].n_unique() > 1]
     order = frame.select(
@@ -116,7 +115,7 @@ def _by_what_was_done(columns: Mapping[str, Sequence[Any]], rows: range) -> Iter
         if columns["status"][row] == "failed":
             failed.append(row)
         else:
-            by_done.setdefault(tuple(columns[name][row] for name in DONE), []).append(row)
+            by_done.setdefault(tuple(columns[name][row] for name in SETTLED), []).append(row)
     finished = list(by_done.values())
     if not failed and len(finished) == 1:
         yield Group(Records(columns, rows), Records(columns, ()))

@@ -49,6 +49,14 @@ _TABLE = (
         "Read the number as a lower bound; give the receiver a core of its own or a faster I/O.",
     ),
     Mark(
+        "receiver-away",
+        "Frames were lost while the receiver waited for its core",
+        "Half or more of the lost frames were lost while their receiver was away from its core: "
+        "other programs had it, or the hypervisor. They are not the switch's loss.",
+        "Do not compare switches by this loss; stop the other programs, or give the receiver a "
+        "core of its own.",
+    ),
+    Mark(
         "unstable",
         "The rate swung during the trial",
         "The rate in the kept window varied more than the stated bound, so the mean hides a "

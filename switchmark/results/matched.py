@@ -15,62 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign.model import Dimension
-from switchmark.errors import UsageError
+from switchmark.model.parameters import KEYS, SETTLED
 from switchmark.results.marks import MARKS
-from switchmark.results.query import TRIAL_COLUMNS, read_table
+from switchmark.results.metric import Metric
+from switchmark.results.query import read_table
 from switchmark.results.store import open_run
 
 Key = tuple[tuple[str, Any], ...]
-_NOT_OF_THE_KEY = frozenset({"repetition", "interval_s"})
-_OF_THE_SWITCH = frozenset({"port_kind", "io", "idle", "switch_cores", "spare_cores"})
-_DONE = ("connect_mode", "port_kind", "io")
 _VOLATILE = ("time", "uptime", "free", "load", "boot", "pid", "hostname", "tmp")
 # Every mark of a number that may be used says why it may be of more than the switch.
 CAUTION_MARKS = frozenset(name for name, mark in MARKS.items() if not mark.invalidates)
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A figure that can be compared: its column in the table of results."""
-
-    name: str
-    column: str
-    dimension: Dimension
-    higher_is_better: bool
-    unit: str
-
-
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("forwarded", "forwarded_pps", Dimension.THROUGHPUT, True, "pps"),
-        Metric("rtt-p50", "rtt_p50_ns", Dimension.LATENCY, False, "ns"),
-        Metric("rtt-p99", "rtt_p99_ns", Dimension.LATENCY, False, "ns"),
-        Metric("rtt-p99.9", "rtt_p99.9_ns", Dimension.LATENCY, False, "ns"),
-        Metric("rtt-mean", "rtt_mean_ns", Dimension.LATENCY, False, "ns"),
-    )
-}
-# Figures of methods of many trials, by their name in the record; no column of their own.
-METHOD_FIGURES: dict[str, tuple[str, bool]] = {
-    "NDR": ("pps", True),
-    "PDR": ("pps", True),
-    "R+": ("pps", True),
-    "plateau": ("pps", True),
-    "lossless to": ("pps", True),
-    "ceiling": ("pps", True),
-    "one-way floor, median": ("ns", False),
-    "longest burst": ("frames", True),
-    "loss ratio": ("ratio", False),
-    "recovery": ("s", False),
-    "reset: outage": ("s", False),
-    "longest outage": ("s", False),
-}
-METRICS |= {
-    name: Metric(name, "", Dimension.THROUGHPUT, higher, unit)
-    for name, (unit, higher) in METHOD_FIGURES.items()
-}
-DEFAULT_METRICS = ("forwarded", "rtt-p50", "rtt-p99", *METHOD_FIGURES)
 
 
 @dataclass
@@ -96,14 +50,6 @@ class LoadedRun:
     host: dict[str, Any]
 
 
-def metrics(names: Sequence[str]) -> list[Metric]:
-    """Look metrics up; raises `UsageError` naming the known ones."""
-    unknown = [name for name in names if name not in METRICS]
-    if unknown:
-        raise UsageError(f"--metric {unknown[0]}: unknown; known are {', '.join(METRICS)}")
-    return [METRICS[name] for name in names]
-
-
 def load_run(
     directory: Path, wanted: Sequence[Metric], switches: Mapping[str, str] | None = None
 ) -> LoadedRun:
@@ -122,7 +68,7 @@ def load_run(
         _add(measured, row, wanted)
         if row["status"] == "finished":
             # Switches' own ports differ; their connect modes must not.
-            names = _DONE[:1] if switches is not None else _DONE
+            names = SETTLED[:1] if switches is not None else SETTLED
             measured.done.add(", ".join(str(row[name]) for name in names))
     return LoadedRun(directory, trials, table.problems, dict(open_run(directory).info.host))
 
@@ -151,11 +97,10 @@ def describe(key: Key, others: Sequence[Key]) -> str:
 
 
 def _key(row: Mapping[str, Any], *, across_switches: bool) -> Key:
-    skipped = _NOT_OF_THE_KEY | (_OF_THE_SWITCH if across_switches else frozenset())
     return tuple(
-        (name, row[f"asked_{name}" if name in _DONE else name])
-        for name in TRIAL_COLUMNS
-        if name not in skipped
+        (one.field, row[f"asked_{one.field}" if one.settled else one.field])
+        for one in KEYS
+        if one.field != "interval_s" and not (across_switches and one.by_switch)
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from switchmark.results.groups import Records
-from switchmark.results.record import MethodBounds, MethodFigure
-from switchmark.results.statistics import Estimate, estimate
+from switchmark.results.record import GoalBounds, MethodFigure
+from switchmark.statistics.means import Estimate, estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class MethodSummary:
 
     headline: str | None  # name of the figure that stands for all
     figures: tuple[Figure, ...]
-    bounds: tuple[MethodBounds, ...]  # of the last repetition
+    bounds: tuple[GoalBounds, ...]  # of the last repetition
     notes: tuple[str, ...]  # of all repetitions, each once
     stopped: tuple[str, ...]
     trials: int  # made in all
@@ -47,10 +47,11 @@ def summarise_method(records: Records) -> MethodSummary:
     return MethodSummary(
         headline=next(filter(None, records.column("method_headline")), None),
         figures=tuple(
-            Figure(name, unit, _drawn_together([f for fs in found for f in fs if f.name == name]))
+            Figure(name, unit, _drawn_together(held, records.level))
             for name, unit in names
+            for held in [[f for fs in found for f in fs if f.name == name]]
         ),
-        bounds=tuple(MethodBounds.model_validate(one) for one in last),
+        bounds=tuple(GoalBounds.model_validate(one) for one in last),
         notes=tuple(
             dict.fromkeys(note for notes in records.column("method_notes") for note in notes or ())
         ),
@@ -60,8 +61,8 @@ def summarise_method(records: Records) -> MethodSummary:
     )
 
 
-def _drawn_together(figures: Sequence[MethodFigure]) -> Estimate:
-    whole = estimate([figure.value for figure in figures])
+def _drawn_together(figures: Sequence[MethodFigure], level: float) -> Estimate:
+    whole = estimate([figure.value for figure in figures], level)
     if len(figures) > 1:
         return whole
     return replace(whole, low=figures[0].low, high=figures[0].high)

@@ -12,18 +12,18 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
 
 import duckdb
 import polars as pl
 
-from switchmark.campaign.model import LATER_FIELDS, Trial
 from switchmark.errors import SwitchmarkError
+from switchmark.model.parameter import Parameter
+from switchmark.model.parameters import PARAMETERS, SETTLED
+from switchmark.model.trial import LATER_FIELDS
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
-from switchmark.results.histogram import PERCENTILES
 from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.store import CorruptResultError, open_run, read_record
+from switchmark.statistics.histogram import PERCENTILES, Histogram
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
 _MEMORY_LIMIT = "400MB"
@@ -39,7 +39,6 @@ HARDWARE_NUMBERS = (
     *("instructions_per_cycle", "cache_miss_ratio", "cycles_per_frame"),
     *("cache_misses_per_frame", "dtlb_misses_per_frame"),
 )
-TRIAL_COLUMNS = tuple(Trial.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +60,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Histograms:
-    """The two encoded latency histograms of one trial."""
+    """The two latency histograms of one trial."""
 
     trial_id: str
-    actual: str
-    intended: str
+    actual: Histogram
+    intended: Histogram
 
 
 def read_table(run_directory: Path) -> Table:
@@ -98,8 +97,8 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
     """Records of before a field existed have its default."""
     return frame.with_columns(
         pl.col(name).fill_null(default)
-        for name in LATER_FIELDS
-        if (default := Trial.model_fields[name].default) is not None
+        for name, default in LATER_FIELDS.items()
+        if default is not None
     )
 
 
@@ -108,7 +107,8 @@ def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[H
     run = open_run(run_directory)
     frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], _HISTOGRAM_COLUMNS)
     for row in frame.iter_rows(named=True):
-        yield Histograms(row["trial_id"], row["histogram"], row["intended_histogram"])
+        actual, intended = (Histogram(row[name]) for name in ("histogram", "intended_histogram"))
+        yield Histograms(row["trial_id"], actual, intended)
 
 
 def _select(paths: Sequence[str], columns: Sequence[_Column]) -> pl.DataFrame:
@@ -266,24 +266,23 @@ def _split_unsound(
     return sound, reasons
 
 
-def _sql_type(annotation: Any) -> str:
-    """The DuckDB type of a field of Trial; everything that is not a number is text."""
-    if get_origin(annotation) in (Union, UnionType):
-        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
-    return {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}.get(annotation, "VARCHAR")
+def _sql_type(parameter: Parameter) -> str:
+    """The DuckDB type of a parameter; everything that is not a number is text."""
+    kind = int if parameter.is_number and parameter.choices else parameter.value_type
+    return {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}.get(kind, "VARCHAR")
 
 
 def _record_columns() -> list[_Column]:
     plain = ("trial_id", "status", "message", "started_at", "notation")
-    done = ("connect_mode", "port_kind", "io")  # what was done; the trial says what was asked
     columns = [_Column("schema_version", "/schema_version", "BIGINT")]
-    columns += [_Column(name, f"/{name}") for name in (*plain, *done)]
-    for name, field in Trial.model_fields.items():
-        alias = f"asked_{name}" if name in done else name
-        columns.append(_Column(alias, f"/trial/{name}", _sql_type(field.annotation)))
+    columns += [_Column(name, f"/{name}") for name in (*plain, *SETTLED)]
+    for name, one in PARAMETERS.items():
+        alias = f"asked_{name}" if one.settled else name
+        columns.append(_Column(alias, f"/trial/{name}", _sql_type(one)))
     columns += [
         _Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
         _Column("idle_used", "/placement/idle"),
+        _Column("switch_placed_on", "/placement/switch_cores"),
         _Column("limited_by", "/limit/what"),
         _Column("valid", "/verdict/valid", "BOOLEAN"),
         _Column("marks", "/verdict/marks", "VARCHAR[]"),

@@ -7,15 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from switchmark.model.parameters import load_of
 from switchmark.results.rows import SummaryRow
-from switchmark.results.statistics import Difference, Estimate, compare_with_best
-from switchmark.scenario.registry import without_vnfs
-
-_LOAD_FIELDS = {
-    "dimension", "location", "pairs", "packet_size_bytes", "rate_pps", "burst", "environment",
-    "touch", "bidirectional", "schedule", "probe_rate_pps",
-    "packet_mix", "flows", "ip_version", "vlan", "ring",
-}  # fmt: skip
+from switchmark.statistics.comparison import Difference, compare_with_best
+from switchmark.statistics.means import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +70,11 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
 
 
 def _load(row: SummaryRow) -> dict[str, Any]:
-    """The workload without its duration: a ceiling holds however long it was measured."""
-    load = row.trial.model_dump(include=_LOAD_FIELDS)
-    one_way = {"pairs": row.trial.pairs if row.trial.split == "none" else 1}
-    return load | one_way | {"scenario": without_vnfs(row.trial.scenario)}
+    """What a row and its bare wire share: the load, and the cores that the switch has and the
+    wire leaves idle."""
+    own = row.trial.switch_cores if row.switch_has_cores else 0
+    spare = row.trial.spare_cores if row.is_baseline else own
+    return load_of(row.trial) | {"spare_cores": spare}
 
 
 def rank(row: SummaryRow) -> float:

@@ -12,26 +12,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.campaign.model import Trial
-from switchmark.campaign.rates import CONSTANT, is_steady
+from switchmark.model.parameters import PARAMETERS, SETTLED, point_of
+from switchmark.model.rates import CONSTANT, is_steady
+from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
-from switchmark.results.groups import DONE, Group, Records
-from switchmark.results.histogram import PERCENTILES
+from switchmark.results.groups import Group, Records
 from switchmark.results.method_summary import MethodSummary, summarise_method
-from switchmark.results.order_statistics import Bounds
-from switchmark.results.outliers import TWO_BANDS, strange_repetitions
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
-from switchmark.results.query import CPU_NUMBERS, HARDWARE_NUMBERS, TRIAL_COLUMNS
-from switchmark.results.statistics import RESOLUTION, Estimate, estimate, of_all
+from switchmark.results.query import CPU_NUMBERS, HARDWARE_NUMBERS
+from switchmark.statistics.histogram import PERCENTILES, Histogram, PercentileCurve
+from switchmark.statistics.means import RESOLUTION, Estimate, estimate, of_all
+from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns
+from switchmark.statistics.outliers import TWO_BANDS, strange_repetitions
 
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
 KNOWN_TRUTH = "reference"
 CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
 BASELINE = "direct"  # the switch that is no switch: the bare wire
-_NOT_OF_THE_POINT = {
-    "switch", "repetition", "connect_mode", "io", "port_kind", "idle", "switch_cores",
-    "spare_cores", "switch_options", "switch_environment",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,22 @@ class ThroughputSummary:
     forwarded_l2_bps: Estimate  # frame with FCS
     forwarded_l1_bps: Estimate  # plus 20 B a frame
     loss_ratio: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class MergedHistograms:
+    """All samples of all repetitions: from the actual and from the intended send time."""
+
+    actual: Histogram
+    intended: Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """For plots: from the actual and from the intended send time."""
+
+    actual: PercentileCurve
+    intended: PercentileCurve
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ class LatencySummary:
     intended_stdev_ns: float | None
     intended_percentiles_ns: dict[str, float]
     intended_intervals_ns: dict[str, Bounds]
+    curves: Curves | None  # where they were asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +104,7 @@ class SummaryRow:
     io: str | None
     idle: str | None
     oversubscribed: bool
+    switch_has_cores: bool  # of its own; else it works on the senders'
     finished: int  # repetitions
     failed: int
     throughput: ThroughputSummary | None
@@ -109,8 +124,7 @@ class SummaryRow:
     @property
     def point(self) -> tuple[tuple[str, Any], ...]:
         """The workload: rows that share it may be compared."""
-        values = self.trial.model_dump(mode="json", exclude=_NOT_OF_THE_POINT)
-        return tuple(values.items())
+        return point_of(self.trial)
 
     @property
     def is_known_truth(self) -> bool:
@@ -123,8 +137,11 @@ class SummaryRow:
         return self.trial.switch == BASELINE
 
 
-def draw_together(group: Group) -> SummaryRow:
-    """The row of a group; percentiles are of the first repetition (`summary.py` merges them)."""
+def draw_together(
+    group: Group, merged: MergedHistograms | None, *, with_curves: bool = False
+) -> SummaryRow:
+    """The row of a group; with `merged` delays the percentiles are of these, else those of the
+    record. Curves are large: they are kept where they are asked for."""
     finished, failed = group.finished, group.failed
     any_of = finished or failed
     remarks = _remarks(finished)
@@ -142,11 +159,12 @@ def draw_together(group: Group) -> SummaryRow:
         io=any_of.first("io"),
         idle=any_of.first("idle_used"),
         oversubscribed=any(finished.column("oversubscribed")),
+        switch_has_cores=finished.first("switch_placed_on") != "[]" if finished else False,
         finished=len(finished),
         failed=len(failed),
         throughput=_throughput(finished) if finished.has("forwarded_pps") else None,
         method=summarise_method(finished) if finished.has("method_figures") else None,
-        latency=_latency(finished) if finished.has("rtt_mean_ns") else None,
+        latency=_latency(finished, merged, with_curves) if finished.has("rtt_mean_ns") else None,
         cpu=_cpu(finished) if finished.has("applications_cores_used") else None,
         quality=summarise_quality(finished),
         between=summarise_between_hosts(finished),
@@ -205,15 +223,15 @@ def _us(value: float) -> str:
 def _trial(records: Records) -> Trial:
     """As asked; a record from before there was a key has none of it, which is its default."""
     values = {}
-    for name in TRIAL_COLUMNS:
-        value = records.first(f"asked_{name}" if name in DONE else name)
+    for name in PARAMETERS:
+        value = records.first(f"asked_{name}" if name in SETTLED else name)
         if value is not None:
             values[name] = value
     return Trial.model_validate(values | {"repetition": 0})
 
 
 def _over(records: Records, column: str) -> Estimate:
-    return estimate(records.column(column))
+    return estimate(records.column(column), records.level)
 
 
 def _mean(records: Records, column: str) -> float | None:
@@ -240,8 +258,14 @@ def _whole(records: Records, prefix: str) -> tuple[float | None, float | None]:
     return of_all(zip(*(records.column(place) for place in places), strict=True))
 
 
-def _latency(records: Records) -> LatencySummary:
+def _latency(
+    records: Records, merged: MergedHistograms | None, with_curves: bool
+) -> LatencySummary:
     intended_mean_ns, intended_stdev_ns = _whole(records, "intended_rtt")
+    if merged is None or len(records) == 1:
+        actual, intended = (_Tail.of_one(records, prefix) for prefix in ("rtt", "intended_rtt"))
+    else:
+        actual, intended = _Tail.of_many(merged.actual), _Tail.of_many(merged.intended)
     return LatencySummary(
         count=sum(records.column("rtt_count")),
         lost=sum(records.column("rtt_lost")),
@@ -251,16 +275,35 @@ def _latency(records: Records) -> LatencySummary:
         p50_ns=_over(records, "rtt_p50_ns"),
         p99_ns=_over(records, "rtt_p99_ns"),
         stdev_ns=_whole(records, "rtt")[1] or 0.0,
-        # Right for one repetition; with more, `_with_merged_percentiles` puts the union's here.
-        percentiles_ns={name: records.first(f"rtt_p{name}_ns") for name in PERCENTILES},
-        intervals_ns=json.loads(records.first("rtt_intervals") or "{}"),
+        percentiles_ns=actual.percentiles_ns,
+        intervals_ns=actual.intervals_ns,
         intended_mean_ns=intended_mean_ns,
         intended_stdev_ns=intended_stdev_ns,
-        intended_percentiles_ns={
-            name: records.first(f"intended_rtt_p{name}_ns") for name in PERCENTILES
-        },
-        intended_intervals_ns=json.loads(records.first("intended_rtt_intervals") or "{}"),
+        intended_percentiles_ns=intended.percentiles_ns,
+        intended_intervals_ns=intended.intervals_ns,
+        curves=Curves(merged.actual.curve(), merged.intended.curve())
+        if merged and with_curves
+        else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The percentiles of some delays, and how sure they are."""
+
+    percentiles_ns: dict[str, float]
+    intervals_ns: dict[str, Bounds]
+
+    @classmethod
+    def of_one(cls, record: Records, prefix: str) -> _Tail:
+        """As the only repetition's record has them."""
+        values = {name: record.first(f"{prefix}_p{name}_ns") for name in PERCENTILES}
+        return cls(values, json.loads(record.first(f"{prefix}_intervals") or "{}"))
+
+    @classmethod
+    def of_many(cls, merged: Histogram) -> _Tail:
+        """Of the samples of all repetitions."""
+        return cls(merged.percentiles_ns(), percentile_intervals_ns(merged))
 
 
 def _cpu(records: Records) -> CpuSummary:

@@ -14,13 +14,16 @@ in and once more as read back from disk.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,8 +33,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.model.value import FreeForm, UtcTime, parse_utc
 from switchmark.results.record import Record
-from switchmark.results.values import FreeForm, UtcTime, parse_utc
 
 DEFAULT_ROOT = Path("results")
 RECORD_GLOB = "[0-9a-f]" * 16 + ".json"
@@ -113,8 +116,18 @@ class Run:
                 f"{root}: results cannot be kept there ({error.strerror}); "
                 "name another folder with --results"
             ) from error
-        _write_durably(directory / "campaign.yaml", campaign_text.encode())
-        _write_durably(directory / "run.json", info.model_dump_json(indent=2).encode() + b"\n")
+        try:
+            _write_durably(directory / "campaign.yaml", campaign_text.encode())
+            _write_durably(directory / "run.json", info.model_dump_json(indent=2).encode() + b"\n")
+        except SwitchmarkError as error:  # nothing is there yet that could be resumed
+            os.close(lock)
+            shutil.rmtree(directory, ignore_errors=True)
+            cause = error.__cause__
+            reason = cause.strerror if isinstance(cause, OSError) else str(error)
+            raise UsageError(
+                f"{root}: results cannot be kept there ({reason}); make room, or name another "
+                "folder with --results"
+            ) from error
         return cls(directory, info, lock)
 
     @classmethod
@@ -212,7 +225,12 @@ class Run:
         folder = self.trials_directory
         if not folder.is_dir():
             return []
-        names = sorted(path.name for path in folder.iterdir() if RECORD_NAME.fullmatch(path.name))
+        with os.scandir(folder) as entries:  # (a pipe would hang whoever reads it)
+            names = sorted(
+                entry.name
+                for entry in entries
+                if RECORD_NAME.fullmatch(entry.name) and entry.is_file()
+            )
         return [f"{folder}/{name}" for name in names]
 
     def records(self) -> Iterator[Record]:
@@ -228,6 +246,16 @@ class Run:
             if record.status == "finished"
         )
 
+    def resumed_at(self) -> list[datetime]:
+        """When the run went on after an interruption, in order."""
+        paths = self.directory.glob("resumed-*.json")
+        told = [Resumption.model_validate_json(path.read_bytes()) for path in paths]
+        return sorted(parse_utc(one.resumed_at) for one in told)
+
+    def has_finished(self, trial_id: str) -> bool:
+        """Whether this trial need not be run again. Raises CorruptResultError for a bad file."""
+        return self.path_of(trial_id).exists() and self.read(trial_id).status == "finished"
+
     def earlier_failures(self) -> list[Record]:
         """Failed records of trials that were run again later."""
         pattern = RECORD_GLOB.removesuffix(".json") + ".failed-*.json"
@@ -242,7 +270,7 @@ def open_run(directory: Path) -> Run:
 def read_record(path: Path) -> Record:
     """Read and validate one record. Raises CorruptResultError with one line that names the file."""
     try:
-        record = Record.model_validate_json(path.read_bytes())
+        record = Record.model_validate_json(_bytes_of(path))
     except (OSError, ValidationError) as error:
         remedy = (
             "another version of switchmark wrote it, which can show it; here --resume does not "
@@ -258,11 +286,33 @@ def read_record(path: Path) -> Record:
     return record
 
 
-def list_runs(root: Path = DEFAULT_ROOT, campaign: str | None = None) -> list[Path]:
-    """Results directories under `root`, oldest first; only those of `campaign` if named."""
+def _bytes_of(path: Path) -> bytes:
+    """The content of a regular file; a pipe, which would never end, or a device is refused."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return file.read()
+
+
+def _say(line: str) -> None:
+    print(f"switchmark: left out: {line}", file=sys.stderr)
+
+
+def list_runs(
+    root: Path = DEFAULT_ROOT,
+    campaign: str | None = None,
+    on_corrupt: Callable[[str], None] = _say,
+) -> list[Path]:
+    """Results directories under `root`, oldest first; only those of `campaign` if named. One that
+    cannot be believed is left out, and told of: it must not keep the others from being read."""
     runs = []
     for path in root.glob("*/run.json") if root.is_dir() else ():
-        info = _read_info(path.parent)
+        try:
+            info = _read_info(path.parent)
+        except CorruptResultError as error:
+            on_corrupt(str(error))
+            continue
         if campaign is None or info.campaign == campaign:
             runs.append((parse_utc(info.started_at), path.parent))
     return [directory for _, directory in sorted(runs)]
@@ -323,9 +373,9 @@ def _keep_failed(path: Path) -> None:
 
 def _write_durably(path: Path, content: bytes) -> None:
     """Write so that a crash leaves either the whole file under its name or nothing."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # (names may be of full length)
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -347,7 +397,7 @@ def _write_durably(path: Path, content: bytes) -> None:
 
 def _take_lock(directory: Path) -> int:
     """An exclusive lock that dies with the process. Raises UsageError naming the holder."""
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -364,7 +414,7 @@ def _take_lock(directory: Path) -> int:
 def _read_info(directory: Path) -> RunInfo:
     path = directory / "run.json"
     try:
-        return RunInfo.model_validate_json(path.read_bytes())
+        return RunInfo.model_validate_json(_bytes_of(path))
     except FileNotFoundError as error:
         raise UsageError(f"{directory}: not a results directory (no run.json in it)") from error
     except (OSError, ValidationError) as error:

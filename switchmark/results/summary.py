@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign.model import Dimension
+from switchmark.errors import SwitchmarkError
+from switchmark.model.choices import Dimension
 from switchmark.results.contenders import with_contenders, with_mixed_modes
-from switchmark.results.groups import groups
-from switchmark.results.histogram import merge_histograms, percentiles_ns
-from switchmark.results.order_statistics import percentile_intervals_ns
+from switchmark.results.groups import Group, groups
 from switchmark.results.query import Table, read_histograms, read_table
 from switchmark.results.ranking import rank
-from switchmark.results.rows import SummaryRow, draw_together
+from switchmark.results.rows import MergedHistograms, SummaryRow, draw_together
+from switchmark.results.store import open_run
+from switchmark.statistics.boundaries import StoppingRule
+from switchmark.statistics.histogram import Histogram
 
 _GROUPS_A_QUERY = 200
 
@@ -24,12 +27,36 @@ def summary(run_directory: Path) -> list[SummaryRow]:
     return summarise(run_directory, read_table(run_directory))
 
 
-def summarise(run_directory: Path, table: Table) -> list[SummaryRow]:
+def summarise(run_directory: Path, table: Table, *, with_curves: bool = False) -> list[SummaryRow]:
     """Group the table's repetitions; `table.problems` tells of files that were refused."""
-    rows = [draw_together(group) for group in groups(table.frame)]
-    rows = _with_merged_percentiles(run_directory, rows)
+    drawn_together = partial(draw_together, with_curves=with_curves)
+    rule = _stopping_rule(run_directory)
+    rows: list[SummaryRow] = []
+    found = groups(table.frame)
+    while drawn := list(islice(found, _GROUPS_A_QUERY)):
+        if rule is not None:
+            _set_levels(drawn, rule)
+        rows += map(drawn_together, drawn, _merged(run_directory, drawn, with_curves))
     rows = with_contenders(with_mixed_modes(rows))
     return sorted(rows, key=_order)
+
+
+def _stopping_rule(run_directory: Path) -> StoppingRule | None:
+    """Where repetitions went on until their intervals were narrow (`until_ci`): how they were
+    looked at. The intervals shown are those that it stopped at."""
+    try:
+        asked = open_run(run_directory).info.definition
+    except SwitchmarkError:  # told where the table is read
+        return None
+    if asked.get("until_ci") is None:
+        return None
+    return StoppingRule.after_each(asked.get("repetitions", 1), asked.get("max_repetitions", 1))
+
+
+def _set_levels(drawn: Iterable[Group], rule: StoppingRule) -> None:
+    for group in drawn:
+        count = min(max(rule.looks[0], len(group.finished)), rule.looks[-1])
+        group.finished.level = rule.level_at(count)
 
 
 def _order(row: SummaryRow) -> tuple[Any, ...]:
@@ -47,24 +74,26 @@ def _order(row: SummaryRow) -> tuple[Any, ...]:
     )
 
 
-def _with_merged_percentiles(run_directory: Path, rows: list[SummaryRow]) -> list[SummaryRow]:
-    """Replace the percentiles of repeated latency trials by those of the merged histogram."""
-    repeated = iter([i for i, row in enumerate(rows) if row.latency and row.finished > 1])
-    while chunk := list(islice(repeated, _GROUPS_A_QUERY)):
-        wanted = [trial_id for i in chunk for trial_id in rows[i].trial_ids]
-        held = {one.trial_id: one for one in read_histograms(run_directory, wanted)}
-        for i in chunk:
-            latency = rows[i].latency
-            assert latency is not None
-            parts = [held[trial_id] for trial_id in rows[i].trial_ids]
-            actual = merge_histograms(part.actual for part in parts)
-            intended = merge_histograms(part.intended for part in parts)
-            merged = replace(
-                latency,
-                percentiles_ns=percentiles_ns(actual),
-                intervals_ns=percentile_intervals_ns(actual),
-                intended_percentiles_ns=percentiles_ns(intended),
-                intended_intervals_ns=percentile_intervals_ns(intended),
+def _merged(
+    run_directory: Path, drawn: Sequence[Group], with_curves: bool
+) -> Iterator[MergedHistograms | None]:
+    """The histograms of each group, merged over its repetitions; None where there is one, whose
+    percentiles the record has, and no curve is wanted."""
+    wanted = [
+        group.finished.column("trial_id")
+        if len(group.finished) > (0 if with_curves else 1) and group.finished.has("rtt_mean_ns")
+        else ()
+        for group in drawn
+    ]
+    asked = [trial_id for ids in wanted for trial_id in ids]
+    held = {one.trial_id: one for one in read_histograms(run_directory, asked)} if asked else {}
+    for ids in wanted:
+        parts = [held[trial_id] for trial_id in ids]
+        yield (
+            MergedHistograms(
+                Histogram.merged(part.actual for part in parts),
+                Histogram.merged(part.intended for part in parts),
             )
-            rows[i] = replace(rows[i], latency=merged)
-    return rows
+            if parts
+            else None
+        )

@@ -7,9 +7,10 @@ they have one sender and one receiver in common (split.py).
 
 from __future__ import annotations
 
-from switchmark.campaign.model import Trial
-from switchmark.scenario.split import lay_out_split
-from switchmark.scenario.topology import Place, Topology, lay_out
+from switchmark.model.topology import Place, Topology
+from switchmark.model.trial import Trial
+from switchmark.scenario.support.layout import lay_out
+from switchmark.scenario.support.split import lay_out_split
 
 
 def expand(trial: Trial, chain: int = 1) -> Topology:

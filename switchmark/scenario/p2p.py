@@ -6,8 +6,9 @@ physical port.
 
 from __future__ import annotations
 
-from switchmark.campaign.model import Trial
-from switchmark.scenario.topology import Place, Topology, lay_out
+from switchmark.model.topology import Place, Topology
+from switchmark.model.trial import Trial
+from switchmark.scenario.support.layout import lay_out
 
 
 def expand(trial: Trial, chain: int = 0) -> Topology:

@@ -11,7 +11,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from switchmark.method.measurer import LoadPoint
+from switchmark.method.support.measurer import LoadPoint
 
 _POISSON_NORMAL_FROM = 50.0  # mean from which the normal approximation serves
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.basicfwd import BasicForwarder, Surroundings
-from switchmark.switch.cable import AtInterface, take_in
-from switchmark.switch.ports import device_of
-from switchmark.switch.private import Footprint
-from switchmark.switch.tools import kernel_release, not_root
+from switchmark.switch.support.cable import AtInterface, take_in
+from switchmark.switch.support.ports import device_of
+from switchmark.switch.support.private import Footprint
+from switchmark.switch.support.tools import kernel_release, not_root
 
 
 class AfPacket(BasicForwarder):
@@ -26,6 +28,7 @@ class AfPacket(BasicForwarder):
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "port-to-port forwarding"),
         description="port-to-port forwarding by the traffic engine, raw sockets (AF_PACKET)",
     )
 

@@ -11,37 +11,32 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypedDict
 
-from switchmark.environment.engine_binary import engine_version, find_engine
-from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    Probe,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
-from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import (
+from switchmark.engine.binary import engine_version, find_engine
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
+from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import (
     check_request,
     device_of,
     how_it_ended,
     require,
     socket_of,
 )
-from switchmark.switch.private import Footprint, check_socket_path
-from switchmark.switch.tools import hugepage_bytes_free, hugepage_bytes_total
+from switchmark.switch.support.private import Footprint, check_socket_path
+from switchmark.switch.support.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
 
 MEMORY_MB = 128  # of hugepages, for each process
-INTERVAL_S = 0.1  # how old a counter may be; ten short writes a second cost nothing
+INTERVAL_S = 1.0  # between reports that nobody asked for
 REPORT_DEADLINE_S = 15.0  # a process that has ended is noticed at once; one may have to wait long
-POLL_S = 0.005
+POLL_S = 0.005  # for a report that was asked for
 ETHERNET_AND_FCS_BYTES = 18
 COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
 
@@ -63,7 +58,7 @@ class Pair:
         self.up = False
         self.counted_until_ns = 0
         self.totals = [dict.fromkeys(COUNTED, 0) for _ in "AB"]
-        self._lock = threading.Lock()
+        self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -81,16 +76,27 @@ class Pair:
         if event["event"] == "ready":
             self.ready = event
         elif event["event"] == "interval":
-            with self._lock:
+            with self._news:
                 self.up = all(port["up"] for port in event["ports"])
                 for total, port in zip(self.totals, event["ports"], strict=True):
                     for key in total:
                         total[key] += port[key]
                 self.counted_until_ns = event["t_ns"]
+                self._news.notify_all()
+
+    def ask(self) -> None:
+        """Have it report now. One that has ended takes no question, and is noticed by its end."""
+        with suppress(SwitchmarkError):
+            self.process.write_line("interval")
+
+    def wait_report(self, after_ns: int, timeout_s: float) -> bool:
+        """Wait for a report of this moment (CLOCK_MONOTONIC) or later; whether it is there."""
+        with self._news:
+            return self._news.wait_for(lambda: self.counted_until_ns >= after_ns, timeout_s)
 
     def counters(self) -> list[PortCounters]:
         """Both ports so far."""
-        with self._lock:
+        with self._news:
             return [
                 PortCounters(t["rx_frames"], t["tx_offered"], t["rx_socket_drops"], t["tx_dropped"])
                 for t in self.totals
@@ -124,6 +130,7 @@ class BasicForwarder(WithOptions):
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         settled="its ports are those it was started with, and it has no table",
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "port-to-port forwarding"),
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
 
@@ -241,22 +248,21 @@ class BasicForwarder(WithOptions):
                     f"{self.name}: no peer on one of {sockets} after {timeout_s:g} s; "
                     "is the application behind it running?"
                 )
-            time.sleep(POLL_S)
+            _report_soon(waiting, _ask(waiting))
 
     def settle(self) -> None:
         """It learns nothing."""
 
     def counters(self) -> SwitchCounters:
-        """All frames up to the moment of the call: waits for the next report of each process.
+        """All frames up to the moment of the call, by a report of each process that is asked for.
 
         Raises `TrialFailed` when a process no longer reports."""
-        now_ns = time.monotonic_ns()
         deadline = time.monotonic() + REPORT_DEADLINE_S
-        while any(pair.ready and pair.counted_until_ns < now_ns for pair in self._pairs):
-            if time.monotonic() > deadline or self.alive() is not None:
-                words = self.alive() or "a forwarder no longer reports"
-                raise TrialFailed(f"{self.name}: {words}")
-            time.sleep(POLL_S)
+        asked = [pair for pair in self._pairs if pair.ready]
+        now_ns = _ask(asked)
+        while (words := self.alive()) is not None or not _report_soon(asked, now_ns):
+            if words is not None or time.monotonic() > deadline:
+                raise TrialFailed(f"{self.name}: {words or 'a forwarder no longer reports'}")
         ports = {}
         for k, pair in enumerate(self._pairs):
             ports[2 * k], ports[2 * k + 1] = pair.counters()
@@ -292,3 +298,17 @@ class BasicForwarder(WithOptions):
             self._footprint.undo()
             self._footprint = None
         self._pairs.clear()
+
+
+def _ask(pairs: Sequence[Pair]) -> int:
+    """Ask these processes for a report, all at once; returns when (CLOCK_MONOTONIC ns)."""
+    now_ns = time.monotonic_ns()
+    for pair in pairs:
+        pair.ask()
+    return now_ns
+
+
+def _report_soon(pairs: Sequence[Pair], after_ns: int) -> bool:
+    """Whether all of them have reported what was at this moment, or do so in the next one."""
+    deadline = time.monotonic() + POLL_S
+    return all(p.wait_report(after_ns, max(0.0, deadline - time.monotonic())) for p in pairs)

@@ -16,21 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UsageError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    Probe,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, devargs
-from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
-from switchmark.switch.options import WithOptions
-from switchmark.switch.private import check_socket_path
-from switchmark.switch.program import ProgramSwitch, output_of
-from switchmark.switch.tools import own_text, which
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.changes import Change
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxonomy
+from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, devargs
+from switchmark.switch.support.changes import PORTS, RULES, rule_mac
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.private import check_socket_path
+from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.tools import own_text, which
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import last_line
 
@@ -41,7 +36,7 @@ BURST = 32  # compiled in
 LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 10.0
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
-DRIVER = own_text("bess_driver.py")
+DRIVER = own_text("support/bess_driver.py")
 # `exec`, so that the process we started is bessd itself; the mount dies with it.
 LAUNCH = 'mount -t hugetlbfs none "$0" && exec "$@"'
 
@@ -86,6 +81,9 @@ class Bess(WithOptions, ProgramSwitch):
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         reconfigures=True,
+        taxonomy=Taxonomy(
+            MODULAR, STRUCTURED, f"{RTC} or {PIPELINE}", "medium", "C, Python", "programmable NIC"
+        ),
         description="BESS, modules on one polling worker, vhost-user",
     )
     _driver: Spawned | None = None

@@ -9,16 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortKind,
-    Probe,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.ports import check_request
-from switchmark.switch.tools import kernel_release
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
+from switchmark.switch.support.ports import check_request
+from switchmark.switch.support.tools import kernel_release
 from switchmark.testbed.host import Session
 
 

@@ -13,19 +13,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
-from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import WITNESS_MAC, peer_index
-from switchmark.switch.private import check_socket_path
-from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
+from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import WITNESS_MAC, peer_index
+from switchmark.switch.support.private import check_socket_path
+from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
 
 MEMORY_MB = 256
 BURST = 32
@@ -122,6 +117,7 @@ class FastClick(WithOptions, ProgramSwitch):
         options=(CABLE_DRIVER,),
         settled="while it runs, it takes no configuration with DPDK devices in it (`hotconfig` "
         'ends with "Trying to configure DPDK device after initialization")',
+        taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "low", "C++", "modular router"),
         description="FastClick, modular router with DPDK, vhost-user",
     )
 

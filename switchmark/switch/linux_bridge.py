@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchOption
-from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
-from switchmark.switch.in_kernel import InKernelSwitch
-from switchmark.switch.options import WithOptions, mode_refusal
-from switchmark.switch.ports import device_of
-from switchmark.switch.tools import kernel_has, kernel_release, no_rights, which
+from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.changes import Change
+from switchmark.model.options import mode_refusal
+from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
+from switchmark.switch.support.changes import PORTS, RULES, rule_mac
+from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import device_of
+from switchmark.switch.support.tools import kernel_has, kernel_release, no_rights, which
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
@@ -38,6 +42,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         in_kernel=True,
         runs_in=("host", "netns"),
         reconfigures=True,
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "L2 bridge of the kernel"),
         description="the kernel's bridge; forwards in the senders' softirq",
         options=(
             SwitchOption(

@@ -10,18 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    MadePort,
-    PortKind,
-    Probe,
-    SwitchPort,
-)
-from switchmark.switch.changes import PORTS, Change, rule_mac
-from switchmark.switch.made import PortMakingSwitch
-from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
-from switchmark.testbed.things import Link
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.changes import Change
+from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
+from switchmark.switch.support.changes import PORTS, rule_mac
+from switchmark.switch.support.made import PortMakingSwitch
+from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
+from switchmark.testbed.undo.things import Link
 
 
 class Macvlan(PortMakingSwitch):
@@ -37,6 +33,7 @@ class Macvlan(PortMakingSwitch):
         cable_ends=(),
         uncabled="its ports exist only as devices on its own parent and are made before their "
         "nodes, which the agent on another host cannot do",
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "several addresses on one device"),
         description="macvlan devices in bridge mode on one parent, in the kernel",
     )
 

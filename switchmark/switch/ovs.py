@@ -1,307 +1,59 @@
-"""Open vSwitch behind the Switch protocol: what its three kinds of datapath have in common.
+"""`ovs`: Open vSwitch with the kernel datapath (openvswitch.ko).
 
-The bridge starts with no rule at all (fail mode `secure`) and gets one rule set for the
-connect mode, so that the meaning is the same for every datapath: NORMAL for learning, one
-rule a port for cross-connect, one rule a MAC address for static-mac (anything else drops).
+Each network namespace has its own kernel datapath, so the private namespace keeps ours
+apart from a user's. The daemon only decides on the first frame of a flow; the rest is
+forwarded in the senders' softirq.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from switchmark.errors import TrialFailed
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    Probe,
-    Split,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
-from switchmark.switch.ovs_instance import DEADLINE_S, OvsInstance, missing_helper, other_config
-from switchmark.switch.ports import check_request, device_of, lent_of, peer_index, require
-from switchmark.switch.private import Footprint
-from switchmark.switch.tools import find_program, not_root, version_text
-from switchmark.testbed.host import Session
-
-POLL_S = 0.01
-MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
-SPARE_COOKIE = "0x5a"  # of the rules that are added and removed on purpose
-PLAIN_PROGRAMS = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.switch.support.ovs import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.tools import kernel_has, kernel_release, online_cores
 
 
-def openflow_port(index: int) -> int:
-    """OpenFlow numbers ports from 1."""
-    return index + 1
+class OvsKernel(OvsSwitch):
+    """Open vSwitch, kernel datapath."""
 
-
-def rules(ports: Iterable[SwitchPort], mode: ConnectMode, split: Split | None = None) -> list[str]:
-    """The OpenFlow rules that are the connect mode."""
-    if split is not None:
-        return split_rules(split)
-    if mode is ConnectMode.LEARNING:
-        return ["actions=NORMAL"]
-    if mode is ConnectMode.STATIC_MAC:
-        return [f"dl_dst={port.mac},actions=output:{openflow_port(port.index)}" for port in ports]
-    return [
-        f"in_port={openflow_port(port.index)},"
-        f"actions=output:{openflow_port(peer_index(port.index))}"
-        for port in ports
-    ]
-
-
-def split_rules(split: Split) -> list[str]:
-    """The rules of a cross-connect that deals the frames of port 0 out; back from the last port
-    there is one way, through the first chain."""
-    peers = {0: split.heads[0], split.last: split.tails[0]}
-    peers |= {index: index ^ 1 for index in range(1, split.last)}
-    peers |= dict.fromkeys(split.heads, 0) | dict.fromkeys(split.tails, split.last)
-    lines = [
-        f"in_port={openflow_port(index)},actions=output:{openflow_port(peer)}"
-        for index, peer in sorted(peers.items())
-    ]
-    entry = openflow_port(0)
-    if split.by == "flow":
-        hashed = f"multipath(symmetric_l4,0,modulo_n,{split.chains},0,NXM_NX_REG0[])"
-        deal = [f"priority=40000,in_port={entry},actions={hashed},resubmit(,1)"]
-        return lines + deal + [
-            f"table=1,reg0={chain},actions=output:{openflow_port(head)}"
-            for chain, head in enumerate(split.heads)
-        ]  # fmt: skip
-    return lines + [
-        f"priority=40000,in_port={entry},dl_src={mac},actions=output:{openflow_port(head)}"
-        for mac, head in zip(split.source_macs, split.heads, strict=True)
-    ]
-
-
-class OvsSwitch:
-    """A private Open vSwitch with one bridge; subclasses say which datapath and ports."""
-
-    name: str
-    capabilities: Capabilities
-    datapath: str  # OVS's own name: `system` or `netdev`
-    setting: str  # the environment variable that names the program
-    programs: Sequence[str]  # where it may be
-    package: str  # where to get it
-
-    split: Split | None = None
-    instance: OvsInstance
-    _footprint: Footprint | None = None
-
-    def probe(self) -> Probe:
-        """Available where the programs, and what the datapath needs, are there."""
-        if (answer := not_root()) is not None:
-            return answer
-        program = self.program()
-        missing = "program `ovs-vswitchd`" if program is None else missing_helper()
-        if program is None or missing:
-            return Probe(
-                False,
-                reason=f"{missing} not found",
-                remedy=f"apt install {self.package}, or set {self.setting}",
-            )
-        version = version_text(program)
-        if not version:
-            return Probe(
-                False, reason=f"{program} does not run", remedy=f"reinstall {self.package}"
-            )
-        return self.probe_datapath(version)
-
-    def program(self) -> Path | None:
-        """The switch daemon."""
-        return find_program(self.setting, self.programs)
+    name = "ovs"
+    datapath = "system"
+    setting = "SWITCHMARK_OVS_VSWITCHD"
+    programs = PLAIN_PROGRAMS
+    package = "openvswitch-switch"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.VETH, PortKind.TAP),
+        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+        splits=True,
+        polling=False,
+        reconfigures=True,
+        in_kernel=True,
+        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
+        description="Open vSwitch, kernel datapath (openvswitch.ko)",
+    )
 
     def probe_datapath(self, version: str) -> Probe:
-        """What else this datapath needs."""
-        return Probe(True, version=version)
-
-    def settings(self) -> dict[str, str]:
-        """The daemon's `other_config`."""
-        return {}
-
-    def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A port's name in OVS and its Interface columns; a device goes by its own name."""
-        return device_of(port), []
-
-    def spare_interface(self, number: int) -> tuple[str, list[str]]:
-        """A port that nobody is behind, as `interface` gives one: it is added and removed."""
-        return f"sm{self.instance.session.id}n{number}", ["type=internal"]
-
-    def changes(self) -> Sequence[Change]:
-        """Ports without anybody behind them, and rules for addresses nobody has."""
-        bridge = self.instance.bridge
-        add, remove = [], []
-        for number in range(PORTS):
-            name, columns = self.spare_interface(number)
-            add += [["add-port", bridge, name], ["set", "Interface", name, *columns]]
-            remove.append(["del-port", bridge, name])
-        flows = [
-            f"cookie={SPARE_COOKIE},priority=100,dl_dst={rule_mac(k)},actions=drop"
-            for k in range(RULES)
-        ]
-        return [
-            Change(f"{PORTS} ports added", lambda: self.instance.reconfigure(add)),
-            Change(f"{PORTS} ports removed", lambda: self.instance.reconfigure(remove)),
-            Change(f"{RULES} rules added", lambda: self.instance.flows(flows)),
-            Change(f"{RULES} rules removed", lambda: self.instance.remove_flows(SPARE_COOKIE)),
-        ]
-
-    def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """Where the daemon's own threads run."""
-        return cores
-
-    def before_launch(self) -> None:
-        """What must be so before the daemon starts; here the ports are taken in."""
-        self.instance.namespace.adopt(
-            [device_of(port) for port in self._ports], lent_of(self._ports)
+        """The kernel half must be there or loadable."""
+        if kernel_has("openvswitch", "ovs_dp_process_packet"):
+            return Probe(True, version=f"{version}, Linux {kernel_release()}")
+        return Probe(
+            False,
+            reason=f"Linux {kernel_release()} has no openvswitch.ko",
+            remedy="use a kernel with CONFIG_OPENVSWITCH, or the switch ovs-netdev",
         )
 
-    def start(
-        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
-    ) -> None:
-        """Start both daemons with everything configured, then write the rules."""
-        require(self.name, self.probe())
-        check_request(self.name, self.capabilities, ports, mode)
-        program = self.program()
-        assert program is not None  # the probe has seen it
-        self._ports, self._mode, self._cores = tuple(ports), mode, tuple(cores)
-        self._footprint = Footprint(session)
-        try:
-            self.instance = OvsInstance(session, self._footprint, program)
-            self._names = {port.index: self.interface(port)[0] for port in ports}
-            self._witness = None if mode is ConnectMode.CROSS_CONNECT else f"sm{session.id}w"
-            self._settings = self.settings()
-            self.instance.configure(self._configuration())
-            self.before_launch()
-            self.instance.launch(self.daemon_cores(cores))
-            if self._witness:
-                self._open_witness(self._witness)
-            self.instance.flows(rules(ports, mode, self.split))
-            self._before = self._last = self._device_counters()
-        except BaseException:
-            self.stop()
-            raise
-
-    def _configuration(self) -> list[list[str]]:
-        bridge = self.instance.bridge
-        commands = [other_config(self._settings)] if self._settings else []
-        commands += [
-            ["add-br", bridge],
-            [
-                "set",
-                "Bridge",
-                bridge,
-                f"datapath_type={self.datapath}",
-                "fail_mode=secure",
-                "other_config:disable-in-band=true",
-                f"other_config:mac-aging-time={MAC_AGING_S}",
-            ],
-        ]
-        for port in self._ports:
-            name, columns = self.interface(port)
-            number = f"ofport_request={openflow_port(port.index)}"
-            commands.append(["add-port", bridge, name])
-            commands.append(["set", "Interface", name, number, *columns])
-        if self._witness:
-            number = f"ofport_request={openflow_port(len(self._ports))}"
-            commands.append(["add-port", bridge, self._witness])
-            commands.append(["set", "Interface", self._witness, "type=internal", number])
-        return commands
-
-    def _open_witness(self, device: str) -> None:
-        """Flooded frames only go to a port that is up."""
-        self.instance.namespace.batch("ip", [f"link set dev {device} up"])
-        deadline = time.monotonic() + DEADLINE_S
-        while not self.instance.interfaces()[device].link_up:
-            if time.monotonic() > deadline:
-                raise TrialFailed(f"{self.name}: witness port {device} does not come up")
-            time.sleep(POLL_S)
-
-    def _device_counters(self) -> dict[str, PortCounters]:
-        return self.instance.port_counters()
-
-    def wait_ports_up(self, timeout_s: float) -> None:
-        """Wait until the switch sees the link of every port."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            interfaces = self.instance.interfaces()
-            waiting = [name for name in self._names.values() if not interfaces[name].link_up]
-            if not waiting:
-                return
-            if (words := self.alive()) is not None:
-                raise TrialFailed(f"{self.name}: {words}")
-            if time.monotonic() > deadline:
-                raise TrialFailed(
-                    f"{self.name}: no peer on {', '.join(waiting)} after {timeout_s:g} s; "
-                    "is the application behind it running?"
-                )
-            time.sleep(POLL_S)
-
-    def settle(self) -> None:
-        """Forget the datapath flows that were made before an address was learnt: they would go
-        on flooding until the next revalidation, up to a second at full rate."""
-        if self._mode is ConnectMode.LEARNING:
-            self.instance.appctl("revalidator/purge")
-
-    def counters(self) -> SwitchCounters:
-        """The datapath's counters since start, and what the kernel received on the witness."""
-        now = self._device_counters()
-        ports = {}
-        for index, name in self._names.items():
-            self._check_continuity(name, now.get(name))
-            before = self._before.get(name, PortCounters(0, 0))
-            after = now.get(name, before)
-            ports[index] = PortCounters(
-                after.rx_frames - before.rx_frames,
-                after.tx_frames - before.tx_frames,
-                after.rx_dropped - before.rx_dropped,
-                after.tx_dropped - before.tx_dropped,
-            )
-        self._last = now
-        if self._witness is None:
-            return SwitchCounters(ports)
-        seen = self.instance.namespace.link_counters()[self._witness].rx_frames
-        return SwitchCounters(ports, seen)
-
-    def _check_continuity(self, name: str, now: PortCounters | None) -> None:
-        """A vhost-user port has counters only while its peer is there, and begins again at 0
-        with the next one: neither may pass for the truth."""
-        last = self._last.get(name)
-        if last and (
-            now is None or now.rx_frames < last.rx_frames or now.tx_frames < last.tx_frames
-        ):
-            raise TrialFailed(
-                f"{self.name}: the peer of port {name} has gone, and the port's counters with it; "
-                "read them while the applications run"
-            )
-
-    def alive(self) -> str | None:
-        """None while both daemons run."""
-        if self._footprint is None:
-            return "not started"
-        return self.instance.died()
-
-    def process_ids(self) -> Sequence[int]:
-        """The switch daemon."""
-        return () if self._footprint is None else self.instance.process_ids
+    def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
+        """Any: the daemon does not forward."""
+        return cores or online_cores()
 
     def details(self) -> dict[str, str]:
-        """Versions, datapath, settings and rules."""
-        return {
-            "version": self.instance.version,
-            "datapath": self.datapath,
-            "connect_mode": self._mode.value,
-            "mac-aging-time": str(MAC_AGING_S),
-            "rules": "; ".join(rules(self._ports, self._mode, self.split)),
-            **{f"other_config:{key}": value for key, value in self._settings.items()},
-        }
+        """Also the kernel, whose part of it forwards."""
+        return super().details() | {"version": f"{self.instance.version}, Linux {kernel_release()}"}
 
-    def stop(self) -> None:
-        """End both daemons, remove folder and namespace, hand the devices back."""
-        if self._footprint is not None:
-            self._footprint.undo()
-            self._footprint = None
+    def before_launch(self) -> None:
+        """Load the module where it is not built in; it stays, as `apt` would leave it."""
+        self.instance.session.host.run(["modprobe", "-q", "openvswitch"], check=False)
+        super().before_launch()

@@ -11,19 +11,14 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UsageError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortKind,
-    Probe,
-    SwitchOption,
-    SwitchPort,
-)
-from switchmark.switch.options import WithOptions
-from switchmark.switch.ovs import PLAIN_PROGRAMS, OvsSwitch
-from switchmark.switch.ovs_instance import option
-from switchmark.switch.ports import device_of
-from switchmark.switch.tools import kernel_has, kernel_release, other_cores
+from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ovs import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.ovs_instance import option
+from switchmark.switch.support.ports import device_of
+from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
 
 LONGEST_MTU_BYTES = 1500  # a frame lies in one buffer of 2 KiB
 MARK = b"afxdp-nonpmd"  # in a program that has the port type
@@ -44,6 +39,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         polling=True,
         reconfigures=True,
         multi_core=True,
+        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, userspace datapath over AF_XDP",
         options=(
             SwitchOption(

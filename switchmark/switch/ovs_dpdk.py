@@ -10,29 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortKind,
-    Probe,
-    SwitchCounters,
-    SwitchOption,
-    SwitchPort,
-)
-from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
-from switchmark.switch.options import WithOptions
-from switchmark.switch.ovs import OvsSwitch
-from switchmark.switch.ovs_instance import option
-from switchmark.switch.ovs_memory import plan_pools
-from switchmark.switch.ports import lent_of, socket_of
-from switchmark.switch.private import check_socket_path
-from switchmark.switch.tools import (
+from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ovs import OvsSwitch
+from switchmark.switch.support.ovs_instance import option
+from switchmark.switch.support.ovs_memory import plan_pools
+from switchmark.switch.support.ports import lent_of, socket_of
+from switchmark.switch.support.private import check_socket_path
+from switchmark.switch.support.tools import (
     hugepage_bytes_free,
     hugepage_bytes_total,
     memory_nodes,
     other_cores,
 )
-from switchmark.switch.work import SwitchWork, parse_pmd_stats
+from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
 
 EAL_OPTIONS = "--in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
@@ -87,6 +81,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         cable_ends=DPDK_ENDS,
         needs_hugepages=True,
         reconfigures=True,
+        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
         options=OPTIONS,
     )

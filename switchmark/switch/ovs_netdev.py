@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from switchmark.switch.base import Capabilities, ConnectMode, PortCounters, PortKind
-from switchmark.switch.ovs import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind
+from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.switch.support.ovs import PLAIN_PROGRAMS, OvsSwitch
 
 
 class OvsNetdev(OvsSwitch):
@@ -26,6 +28,7 @@ class OvsNetdev(OvsSwitch):
         splits=True,
         polling=False,
         reconfigures=True,
+        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",
     )
 

@@ -8,8 +8,9 @@ what names a trial; the record's switch details hold them, too.
 
 from __future__ import annotations
 
+from switchmark.model.capabilities import Capabilities, SwitchOption
+from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.switch.af_packet import AfPacket
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, SwitchOption
 
 UP_TO = 1_000_000_000
 

@@ -1,54 +1,14 @@
-"""Every switch the bench knows, by name. A new switch is one module and one line here."""
+"""Every switch the bench knows, by name: a file of this folder with a class of that name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from switchmark.errors import UsageError
-from switchmark.switch.af_packet import AfPacket
-from switchmark.switch.base import Switch
-from switchmark.switch.basicfwd import BasicForwarder
-from switchmark.switch.bess import Bess
-from switchmark.switch.direct import Direct
-from switchmark.switch.fastclick import FastClick
-from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.switch.macvlan import Macvlan
-from switchmark.switch.ovs_afxdp import OvsAfxdp
-from switchmark.switch.ovs_dpdk import OvsDpdk
-from switchmark.switch.ovs_kernel import OvsKernel
-from switchmark.switch.ovs_netdev import OvsNetdev
-from switchmark.switch.reference import Reference
-from switchmark.switch.snabb import Snabb
-from switchmark.switch.sriov import Sriov
-from switchmark.switch.t4p4s import T4p4s
-from switchmark.switch.tc_redirect import TcRedirect
-from switchmark.switch.testpmd import Testpmd
-from switchmark.switch.vale import Vale
-from switchmark.switch.vpp import Vpp
-from switchmark.switch.xdp_redirect import XdpRedirect
+from switchmark.folder import Folder, class_named
+from switchmark.switch.support.base import Switch
 
-SWITCHES: dict[str, Callable[[], Switch]] = {
-    "direct": Direct,
-    "linux-bridge": LinuxBridge,
-    "tc-redirect": TcRedirect,
-    "xdp-redirect": XdpRedirect,
-    "macvlan": Macvlan,
-    "ovs": OvsKernel,
-    "ovs-netdev": OvsNetdev,
-    "ovs-afxdp": OvsAfxdp,
-    "ovs-dpdk": OvsDpdk,
-    "af-packet": AfPacket,
-    "basicfwd": BasicForwarder,
-    "testpmd": Testpmd,
-    "reference": Reference,
-    "snabb": Snabb,
-    "vpp": Vpp,
-    "fastclick": FastClick,
-    "bess": Bess,
-    "t4p4s": T4p4s,
-    "vale": Vale,
-    "sriov": Sriov,
-}
+SWITCHES: Folder[Callable[[], Switch]] = Folder("switchmark.switch", class_named)
 
 
 def make_switch(name: str) -> Switch:

@@ -14,18 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.changes import PORTS, Change
-from switchmark.switch.ports import device_of, peer_index, socket_of
-from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
-from switchmark.switch.tools import own_text
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.changes import Change
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
+from switchmark.switch.support.changes import PORTS
+from switchmark.switch.support.ports import device_of, peer_index, socket_of
+from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.switch.support.tools import own_text
 
 PROGRAM = "snabb.lua"  # in this folder
 LINK_FRAMES = 1024  # what a link between two apps holds
@@ -64,6 +60,7 @@ class Snabb(ProgramSwitch):
         polling=True,
         needs_hugepages=True,
         reconfigures=True,
+        taxonomy=Taxonomy(MODULAR, STRUCTURED, PIPELINE, "high", "Lua, C", "VM-to-VM"),
         description="Snabb, Lua apps in one polling process, vhost-user",
     )
 

@@ -13,20 +13,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    MadePort,
-    PortKind,
-    Probe,
-    SwitchOption,
-    SwitchPort,
-)
-from switchmark.switch.made import PortMakingSwitch
-from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import WITNESS_MAC
-from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
-from switchmark.testbed.things import Setting
+from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
+from switchmark.model.taxonomy import MATCH_ACTION, SELF, Taxonomy
+from switchmark.switch.support.made import PortMakingSwitch
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import WITNESS_MAC
+from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
+from switchmark.testbed.undo.things import Setting
 
 SETTING = "SWITCHMARK_SRIOV_PF"
 NET = Path("/sys/class/net")
@@ -51,6 +45,9 @@ class Sriov(WithOptions, PortMakingSwitch):
         cable_ends=(),
         uncabled="its ports are functions of one NIC and are made before their nodes, which the "
         "agent on another host cannot do",
+        taxonomy=Taxonomy(
+            SELF, MATCH_ACTION, "in hardware", "low", "-", "virtual functions of a NIC"
+        ),
         description="the embedded switch of an SR-IOV NIC, between its virtual functions",
         options=(
             SwitchOption(

@@ -18,21 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    Probe,
-    SwitchCounters,
-    SwitchOption,
-    SwitchPort,
-)
-from switchmark.switch.cable import DPDK_ENDS, eal_devices, ethdev_numbers
-from switchmark.switch.options import WithOptions
-from switchmark.switch.private import check_socket_path
-from switchmark.switch.program import ProgramSwitch, output_of
-from switchmark.switch.tools import own_text, which
+from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbers
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.private import check_socket_path
+from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.tools import own_text, which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
 SOURCES = {
@@ -121,6 +114,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         options=(CABLE_DRIVER,),
         settled="its table is compiled in, and it is run without a controller that could change it",
         max_ports=16,
+        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C, Python", "P4 switch"),
         description="T4P4S, a P4 program compiled to DPDK, vhost-user",
     )
 

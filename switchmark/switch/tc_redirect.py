@@ -7,10 +7,12 @@ between the two is the cost of bridging.
 
 from __future__ import annotations
 
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe
-from switchmark.switch.ports import device_of, peer_index
-from switchmark.switch.tc_filters import EVERY_FRAME, FilterSwitch
-from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
+from switchmark.switch.support.ports import device_of, peer_index
+from switchmark.switch.support.tc_filters import EVERY_FRAME, FilterSwitch
+from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
 
 
 class TcRedirect(FilterSwitch):
@@ -23,6 +25,7 @@ class TcRedirect(FilterSwitch):
         polling=False,
         in_kernel=True,
         reconfigures=True,
+        taxonomy=Taxonomy(MODULAR, MATCH_ACTION, RTC, "high", "C", "traffic control"),
         description="tc filters that redirect each port to its peer, in the kernel",
     )
 

@@ -17,18 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
-from switchmark.switch.options import WithOptions
-from switchmark.switch.private import check_socket_path
-from switchmark.switch.program import ProgramSwitch, output_of
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
+from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.private import check_socket_path
+from switchmark.switch.support.program import ProgramSwitch, output_of
 
 BUFFERS_A_PORT = 16384
 HEADROOM_BYTES = 128 + 18  # of a buffer, and of a frame around its payload
@@ -61,6 +56,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         settled="it stops forwarding before it takes another port, and it has no table",
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "test of DPDK ports"),
         description="DPDK's test application, io forwarding between vhost-user ports",
     )
 

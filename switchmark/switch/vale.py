@@ -12,23 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    MadePort,
-    PortKind,
-    Probe,
-    SwitchCounters,
-    SwitchPort,
-)
-from switchmark.switch.changes import PORTS, Change
-from switchmark.switch.in_kernel import InKernelSwitch
-from switchmark.switch.ports import check_request, device_of, require
-from switchmark.switch.private import Footprint
-from switchmark.switch.tools import kernel_release, not_root, which
-from switchmark.testbed import netlink, netmap
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.changes import Change
+from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
+from switchmark.switch.support.changes import PORTS
+from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.ports import check_request, device_of, require
+from switchmark.switch.support.private import Footprint
+from switchmark.switch.support.tools import kernel_release, not_root, which
 from switchmark.testbed.host import Session
-from switchmark.testbed.things import ValeAttachment
+from switchmark.testbed.kernel import netlink, netmap
+from switchmark.testbed.undo.things import ValeAttachment
 
 SWITCH = "vale0"  # of our namespace
 RECORDED = ("ring_size", "buf_size", "bridge_batch", "generic_ringsize", "generic_mit", "admode")
@@ -44,6 +39,7 @@ class Vale(InKernelSwitch):
         polling=False,
         in_kernel=True,
         reconfigures=True,
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "virtual L2 Ethernet"),
         description="VALE, the learning switch of netmap, in the kernel",
     )
 

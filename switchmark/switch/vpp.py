@@ -13,26 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.switch import vpp_changes
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    Probe,
-    SwitchCounters,
-    SwitchOption,
-    SwitchPort,
-)
-from switchmark.switch.cable import DPDK_ENDS
-from switchmark.switch.changes import Change
-from switchmark.switch.options import WithOptions
-from switchmark.switch.ports import device_of, peer_index, socket_of
-from switchmark.switch.private import check_socket_path
-from switchmark.switch.program import MAC_AGING_S, ProgramSwitch, output_of
-from switchmark.switch.tools import memory_nodes, online_cores, which
-from switchmark.switch.vpp_changes import Bridge
-from switchmark.testbed.things import FilesNamed
+from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.changes import Change
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
+from switchmark.switch.support import vpp_changes
+from switchmark.switch.support.cable import DPDK_ENDS
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import device_of, peer_index, socket_of
+from switchmark.switch.support.private import check_socket_path
+from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.switch.support.tools import memory_nodes, online_cores, which
+from switchmark.switch.support.vpp_changes import Bridge
+from switchmark.testbed.undo.things import FilesNamed
 
 BUFFERS = 16384  # per NUMA node; VPP's own default
 BUFFERS_MB = 40
@@ -262,6 +255,7 @@ class Vpp(WithOptions, ProgramSwitch):
         needs_hugepages=True,
         cable_ends=DPDK_ENDS,
         reconfigures=True,
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "medium", "C", "full router"),
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
         options=OPTIONS,
     )

@@ -13,22 +13,18 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from switchmark.errors import UnavailableError
-from switchmark.switch import bpf
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    Probe,
-    SwitchCounters,
-)
-from switchmark.switch.bpf import Instruction
-from switchmark.switch.changes import PORTS, RULES, Change, rule_mac
-from switchmark.switch.in_kernel import InKernelSwitch
-from switchmark.switch.ports import device_of, peer_index
-from switchmark.switch.tools import kernel_has, kernel_release, not_root, which
-from switchmark.testbed import netlink
-from switchmark.testbed.netlink import VethEnd
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.changes import Change
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
+from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
+from switchmark.switch.support import bpf
+from switchmark.switch.support.bpf import Instruction
+from switchmark.switch.support.changes import PORTS, RULES, rule_mac
+from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.ports import device_of, peer_index
+from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
+from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel.netlink import VethEnd
 
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md
@@ -115,6 +111,7 @@ class XdpRedirect(InKernelSwitch):
         polling=False,
         in_kernel=True,
         reconfigures=True,
+        taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "high", "BPF", "programmable driver hook"),
         description="a small BPF program that redirects frames between devices, native XDP",
     )
 

@@ -71,8 +71,8 @@ def _cores(facts: Facts) -> Finding:
             "cores",
             seen,
             Level.NOTE,
-            f"two cores: {needs}; a polling switch has one for itself, the applications share"
-            " the other and yield, and such results are marked oversubscribed; with an"
+            f"two cores: {needs}; a polling switch has one for itself, the applications take"
+            " turns on the other, and such results are marked oversubscribed; with an"
             " in-kernel switch sender and receiver have a core each",
         )
     pairs = (count - 1) // 2

@@ -13,7 +13,7 @@ from typing import Any
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Host
-from switchmark.testbed.pci import pci_address, pci_problem
+from switchmark.testbed.kernel.pci import pci_address, pci_problem
 
 PLAIN_QDISCS = ("noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq", "pfifo")
 

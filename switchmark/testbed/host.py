@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.undo.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

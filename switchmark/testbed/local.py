@@ -20,11 +20,11 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.host import Completed
+from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
 from switchmark.testbed.last_words import last_words
-from switchmark.testbed.ledger import Ledger
-from switchmark.testbed.procfs import SESSION_VARIABLE
 from switchmark.testbed.pump import LineQueue, Pump, Tail
-from switchmark.testbed.things import Process
+from switchmark.testbed.undo.ledger import Ledger
+from switchmark.testbed.undo.things import Process
 
 KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
 

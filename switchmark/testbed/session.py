@@ -23,12 +23,12 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.testbed.host import Session
-from switchmark.testbed.ledger import Ledger, Owner
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.state import state_dir
-from switchmark.testbed.things import Directory, MarkedProcesses
+from switchmark.testbed.state import not_ours, state_dir
+from switchmark.testbed.undo.ledger import Ledger, Owner
+from switchmark.testbed.undo.things import Directory, MarkedProcesses
 
 LOCK_NAME = "measuring.lock"
 
@@ -62,13 +62,26 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
 
 def _usable(directory: Path) -> Path:
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        if not directory.exists():
+            directory.mkdir(parents=True)
+            directory.chmod(0o755)  # whatever the umask says
+    except (FileExistsError, NotADirectoryError, FileNotFoundError):
+        raise UsageError(
+            f"SWITCHMARK_STATE_DIR={directory}: cannot be made a folder; name another"
+        ) from None
     except PermissionError:
         raise UnavailableError(
             f"{directory}: cannot be written; run as root (namespaces and switches need it too)"
         ) from None
+    if not directory.is_dir():
+        raise UsageError(f"SWITCHMARK_STATE_DIR={directory}: is no folder; name another")
     if not os.access(directory, os.W_OK, effective_ids=True):
         raise UnavailableError(f"{directory}: cannot be written; run as root")
+    if problem := not_ours(directory.stat()):
+        raise UsageError(
+            f"{directory}: {problem}, and what is noted there is undone as root; chown and chmod "
+            "it (go-w), or remove it"
+        )
     return directory
 
 
@@ -84,7 +97,9 @@ def _measuring_lock(directory: Path, wait_s: float, wanted: bool) -> Iterator[in
     if not wanted:
         yield None
         return
-    fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(
+        directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
+    )
     try:
         deadline = time.monotonic() + wait_s
         while True:

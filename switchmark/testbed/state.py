@@ -7,6 +7,8 @@ Both places can be moved with an environment variable, so that tests and users w
 from __future__ import annotations
 
 import os
+import re
+import stat
 from pathlib import Path
 
 from switchmark.errors import UsageError
@@ -20,6 +22,11 @@ def state_dir() -> Path:
     path = Path(os.environ.get("SWITCHMARK_STATE_DIR", "/run/switchmark"))
     if not path.is_absolute():
         raise UsageError(f"SWITCHMARK_STATE_DIR={path}: must be an absolute path")
+    if re.search(r"[^A-Za-z0-9._+/-]", str(path)):
+        raise UsageError(
+            f"SWITCHMARK_STATE_DIR={path}: letters, digits and . _ + - / only, since LXC's mount"
+            " entries and switches' command lines take nothing else"
+        )
     if len(str(path)) > LONGEST_STATE_DIR:
         raise UsageError(
             f"SWITCHMARK_STATE_DIR={path}: {len(str(path))} characters, longer than"
@@ -30,4 +37,17 @@ def state_dir() -> Path:
 
 def cache_dir() -> Path:
     """The directory of things worth keeping between runs (`SWITCHMARK_CACHE_DIR`)."""
-    return Path(os.environ.get("SWITCHMARK_CACHE_DIR", "/var/cache/switchmark"))
+    path = Path(os.environ.get("SWITCHMARK_CACHE_DIR", "/var/cache/switchmark"))
+    if not path.is_absolute():
+        raise UsageError(f"SWITCHMARK_CACHE_DIR={path}: must be an absolute path")
+    return path
+
+
+def not_ours(found: os.stat_result) -> str | None:
+    """Why a file or folder must not be believed, since others could have written it; None when
+    only this user can. A ledger tells root what to remove."""
+    if found.st_uid != os.geteuid():
+        return f"belongs to another user (uid {found.st_uid})"
+    if found.st_mode & 0o022:
+        return f"others may write it (mode {stat.S_IMODE(found.st_mode):o})"
+    return None

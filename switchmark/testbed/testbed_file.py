@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from switchmark.campaign.source import (
+from switchmark.errors import UsageError
+from switchmark.language.source import (
     CampaignError,
     Expected,
     Items,
@@ -24,8 +25,7 @@ from switchmark.campaign.source import (
     parse,
     read_file,
 )
-from switchmark.errors import UsageError
-from switchmark.testbed.pci import pci_address
+from switchmark.testbed.kernel.pci import pci_address
 
 VARIABLE = "SWITCHMARK_TESTBED"
 BECOME = ("none", "sudo")

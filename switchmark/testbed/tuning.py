@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from switchmark.testbed.host import Session
-from switchmark.testbed.things import Setting, chosen_of
+from switchmark.testbed.undo.things import Setting, chosen_of
 
 AS_IS, PAPERS = "as-is", "papers"
 SYSTEM = Path("/")  # tests have another

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.switch.ports import device_of
+from switchmark.switch.support.ports import device_of
 
 CLANG = next(filter(None, map(shutil.which, ["clang", *(f"clang-{n}" for n in range(14, 24))])), "")
 WHY_NOT = "needs clang to compile a BPF program"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NoReturn, ParamSpec
 
 import pytest
 
-from switchmark.environment import engine_binary
+from switchmark.engine import binary as engine_binary
 from switchmark.errors import UnavailableError
 
 P = ParamSpec("P")

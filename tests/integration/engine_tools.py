@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
-from switchmark.testbed import netlink
+from switchmark.testbed.kernel import netlink
 
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4

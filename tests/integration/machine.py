@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.base import NodePort, NodeSpec
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.switch.base import PortKind
-from switchmark.testbed import procfs
-from switchmark.testbed.lxc_remains import LXC_LOCK_DIR
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.testbed.container.lxc_remains import LXC_LOCK_DIR
+from switchmark.testbed.kernel import procfs
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root")
 

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
 from switchmark.results.store import find_latest, open_run
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed import procfs
-from switchmark.testbed.cpu_time import process_cpu_s
+from switchmark.testbed.cores.cpu_time import process_cpu_s
+from switchmark.testbed.kernel import procfs
 from tests.integration.machine import remains
 from tests.integration.waiting import until
 

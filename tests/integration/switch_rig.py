@@ -20,14 +20,15 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.scenario.topology import pair_mac
-from switchmark.switch.base import MADE_BY_SWITCH, MakesPorts, PortKind, Switch, SwitchPort
+from switchmark.model.ports import MADE_BY_SWITCH, PortKind, SwitchPort
+from switchmark.model.topology import pair_mac
 from switchmark.switch.registry import SWITCHES, make_switch
-from switchmark.testbed import netlink, procfs
+from switchmark.switch.support.base import MakesPorts, Switch
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.kernel import netlink, procfs
 from switchmark.testbed.session import open_session
 from switchmark.testbed.state import state_dir
-from switchmark.testbed.things import Directory, Link, NetworkNamespace
+from switchmark.testbed.undo.things import Directory, Link, NetworkNamespace
 
 ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from switchmark.switch.base import ConnectMode, PortCounters, PortKind, Switch
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind
+from switchmark.switch.support.base import Switch
 from switchmark.testbed.host import Session
 from tests.integration.switch_rig import (
     BROADCAST,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.results.record import Record
-from switchmark.testbed import capabilities
+from switchmark.testbed.kernel import capabilities
 from tests.integration.hosts_bench import (
     AHEAD_S,
     ATTEMPTS,

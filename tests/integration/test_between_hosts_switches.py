@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.model.ports import ConnectMode
 from switchmark.results.record import Record
-from switchmark.switch.base import ConnectMode, probe_for
 from switchmark.switch.registry import make_switch
+from switchmark.switch.support.base import probe_for
 from tests.combinations import LEARNING, WAYS_BETWEEN_HOSTS
 from tests.integration.hosts_bench import measured, repeated
 from tests.integration.two_hosts import TwoHosts, missing, sh

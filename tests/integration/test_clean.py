@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.testbed.clean import clean_stale
+from switchmark.testbed.undo.clean import clean_stale
 from tests.integration.machine import every_environment, needs_root, own_state, remains
 
 pytestmark = [pytest.mark.integration, needs_root]
@@ -29,10 +29,10 @@ DECOY = f"smdecoy{os.getpid() % 1000}"  # begins as our names do, and is a user'
 DEPLOY = """
 import os, signal, sys
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.switch.base import PortKind
-from switchmark.testbed.ledger import Ledger
+from switchmark.model.ports import PortKind
+from switchmark.testbed.undo.ledger import Ledger
 from switchmark.testbed.session import open_session
-from switchmark.testbed.things import Link
+from switchmark.testbed.undo.things import Link
 from tests.integration.machine import node_spec
 
 def deploy(environment, last, wait=False):

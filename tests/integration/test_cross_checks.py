@@ -14,14 +14,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from switchmark.environment.base import Node
-from switchmark.method import latency
-from switchmark.method.cpu import cost
-from switchmark.method.hardware import hardware_use
-from switchmark.method.measurer import SATURATING
+from switchmark.environment.support.base import Node
+from switchmark.method.support.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.testbed.cpu_time import CpuReading
-from switchmark.testbed.hardware import HardwareCounters
+from switchmark.testbed.cores.counters import HardwareCounters
+from switchmark.testbed.cores.cpu_time import CpuReading
+from switchmark.trial import latency
+from switchmark.trial.cost.cpu import cost
+from switchmark.trial.cost.hardware import hardware_use
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference
 from tests.truths import percent, truth

@@ -11,27 +11,27 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from switchmark.method import recovery
-from switchmark.method.deployed import DeployedMeasurer
-from switchmark.method.disturbed import DisturbedMeasurer
-from switchmark.method.measurer import LoadPoint
 from switchmark.method.reconfiguration import reconfigure
 from switchmark.method.recovery import recover
 from switchmark.method.soak import soak
-from switchmark.method.verification import wait_reachable
-from switchmark.switch.base import Switch
+from switchmark.method.support.measurer import LoadPoint
 from switchmark.switch.bess import Bess
-from switchmark.switch.changes import PORTS, RULES, changes_of
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.macvlan import Macvlan
 from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_netdev import OvsNetdev
-from switchmark.switch.ports import device_of
 from switchmark.switch.snabb import Snabb
+from switchmark.switch.support.base import Switch
+from switchmark.switch.support.changes import PORTS, RULES, changes_of
+from switchmark.switch.support.ports import device_of
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.vpp import Vpp
 from switchmark.switch.xdp_redirect import XdpRedirect
-from switchmark.testbed.cpu_limit import find_hierarchy
+from switchmark.testbed.cores.cpu_limit import find_hierarchy
+from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.disturbed import DisturbedMeasurer
+from switchmark.trial.verification import wait_reachable
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import Rig, deployed, find, reference, set_priority
 from tests.truths import truth
@@ -203,8 +203,7 @@ def restart_until_frames_flow(rig: Rig) -> None:
     receiver = rig.deployment.ends[0].b
     wait(
         lambda: any(
-            one.t_ns - one.duration_ns > done_ns and one.counters["rx_frames"] > 0
-            for one in receiver.intervals
+            one.t_ns - one.duration_ns > done_ns and one.rx_frames > 0 for one in receiver.intervals
         ),
         lambda: receiver.pump(0.05),
     )

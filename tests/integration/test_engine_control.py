@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -335,11 +338,62 @@ def test_start_now_runs_without_an_input() -> None:
     assert (result["event"], result["reason"]) == ("result", "duration")
 
 
-def test_a_closed_input_ends_the_engine() -> None:
+def without_start(redirection: str, stdin: int | None = None) -> subprocess.CompletedProcess[str]:
+    """A sender that is not told to start at once, its standard input as the shell makes it."""
     path = engine_path()
     assert path is not None
-    command = 'exec "$0" receiver --port null: <&-'
-    done = subprocess.run(
-        ["sh", "-c", command, path], capture_output=True, text=True, timeout=30, check=False
-    )
+    command = f'exec "$0" sender --port null: --duration 0.1 --idle sleep {redirection}'
+    return subprocess.run(
+        ["sh", "-c", command, path], stdin=stdin, capture_output=True, text=True, timeout=30,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("redirection", ["<&-", "</dev/null"])
+def test_without_an_input_a_start_can_come_from_it_is_refused(redirection: str) -> None:
+    done = without_start(redirection)
+    assert done.returncode == 2
+    assert "add --start now" in done.stderr
+    assert "ready" not in done.stdout
+
+
+def test_an_input_that_ends_without_a_start_says_that_nothing_was_measured(tmp_path: Path) -> None:
+    (empty := tmp_path / "empty").touch()
+    (commands := tmp_path / "commands").write_text("counters\n")
+    for redirection, told in ((f"<{empty}", True), (f"<{commands}", False)):
+        done = without_start(redirection)
+        assert done.returncode == 0
+        assert ("nothing was measured" in done.stderr) == told
+
+
+def test_who_types_is_told_of_start_and_gets_traffic() -> None:
+    keyboard, terminal = pty.openpty()
+    path = engine_path()
+    assert path is not None
+    with (
+        os.fdopen(keyboard, "wb", buffering=0) as typed,
+        subprocess.Popen(
+            [path, "sender", "--port", "null:", "--duration", "0.1", *SLEEP],
+            stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process,
+    ):  # fmt: skip
+        os.close(terminal)
+        assert process.stderr is not None
+        assert "type start to begin" in process.stderr.readline()
+        typed.write(b"start\n")
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    result = json.loads(out.splitlines()[-1])
+    assert result["event"] == "result"
+    assert result["totals"]["tx_offered"] > 0
+
+
+def test_end_of_file_at_a_terminal_says_that_nothing_was_measured() -> None:
+    keyboard, terminal = pty.openpty()
+    with os.fdopen(keyboard, "wb", buffering=0) as typed:
+        typed.write(b"\x04")
+        done = without_start("", terminal)
+        os.close(terminal)
     assert done.returncode == 0
+    assert "waiting for commands" in done.stderr
+    assert "nothing was measured" in done.stderr

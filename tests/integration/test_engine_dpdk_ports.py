@@ -215,7 +215,8 @@ def ready_or_reason(engine: Engine) -> bool:
 @unless_disturbed
 def test_tap_hands_frames_to_the_kernel() -> None:
     device = "smtap0"
-    with Engine("sender", [f"tap={device}"], *PACED, core=0) as sender:
+    # (A session: the device goes with the engine, and must be there until the receiver has ended.)
+    with Engine("sender", [f"tap={device}"], *PACED, "--session", core=0) as sender:
         sender.event("ready")
         subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
         subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from switchmark.testbed import netlink
+from switchmark.testbed.kernel import netlink
 from tests.integration.engine_tools import (
     Engine,
     Node,

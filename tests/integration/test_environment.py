@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.base import Environment
-from switchmark.environment.closing import close_nodes
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.environment.rootfs import build_root, shared_libraries
+from switchmark.environment.support.base import Environment
+from switchmark.environment.support.closing import close_nodes
+from switchmark.environment.support.rootfs import build_root, shared_libraries
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.switch.base import PortKind
-from switchmark.testbed import docker_daemon, netlink
+from switchmark.model.ports import PortKind
+from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.kernel import netlink
 from switchmark.testbed.session import open_session
-from switchmark.testbed.things import Link
+from switchmark.testbed.undo.things import Link, LxcPivot
 from tests.integration.machine import every_environment, needs_root, node_spec, own_state, remains
 
 pytestmark = [pytest.mark.integration, needs_root]
@@ -314,6 +315,7 @@ def test_container_has_little_in_it(state: Path) -> None:
     made = ENVIRONMENTS["lxc"]()
     if not (probe := made.probe()).available:
         pytest.skip(f"lxc: {probe.reason}")
+    pivots = LxcPivot.existing()
     with open_session() as session:
         node = made.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
 
@@ -324,16 +326,24 @@ def test_container_has_little_in_it(state: Path) -> None:
         assert capabilities == 0, "nothing was asked for"
         root = run("sh", "-c", "touch /usr/new 2>&1 || echo refused")
         assert "refused" in root and "Read-only" in root
+        status = run("grep", "-E", "^(NoNewPrivs|Seccomp):", "/proc/self/status").split()
+        assert status == ["NoNewPrivs:", "1", "Seccomp:", "2"]
+        for folder in ("/proc/bus", "/proc/fs", "/proc/irq"):
+            assert run("ls", folder) == "", "the host's devices are out of reach"
+        refused = "echo 1 2>/dev/null > /proc/irq/default_smp_affinity || echo refused"
+        assert run("sh", "-c", refused) == "refused"
         assert run("hostname") == f"sm{session.id}-tx0"
         assert "/home" not in run("ls", "-d", "/bin", "/run/vhost")
         processes = run("ps").splitlines()
         assert len(processes) <= 4, "header, init, the engine"
         assert run("ls", "/sys/class/net") == "lo"
-        assert set(run("ls", "/run").split()) == {"vhost"}
+        assert set(run("ls", "/run").split()) == {"vhost", "batons"}
         busy = node.spawn_engine([BUSYBOX, "cat"])
         with pytest.raises(UnavailableError, match="runs in it already"):
             node.spawn_engine([BUSYBOX, "true"])
         busy.terminate()
+        assert LxcPivot.existing(), "LXC has made its own groups"
+    assert LxcPivot.existing() == pivots
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed import cgroups
-from switchmark.testbed.cpu_limit import find_hierarchy
-from switchmark.testbed.things import chosen_of
+from switchmark.testbed.cores.cpu_limit import find_hierarchy
+from switchmark.testbed.kernel import cgroups
+from switchmark.testbed.undo.things import chosen_of
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,

@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.integration, needs_root]
 # In a mount namespace of its own, with an empty /run: as after a first boot.
 PROGRAM = """
 import os, subprocess
-from switchmark.testbed import netlink
-from switchmark.testbed.things import NetworkNamespace
+from switchmark.testbed.kernel import netlink
+from switchmark.testbed.undo.things import NetworkNamespace
 
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
 netlink.create_namespace("smfirst")

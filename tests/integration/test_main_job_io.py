@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.campaign.model import Dimension
+from switchmark.model.choices import Dimension
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,

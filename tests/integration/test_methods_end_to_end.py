@@ -96,7 +96,7 @@ def test_a_method_is_run_and_stored(method: str, records: dict[str, dict[str, An
 
 
 def test_methods_are_shown(results: Path, records: dict[str, dict[str, Any]]) -> None:
-    shown = switchmark("show", "--results", str(results))
+    shown = switchmark("show", "--full", "--results", str(results))
     assert "Methods of many trials" in shown
     assert [method for method in METHODS if method not in shown] == []
     assert "one-way median at 0.5 R+ " in shown and "one-way p99 at 0.5 R+ " in shown

@@ -138,7 +138,7 @@ def test_a_program_of_the_user_s_in_a_chain(
     folder. Here: the engine itself."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     need(["ovs-netdev"], [environment])
-    from switchmark.environment.engine_binary import find_engine
+    from switchmark.engine.binary import find_engine
 
     shutil.copy2(find_engine(), tmp_path / "engine")
     program = tmp_path / "my-vnf"

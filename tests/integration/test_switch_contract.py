@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
-from switchmark.switch.base import MADE_BY_SWITCH, ConnectMode, PortKind, Switch, SwitchPort
+from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed.clean import clean_stale
+from switchmark.switch.support.base import Switch
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
-from switchmark.testbed.things import Link
+from switchmark.testbed.undo.clean import clean_stale
+from switchmark.testbed.undo.things import Link
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
     EXCLUSIVE,

@@ -11,9 +11,9 @@ import os
 
 import pytest
 
-from switchmark.switch.base import ConnectMode
-from switchmark.switch.ports import WITNESS_MAC
+from switchmark.model.ports import ConnectMode
 from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.testbed.host import Session
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.switch.base import ConnectMode
+from switchmark.model.ports import ConnectMode
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.testbed.host import Session

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.switch import ovs_dpdk, ovs_memory
-from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.switch import ovs_dpdk
 from switchmark.switch.ovs_dpdk import OvsDpdk
-from switchmark.switch.tools import hugepage_bytes_free, online_cores
+from switchmark.switch.support import ovs_memory
+from switchmark.switch.support.tools import hugepage_bytes_free, online_cores
 from switchmark.testbed.host import Session
 from tests.integration.switch_rig import available, mac_of, traces, vhost_ends
 from tests.integration.waiting import until

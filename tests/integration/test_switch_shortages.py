@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.switch import tools
-from switchmark.switch.base import PortKind, Switch, SwitchPort
+from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
+from switchmark.switch.support import tools
+from switchmark.switch.support.base import Switch
 from switchmark.testbed.host import Session
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import REAL, available, mac_of, rig_kind, traces

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed
-from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
-from switchmark.switch.tools import online_cores
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.switch.support.tools import online_cores
 from switchmark.switch.vpp import Vpp
 from switchmark.testbed.host import Session
 from tests.integration.switch_rig import available, mac_of, traces, veth_ends

@@ -5,23 +5,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from switchmark.campaign.model import TrimPolicy
-from switchmark.method import latency
-from switchmark.method.disturbed import DisturbedMeasurer
-from switchmark.method.goal import Goal
 from switchmark.method.ndr_pdr import search
 from switchmark.method.recovery import OVERLOAD, RELIEF
 from switchmark.method.soak import soak
+from switchmark.method.support.goal import Goal
+from switchmark.model.campaign import TrimPolicy
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.switch.ports import device_of
+from switchmark.switch.support.ports import device_of
+from switchmark.trial import latency
+from switchmark.trial.disturbed import DisturbedMeasurer
 from tests.integration import bpf_rig
 from tests.integration.bpf_rig import hooked, index_of
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find
+from tests.integration.truth_rig import Rig, deployed, find, find_difference
 from tests.truths import truth
 
 pytestmark = [
@@ -35,6 +36,7 @@ DROP_EVERY, COPY_EVERY, SLOW_EVERY = 64, 50, 50
 DROP_SHARE = 0.003
 DELAY_NS, WITHIN_NS = 30_000, 2_000
 LATENCY_RUN_S = 0.3
+SHORT = TrimPolicy(warm_up_s=0.1)
 LIMIT_PPS, WINDOW_S, HOLD_S = 20_000, 0.01, 0.3
 HELD_WITHIN_S = 0.03  # a window, a sample, and the ways of the bench
 SLOW_CLASS = 0x10002  # 1:2
@@ -147,39 +149,36 @@ def test_overtaken_frames_are_counted_exactly_and_are_no_loss(rig: Rig, tmp_path
 
 @truth("latency, one way", "BPF that spins for 30 us", "kernel", "2 us above the floor")
 def test_one_way_times_are_the_floor_and_the_time_spun(rig: Rig, tmp_path: Path) -> None:
-    def above_floor_ns() -> float:
-        floor = one_way_ns(rig)
-        with hooked(bridge_of(rig), tmp_path, bpf_rig.DELAY, 0, DELAY_NS=DELAY_NS):
-            return one_way_ns(rig) - floor
+    def shortest_ns(what: str) -> float:
+        with spinning(rig, tmp_path, *([0] if what else [])):
+            _, found = rig.measurer.measure_latency(LATENCY_RUN_S, 2_000, 1)
+        return found.min_ns
 
-    find(DELAY_NS, WITHIN_NS, above_floor_ns)
-
-
-def one_way_ns(rig: Rig) -> float:
-    """The median, the least of three runs: what noise has touched least."""
-    found = [rig.measurer.measure_latency(LATENCY_RUN_S, 2_000, 1)[1] for _ in range(3)]
-    return min(one.percentiles_ns["50"] for one in found)
+    find_difference({"spin": DELAY_NS}, WITHIN_NS, shortest_ns)
 
 
 @truth("latency, round trip", "BPF that spins for 30 us each way", "kernel", "4 us above the floor")
 def test_round_trips_are_the_floor_and_the_time_spun_both_ways(tmp_path: Path) -> None:
     with deployed(LinuxBridge(), dimension="latency", rate="2000") as rig:
+        trial = rig.plan.trial.model_copy(update={"duration_s": LATENCY_RUN_S})
 
-        def above_floor_ns() -> float:
-            floor = round_trip_ns(rig)
-            with hooked(bridge_of(rig), tmp_path, bpf_rig.DELAY, 0, 1, DELAY_NS=DELAY_NS):
-                return round_trip_ns(rig) - floor
+        def shortest_ns(what: str) -> float:
+            with spinning(rig, tmp_path, *([0, 1] if what else [])):
+                found = latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).latency
+            assert found is not None
+            return found.min_ns
 
-        find(2 * DELAY_NS, 2 * WITHIN_NS, above_floor_ns)
+        find_difference({"spin": 2 * DELAY_NS}, 2 * WITHIN_NS, shortest_ns)
 
 
-def round_trip_ns(rig: Rig) -> float:
-    trial = rig.plan.trial.model_copy(update={"duration_s": LATENCY_RUN_S})
-    runs = [
-        latency.measure(trial, rig.deployment.ends, TrimPolicy(), lambda: None).latency
-        for _ in range(3)
-    ]
-    return min(one.percentiles_ns["50"] for one in runs if one is not None)
+@contextmanager
+def spinning(rig: Rig, folder: Path, *ports: int) -> Iterator[None]:
+    """Every frame that comes in by these ports costs the bridge so long; none: by no port."""
+    with ExitStack() as stack:
+        if ports:
+            delay = hooked(bridge_of(rig), folder, bpf_rig.DELAY, *ports, DELAY_NS=DELAY_NS)
+            stack.enter_context(delay)
+        yield
 
 
 @truth("recovery", "BPF that drops for 300 ms after an overload", "kernel", "30 ms")

@@ -14,14 +14,14 @@ from functools import partial
 
 import pytest
 
-from switchmark.method import latency
 from switchmark.method.loss_vs_load import loss_vs_load
-from switchmark.method.measurer import SATURATING
 from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
+from switchmark.method.support.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
-from switchmark.testbed.cpu_time import process_cpu_s
+from switchmark.testbed.cores.cpu_time import process_cpu_s
+from switchmark.trial import latency
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import (
     Rig,
@@ -202,7 +202,7 @@ def test_cpu_time_is_what_the_kernel_charges() -> None:
         before = process_cpu_s(sender.spawned.pid)
         rig.measurer.measure(2.0, SATURATING)
         outside = process_cpu_s(sender.spawned.pid) - before
-        inside = (sender.result or {})["cpu"]["cpu_ns"] / 1e9
+        inside = sender.result.cpu.cpu_ns / 1e9
         assert inside > 0
         # Idle time between the two readings and the run costs a little on the outside.
         assert inside <= outside + 0.01

@@ -12,19 +12,20 @@ from functools import partial
 
 import pytest
 
-from switchmark.campaign.model import TrimPolicy
-from switchmark.method import latency
-from switchmark.method.deployed import DeployedMeasurer
-from switchmark.method.measurer import SATURATING, LoadPoint
 from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.method.soak import soak
+from switchmark.method.support.measurer import SATURATING, LoadPoint
+from switchmark.model.campaign import TrimPolicy
+from switchmark.trial import latency
+from switchmark.trial.deployed import DeployedMeasurer
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import (
     Rig,
     buffer_frames,
     deployed,
     find,
+    find_difference,
     reference,
     search_over_truth,
 )
@@ -186,7 +187,7 @@ def test_a_switch_that_pauses_at_the_end_of_a_trial_loses_nothing() -> None:
     """It is stopped in the last third of a trial, and goes on 80 ms after the sender's end: what it
     held until then is late, and not lost."""
     duration_s, held_s = 0.3, 0.18
-    with deployed(reference()) as rig:
+    with deployed(reference(), rate="2000") as rig:
         (pid,) = rig.deployment.switch.process_ids()
 
         def lost() -> float:
@@ -208,75 +209,40 @@ def test_a_switch_that_pauses_at_the_end_of_a_trial_loses_nothing() -> None:
         find(0, 0, lost)
 
 
-@pytest.fixture(scope="module")
-def floors() -> dict[str, float]:
-    """What was found without delay, for the next test's first attempt."""
-    return {}
-
-
 @truth(
     "latency, round trip", "0.1 and 1 ms each way by the reference", "ours", "4 us above the floor"
 )
-@pytest.mark.parametrize("delay_us", [100, 1000])
-def test_round_trips_are_the_floor_and_twice_the_set_delay(
-    delay_us: int, floors: dict[str, float]
-) -> None:
-    """Both ways are delayed: 2 us each, at the median."""
-    truth, within = 2 * delay_us * 1000, 2 * 2000
-
-    def above_floor_ns() -> float:
-        floor = floors.pop("round trip", 0.0) or round_trip_median_ns(0)
-        found = round_trip_median_ns(delay_us) - floor
-        if abs(found - truth) <= within:
-            floors["round trip"] = floor
-        return found
-
-    find(truth, within, above_floor_ns, attempts=3)
+def test_round_trips_are_the_floor_and_twice_the_set_delay() -> None:
+    """Both ways are delayed: 2 us each, of the shortest. (The median grows by more: applications
+    that share a core are in step where the answer comes at once, and look in turns where it comes
+    late. That is the core's doing, and no error of the clock.)"""
+    find_difference(
+        {f"{us}": 2e3 * us for us in (100, 1000)}, 2 * 2000, shortest_round_trip_ns, "0"
+    )
 
 
-def round_trip_median_ns(delay_us: int) -> float:
-    """The least of three runs: what noise has touched least."""
+def shortest_round_trip_ns(delay_us: str) -> float:
     with deployed(reference(delay_us=delay_us), dimension="latency", rate="2000") as rig:
         trial = rig.plan.trial.model_copy(update={"duration_s": LATENCY_RUN_S})
-        runs = [
-            latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).latency
-            for _ in range(3)
-        ]
-    return min(seen.percentiles_ns["50"] for seen in runs if seen is not None)
+        seen = latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).latency
+    assert seen is not None and seen.min_ns <= seen.percentiles_ns["50"]
+    return seen.min_ns
 
 
 @truth("latency, one way", "0.5 ms by the reference", "ours", "2 us above the floor")
 def test_one_way_times_are_the_floor_and_the_set_delay() -> None:
-    """The minimum is what a busy machine disturbs least, it holds nearly everywhere; then the
-    median."""
-    delay_us = 500
-    medians: list[float] = []
-
-    def shortest_ns() -> float:
-        floor, found = one_way_ns(0), one_way_ns(delay_us)
-        medians.append(found[1] - floor[1])
-        return found[0] - floor[0]
-
-    def median_ns() -> float:
-        shortest_ns()
-        return medians[-1]
-
-    find(delay_us * 1000, 2_000, shortest_ns)
-    if abs(medians[-1] - delay_us * 1000) > 2_000:
-        find(delay_us * 1000, 2_000, median_ns, attempts=3)
+    find_difference({"500": 500e3}, 2_000, shortest_one_way_ns, "0")
 
 
-def one_way_ns(delay_us: int) -> tuple[float, float]:
-    """Minimum and median, each the least of three runs."""
+def shortest_one_way_ns(delay_us: str) -> float:
     with deployed(reference(delay_us=delay_us)) as rig:
-        found = [rig.measurer.measure_latency(LATENCY_RUN_S, 2_000, 1)[1] for _ in range(3)]
-        if not delay_us:
-            without_faults_nothing_is_lost(rig)
-    assert all(one.kind == "one_way" and one.count > 0 for one in found)
-    return min(one.min_ns for one in found), min(one.percentiles_ns["50"] for one in found)
+        _, found = rig.measurer.measure_latency(LATENCY_RUN_S, 2_000, 1)
+    assert found.kind == "one_way" and found.min_ns <= found.percentiles_ns["50"]
+    return found.min_ns
 
 
-def without_faults_nothing_is_lost(rig: Rig) -> None:
-    point, _ = quiet_run(rig, 5_000)
-    assert point.lost_frames == 0
-    assert rig.measurer.measure(0.3, SATURATING).offered_frames > 0
+def test_without_faults_nothing_is_lost() -> None:
+    with deployed(reference()) as rig:
+        point, _ = quiet_run(rig, 5_000)
+        assert point.lost_frames == 0
+        assert rig.measurer.measure(0.3, SATURATING).offered_frames > 0

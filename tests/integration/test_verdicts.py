@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.engine_binary import find_engine
-from switchmark.method.connect_mode import wrong_mode
-from switchmark.method.judge import Baseline
-from switchmark.method.trial import run_trial
+from switchmark.engine.binary import find_engine
+from switchmark.model.ports import ConnectMode
 from switchmark.results.record import Record
-from switchmark.switch.base import ConnectMode, Switch
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.registry import make_switch
-from switchmark.testbed import procfs
+from switchmark.switch.support.base import Switch
+from switchmark.testbed.kernel import procfs
 from switchmark.testbed.session import open_session
+from switchmark.trial.connect_mode import wrong_mode
+from switchmark.trial.judge import Baseline
+from switchmark.trial.run import run_trial
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import ATTEMPTS, Rig, deployed, planned
 

@@ -9,38 +9,43 @@ is named as the reason of a skip. It never passes without a figure.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import random
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed
+from switchmark.experiment.steps import plan_steps
 from switchmark.method.back_to_back import back_to_back
-from switchmark.method.deployed import DeployedMeasurer
-from switchmark.method.deployment import Deployment
-from switchmark.method.goal import Goal
-from switchmark.method.judge import DISTURBED_CORES
 from switchmark.method.ndr_pdr import search
-from switchmark.method.plan import plan_steps
-from switchmark.method.trial import TrialPlan
-from switchmark.method.verification import verify, wait_reachable
-from switchmark.switch.base import Switch
+from switchmark.method.support.goal import Goal
+from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.switch.ovs import OvsSwitch
-from switchmark.switch.ports import device_of
 from switchmark.switch.reference import Reference
-from switchmark.testbed import procfs
-from switchmark.testbed.cpu_time import MachineTime, process_cpu_s
+from switchmark.switch.support.base import Switch
+from switchmark.switch.support.ovs import OvsSwitch
+from switchmark.switch.support.ports import device_of
+from switchmark.testbed.cores.cpu_time import MachineTime, process_cpu_s
+from switchmark.testbed.kernel import procfs
 from switchmark.testbed.session import open_session
+from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.judge import DISTURBED_CORES
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.verification import verify, wait_reachable
 
 ATTEMPTS = 4
+MOST_TURNS, BUSY_TURNS = 23, 14
 AUTOGROUP_NICE = "-10"  # nine times the weight of others; with more the kernel's threads starve
 
 
@@ -173,6 +178,58 @@ def find(
     if all(cores > DISTURBED_CORES for _, cores in seen):
         pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
     pytest.fail(f"never within {within:g} of {truth:g}: {story}")
+
+
+def find_difference(
+    truths: Mapping[str, float],
+    within: float,
+    measure: Callable[[str], float],
+    floor: str = "",
+    most_turns: int = MOST_TURNS,
+) -> None:
+    """Measure what was set and the floor in turns, until the differences decide.
+
+    `truths` are the set values by the name that `measure` takes; `floor` is the name of nothing
+    set. Every turn measures all of them next to each other, in random order, since the floor moves
+    from trial to trial; a turn's difference is one observation. The median difference has its
+    interval of order statistics at planned looks (statistics.boundaries). A truth is found when
+    the whole interval lies within the tolerance; the test fails when an interval lies outside of
+    it; where neither is so at the last look, or others were busy meanwhile, the skip says so."""
+    rule = StoppingRule(planned_looks(most_turns))
+    order = random.Random(1)
+    seen: dict[str, list[float]] = {name: [] for name in truths}
+    open_names, busy = set(truths), 0
+    for turn in range(1, rule.looks[-1] + 1):
+        names = [floor, *sorted(open_names)]
+        order.shuffle(names)
+        clocks = Clocks.read()
+        with contextlib.suppress(TrialFailed):  # no core in time: no figure
+            values = {name: measure(name) for name in names}
+            for name in open_names:
+                seen[name].append(values[name] - values[floor])
+        busy += clocks.others_cores() > DISTURBED_CORES
+        if not rule.is_look(turn):
+            continue
+        for name in sorted(open_names):
+            low, high = median_interval(seen[name], rule.level_at(turn))
+            if low > truths[name] + within or high < truths[name] - within:
+                pytest.fail(f"{name}: {low:g} to {high:g}, and {truths[name]:g} was set: {seen}")
+            if truths[name] - within <= low and high <= truths[name] + within:
+                open_names.remove(name)
+        if not open_names:
+            return
+        if turn >= BUSY_TURNS and busy > turn / 2:
+            pytest.skip(f"other programs were busy in {busy} of {turn} turns: {seen}")
+    pytest.skip(f"machine too noisy to tell to {within:g} in {rule.looks[-1]} turns: {seen}")
+
+
+def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:
+    """Between which observations the median lies but for this chance (sign test)."""
+    ordered, count = sorted(values), len(values)
+    rank = int(binom.ppf(level / 2, count, 0.5)) if count else 0
+    if rank == 0 or not ordered:  # (the rank is the first at which the level is exceeded)
+        return -math.inf, math.inf
+    return ordered[rank - 1], ordered[count - rank]
 
 
 def buffer_frames(rig: Rig, limit_pps: float) -> float:

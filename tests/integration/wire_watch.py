@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from switchmark.environment.base import Environment, Node, NodeSpec
-from switchmark.switch.base import PortKind, Probe
+from switchmark.environment.support.base import Environment, Node
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import PortKind
 from switchmark.testbed.host import Session
 from tests.integration.switch_rig import packet_socket
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from switchmark.campaign.installed import Installed
-from switchmark.scenario.registry import WRITTEN
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.scenario import WRITTEN
+from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 
 CROSS, LEARN, STATIC = ConnectMode.CROSS_CONNECT, ConnectMode.LEARNING, ConnectMode.STATIC_MAC
 VETH, VHOST = PortKind.VETH, PortKind.VHOST_USER
@@ -12,7 +14,11 @@ VETH, VHOST = PortKind.VETH, PortKind.VHOST_USER
 SWITCHES = {
     "direct": Capabilities((VHOST, VETH), (CROSS,), polling=False, description="the wire"),
     "linux-bridge": Capabilities(
-        (VETH,), (LEARN, STATIC, CROSS), polling=False, description="kernel"
+        (VETH,),
+        (LEARN, STATIC, CROSS),
+        polling=False,
+        taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "L2 bridge of the kernel"),
+        description="kernel",
     ),
     "ovs-netdev": Capabilities((VETH,), (LEARN, CROSS, STATIC), polling=False),
     "ovs-dpdk": Capabilities(

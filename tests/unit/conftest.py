@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.switch import program
-from switchmark.testbed.cpu_time import MachineTime
+from switchmark.switch.support import program
+from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.testbed.host import Session
-from switchmark.testbed.ledger import Ledger
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.undo.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)

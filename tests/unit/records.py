@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 
-from switchmark.campaign.model import Dimension, Io, Trial
-from switchmark.results.histogram import decode_histogram, percentiles_ns
+from switchmark.model.choices import Dimension, Io
+from switchmark.model.ports import ConnectMode
+from switchmark.model.trial import Trial
 from switchmark.results.marks import explain, marks_are_valid
 from switchmark.results.record import (
     CpuCost,
@@ -34,7 +34,7 @@ from switchmark.results.record import (
     Verification,
 )
 from switchmark.results.store import Run
-from switchmark.switch.base import ConnectMode
+from switchmark.statistics.histogram import Histogram
 
 # frames per second at 64 B, and seconds per byte beyond: invented, in a plausible order
 PROFILES: dict[str, tuple[float, float, float, str, str]] = {
@@ -58,6 +58,8 @@ def synthetic_trial(**changes: Any) -> Trial:
         "connect_mode": ConnectMode.LEARNING,
         "duration_s": 5.0,
     }
+    if changes.get("switch") == "direct":
+        values["spare_cores"] = 1  # the switch's, left idle, as for every baseline
     return Trial(**(values | changes))
 
 
@@ -99,7 +101,7 @@ def synthetic_record(
         "port_kind": port_kind,
         "io": io if trial.io is Io.AUTO else trial.io.value,
         "placement": Placement(
-            switch_cores=[0],
+            switch_cores=[] if trial.switch == "direct" else [0],
             application_cores={"a0": [1], "b0": [1]},
             bench_cores=[1],
             oversubscribed=True,
@@ -179,21 +181,18 @@ def write_run(root: Path, records: list[Record], **definition: Any) -> Path:
         return run.directory
 
 
-def synthetic_histogram(median_ns: float, count: int = 20_000, seed: int = 0) -> str:
-    """An encoded histogram of log-normal times with one in a thousand ten times as long."""
+def synthetic_histogram(median_ns: float, count: int = 20_000, seed: int = 0) -> Histogram:
+    """A histogram of log-normal times with one in a thousand ten times as long."""
     return _histogram(round(median_ns), count, seed)
 
 
 @lru_cache(maxsize=256)
-def _histogram(median_ns: int, count: int, seed: int) -> str:
+def _histogram(median_ns: int, count: int, seed: int) -> Histogram:
     source = np.random.default_rng(seed)
     values = median_ns * np.exp(source.normal(0, 0.22, count))
     values[source.random(count) < 0.001] *= 10
-    histogram = HdrHistogram(1, 10_000_000_000, 3)
     buckets, counts = np.unique(values.astype(np.int64), return_counts=True)
-    for value, times in zip(buckets.tolist(), counts.tolist(), strict=True):
-        histogram.record_value(value, times)
-    return histogram.encode().decode()
+    return Histogram.of(dict(zip(buckets.tolist(), counts.tolist(), strict=True)), 10_000_000_000)
 
 
 def _throughput(trial: Trial, generator: random.Random) -> dict[str, Any]:
@@ -243,9 +242,9 @@ def _latency(trial: Trial, generator: random.Random) -> dict[str, Any]:
     median_us = PROFILES[trial.switch][2] * generator.gauss(1, 0.02)
     count = 4_000
     seed = generator.randrange(4)  # few seeds, so that encoding is cached and tests stay quick
-    text = synthetic_histogram(round(median_us) * 1e3, count, seed)
+    held = synthetic_histogram(round(median_us) * 1e3, count, seed)
     late = synthetic_histogram(round(median_us * 1.1) * 1e3, count, seed)
-    values = percentiles_ns(decode_histogram(text))
+    values = held.percentiles_ns()
     engines, trim = _engines(trial, generator, 10_000.0, 10_000.0, roles=("client", "server"))
     return {
         "latency": Latency(
@@ -256,8 +255,8 @@ def _latency(trial: Trial, generator: random.Random) -> dict[str, Any]:
             stdev_ns=values["50"] * 0.3,
             max_ns=values["99.999"],
             percentiles_ns=values,
-            intended_percentiles_ns=percentiles_ns(decode_histogram(late)),
-            histogram=text,
+            intended_percentiles_ns=late.percentiles_ns(),
+            histogram=held,
             intended_histogram=late,
             lost=0,
         ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import t4p4s
-from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
 
 CROSS, LEARNING, STATIC = (
     ConnectMode.CROSS_CONNECT,

@@ -8,23 +8,24 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from hdrh.histogram import HdrHistogram
 
-from switchmark.campaign.model import Dimension
 from switchmark.cli.show import show
-from switchmark.method.engine import ClockPoint, EngineProcess
-from switchmark.method.far_cost import hosts_used
-from switchmark.method.judge import Figures
-from switchmark.method.one_way import Correction, TimedRun, corrected
-from switchmark.method.verification import PairEnds
+from switchmark.engine.events import EngineCounters, Ready, parse
+from switchmark.engine.process import EngineProcess
+from switchmark.model.choices import Dimension
 from switchmark.remote.connection import ClockReading
+from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.html import write_report
 from switchmark.results.between_hosts import BetweenHostsSummary
-from switchmark.results.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.results.export import columns, flat_rows
-from switchmark.results.histogram import decode_histogram, percentiles_ns, shift_histogram
 from switchmark.results.record import ClockOffset, FarHost, Latency
 from switchmark.results.summary import summary
+from switchmark.statistics.histogram import Histogram
+from switchmark.trial.cost.far_cost import hosts_used
+from switchmark.trial.judge import Figures
+from switchmark.trial.one_way import Correction, TimedRun, corrected
+from switchmark.trial.verification import PairEnds
+from tests.unit.engine_lines import counted, event, timed
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
 AHEAD_NS = 5_000_000_000_000
@@ -51,7 +52,8 @@ class FakeEngine(EngineProcess):
     """It only tells its clocks: ticks at a rate of their own, from a start of their own."""
 
     def __init__(self, world: World, *, far: bool, hz: float, from_ticks: int) -> None:
-        super().__init__(None, "n", "sender", 0, [], far=far, ready={"tsc_hz": hz})  # type: ignore[arg-type]
+        super().__init__(None, "n", "sender", 0, [], far=far)  # type: ignore[arg-type]
+        self._ready = cast(Ready, parse(event("ready", tsc_hz=hz)))
         self.world = world
         self.from_ticks = from_ticks
 
@@ -60,11 +62,11 @@ class FakeEngine(EngineProcess):
 
     def ask(self, line: str) -> None:
         assert line == "counters"
-        self.clock = ClockPoint(round(self.ticks()), round(self.world.mono(self.far)))
+        self.read = counted(ticks=round(self.ticks()), t_ns=round(self.world.mono(self.far)))
 
-    def counted(self, timeout_s: float = 2.0) -> dict[str, int]:
+    def counted(self, timeout_s: float = 2.0) -> EngineCounters:
         del timeout_s
-        return {}
+        return self.read
 
     def measures(self, sent_ticks: float) -> float:
         """What it makes of a stamp now, as the engine does by what it was told."""
@@ -103,14 +105,11 @@ def test_the_true_time_is_within_the_uncertainty(
 
 
 def test_a_histogram_is_shifted_sample_by_sample() -> None:
-    before = HdrHistogram(1, 100_000_000_000, 3)
-    for value, times in ((150_000, 3), (1_150_000, 5), (99_000, 1)):
-        before.record_value(value, times)
-    after = decode_histogram(shift_histogram(before.encode().decode(), 100_000))
-    assert after.get_total_count() == 9
-    assert percentiles_ns(after, ["40", "90"])["40"] == pytest.approx(50_000, abs=150)
-    assert percentiles_ns(after, ["90"])["90"] == pytest.approx(1_050_000, abs=1_200)
-    assert after.get_min_value() == 1, "no time is below 0"
+    after = Histogram.of({150_000: 3, 1_150_000: 5, 99_000: 1}).shifted(100_000)
+    assert after.count == 9
+    assert after.percentiles_ns(["40", "90"])["40"] == pytest.approx(50_000, abs=150)
+    assert after.percentiles_ns(["90"])["90"] == pytest.approx(1_050_000, abs=1_200)
+    assert after.values_at_ranks([1]) == [1.0], "no time is below 0"
 
 
 def one_way(uncertainty_ns: float) -> Latency:
@@ -121,22 +120,23 @@ def one_way(uncertainty_ns: float) -> Latency:
 
 def test_a_result_is_corrected_as_a_whole() -> None:
     seen = one_way(0)
-    result = {
-        "latency": {
-            "count": seen.count, "min_ns": seen.min_ns, "max_ns": seen.max_ns,
-            "mean_ns": seen.mean_ns, "from_actual": seen.histogram,
-            "from_intended": seen.intended_histogram, "ipdv": {"count": 7},
-            "pdv": {"base_ns": 70_000, "above": "", "below": ""},
+    told = timed(
+        {
+            "count": seen.count, "min_ns": 3_000, "max_ns": 90_000, "mean_ns": 7_000.5,
+            "from_actual": seen.histogram, "from_intended": seen.intended_histogram,
+            "ipdv": {"count": 7}, "pdv": {"base_ns": 70_000},
             "intended": {"min_ns": 500, "max_ns": 9_000, "mean_ns": 4_000},
         }
-    }  # fmt: skip
-    found = corrected(result, Correction(1_000, 50))["latency"]
-    assert found["mean_ns"] == pytest.approx(seen.mean_ns - 1_000)
-    assert found["min_ns"] == max(0, seen.min_ns - 1_000)
-    assert found["intended"] == {"min_ns": 0, "max_ns": 8_000, "mean_ns": 3_000}
-    assert found["pdv"]["base_ns"] == 69_000
-    assert found["ipdv"] == {"count": 7} and found["count"] == seen.count
-    assert result["latency"]["min_ns"] == seen.min_ns, "the engine's own words stay"
+    )  # fmt: skip
+    found = corrected(told, Correction(1_000, 50))
+    assert (found.min_ns, found.mean_ns, found.max_ns) == (2_000, 6_000.5, 89_000)
+    late = found.intended
+    assert (late.min_ns, late.mean_ns, late.max_ns) == (0, 3_000, 8_000)
+    assert found.pdv.base_ns == 69_000
+    median = seen.percentiles_ns["50"]
+    assert found.from_actual.percentiles_ns()["50"] == pytest.approx(median - 1_000, rel=2e-3)
+    assert found.ipdv == told.ipdv and found.count == seen.count
+    assert told.min_ns == 3_000, "the engine's own words stay"
 
 
 @pytest.mark.parametrize(("share", "marked"), [(0.99, False), (1.01, True)])
@@ -172,7 +172,7 @@ def test_rows_tell_of_the_other_host(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert flat["one_way_p50_ns"] == one_way(0).percentiles_ns["50"]
     assert set(flat) == set(columns())
     clock = "+5000.001234 s ± 51.0 µs"
-    assert show(str(run)) == 0
+    assert show(str(run), full=True) == 0
     assert clock in capsys.readouterr().out
     write_report(run, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchmark.campaign import keys, settings
+from switchmark.campaign import settings
 from switchmark.campaign.load import load_text
-from switchmark.campaign.model import Campaign
-from switchmark.campaign.source import CampaignError
 from switchmark.errors import UsageError
+from switchmark.language.source import CampaignError
+from switchmark.model.campaign import Campaign
+from switchmark.model.parameters import BY_NAME
 from tests.unit.campaign_fakes import KNOWN
 
 
@@ -119,7 +120,7 @@ BAD = [
     ("throughput: {repetitions: 2}", "c.yaml:2: throughput.repetitions: unknown key; known: "
      "location, pairs, switch, packet_size, rate, burst, schedule, probe_rate, scenario, "
      "environment, connect_mode, "
-     "port_kind, io, idle, touch, method, goals, budget, duration, interval, "
+     "port_kind, io, idle, touch, method, goals, method_budget, duration, interval, "
      "switch_options, switch_cores, spare_cores, packet_mix, "
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
      "switch_environment, switch_cpus, "
@@ -134,7 +135,7 @@ BAD = [
     ("sweeps:\n- reptitions: 2", "c.yaml:3: sweeps.reptitions: unknown key; "
      "known: dimension, location, pairs, switch, packet_size, rate, burst, schedule, "
      "probe_rate, scenario, environment, "
-     "connect_mode, port_kind, io, idle, touch, method, goals, budget, duration, interval, "
+     "connect_mode, port_kind, io, idle, touch, method, goals, method_budget, duration, interval, "
      "switch_options, switch_cores, spare_cores, packet_mix, "
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
      "switch_environment, switch_cpus, "
@@ -158,10 +159,11 @@ BAD = [
     ("packet_size: 64..9018 step 1\nrate: 1k..1M step 1k",
      "c.yaml: asks for 8,955,000 trials, above 1,000,000; use fewer values (packet_size has 8,955) "
      "or a larger step"),
-    ("duration: 1s", "c.yaml:2: duration: 1s leaves fewer than 3 samples of 200ms after trimming "
-                     "1.4s; use 2s or more, or trim less"),
     ("interval: 5s", "c.yaml: duration: 10s leaves fewer than 3 samples of 5s after trimming 1.4s; "
                      "use 16.4s or more, or trim less"),
+    ("trim: {warm_up: 1s}\nduration: 1s",
+     "c.yaml:3: duration: 1s leaves fewer than 3 samples of 40ms after trimming 1.08s; "
+     "use 1.2s or more, or trim less"),
     ("time_budget: 1m\nrepetitions: 7",
      "c.yaml: time_budget: the trials measure 70 s, above the budget of 60 s; shorten duration, "
      "or drop values or repetitions"),
@@ -224,8 +226,8 @@ def test_bad_files(text: str, message: str) -> None:
                       "e.g. latency.rate"),
         ("sweeps=1", "--set sweeps: cannot be set as a whole; set a key in it, e.g. packet_size"),
         ("repetitions=x", "--set repetitions: 'x' is not a number; write a whole number"),
-        ("duration=1s", "--set duration: 1s leaves fewer than 3 samples of 200ms after trimming "
-                        "1.4s; use 2s or more, or trim less"),
+        ("duration=2ms", "--set duration: 2ms leaves fewer than 3 samples of 1ms after trimming "
+                         "0.56ms; use 3.56ms or more, or trim less"),
     ],
 )  # fmt: skip
 def test_bad_overrides(override: str, message: str) -> None:
@@ -242,7 +244,7 @@ def test_all_errors_come_at_once_in_the_order_of_the_file() -> None:
         "c.yaml:3: burst: 0 is not a burst; use 1 or more",
         "c.yaml:3: burst: 'x' is not a number; write a whole number",
         "c.yaml:4: foo: unknown key; known: " + ", ".join(
-            [*keys.BY_NAME, *(n for n in settings.BY_NAME if "." not in n), *settings.GROUPS,
+            [*BY_NAME, *(n for n in settings.BY_NAME if "." not in n), *settings.GROUPS,
              *settings.STRUCTURE]),
         "--set pairs: 0 is not a number of pairs; use 1 or more",
     ]  # fmt: skip
@@ -274,7 +276,7 @@ def test_any_text_is_a_campaign_or_a_usage_error(text: str) -> None:
 
 
 WORDS = st.sampled_from(
-    [*keys.BY_NAME, *settings.BY_NAME, *settings.GROUPS, *settings.STRUCTURE, "match", "x"]
+    [*BY_NAME, *settings.BY_NAME, *settings.GROUPS, *settings.STRUCTURE, "match", "x"]
 )
 SCALARS = st.sampled_from(
     ["64", "1M", "max", "linux-bridge", "on", "5s", "64..128 step 64", "~", "", "-1", "lxc", "{}"]

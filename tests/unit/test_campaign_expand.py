@@ -10,10 +10,12 @@ import pytest
 from switchmark.campaign.connect_modes import choose_modes
 from switchmark.campaign.expand import estimate, expand, trials_of
 from switchmark.campaign.load import load_text
-from switchmark.campaign.model import Campaign, Dimension, Io, Trial
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
-from switchmark.switch.base import PortKind
+from switchmark.model.campaign import Campaign
+from switchmark.model.choices import Dimension, Io
+from switchmark.model.ports import PortKind
+from switchmark.model.trial import Trial
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, KNOWN, LEARN, STATIC, SWITCHES, VETH
 
 

@@ -7,9 +7,10 @@ import pytest
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
-from switchmark.campaign.model import Dimension, Trial
 from switchmark.campaign.notation import from_notation, to_notation
 from switchmark.errors import UsageError
+from switchmark.model.choices import Dimension
+from switchmark.model.trial import Trial
 
 THERE = installed()
 

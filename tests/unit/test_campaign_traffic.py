@@ -6,17 +6,18 @@ from itertools import pairwise
 
 import pytest
 
-from switchmark.campaign import traffic
 from switchmark.campaign.expand import expand
-from switchmark.campaign.key import Known
 from switchmark.campaign.load import load_settings
-from switchmark.campaign.model import Dimension, Trial
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
-from switchmark.campaign.source import CampaignError
-from switchmark.environment.base import NodePort
+from switchmark.engine.arguments import engine_args
 from switchmark.errors import UsageError
-from switchmark.method.arguments import engine_args
-from switchmark.switch.base import PortKind
+from switchmark.language.source import CampaignError
+from switchmark.model import traffic
+from switchmark.model.choices import Dimension
+from switchmark.model.node import NodePort
+from switchmark.model.parameter import Known
+from switchmark.model.ports import PortKind
+from switchmark.model.trial import Trial
 from switchmark.switch.registry import SWITCHES
 
 KNOWN = Known(switches=("linux-bridge", "ovs-netdev"), environments=("netns",))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.campaign.model import Campaign
 from switchmark.cli import run
 from switchmark.cli.main import run as run_command
 from switchmark.cli.measure import Wish
+from switchmark.model.campaign import Campaign
 from switchmark.results.store import Run
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from switchmark.campaign.combinations import Combination, page, problem
+from switchmark.campaign.combinations import page
 from switchmark.campaign.installed import installed
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind
+from switchmark.campaign.rules.combination import Combination, problem
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import ConnectMode, PortKind
 from tests.combinations import PAGE, RUN, text
 
 THERE = installed()

@@ -2,21 +2,16 @@
 
 import math
 import random
+import statistics
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtr
 
 from switchmark.errors import UsageError
-from switchmark.results.compare import (
-    Correction,
-    Ratio,
-    Verdict,
-    adjust,
-    judge,
-    ratio_of,
-)
-from switchmark.results.series import (
+from switchmark.statistics.comparison import Correction, Ratio, Verdict, adjust, judge, ratio_of
+from switchmark.statistics.series import (
     Newest,
     find_changes,
     is_recent,
@@ -83,6 +78,19 @@ def test_turning_the_comparison_round_turns_the_ratio_round(a, b):
     assert there.p == pytest.approx(back.p, abs=1e-9)
     assert there.low <= there.value * (1 + 1e-12)
     assert there.value <= there.high * (1 + 1e-12)
+
+
+def test_welch_on_a_worked_example():
+    """By the published formulas (B. L. Welch, Biometrika 34, 1947), on logarithms."""
+    a, b = [20.1, 19.9, 20.6, 20.3], [22.0, 21.2, 23.1, 21.9, 22.4]
+    logs = [[math.log(value) for value in side] for side in (a, b)]
+    means = [statistics.fmean(side) for side in logs]
+    errors = [statistics.variance(side) / len(side) for side in logs]
+    degrees = sum(errors) ** 2 / (errors[0] ** 2 / 3 + errors[1] ** 2 / 4)
+    found = ratio_of(a, b)
+    assert found.value == pytest.approx(math.exp(means[1] - means[0]))
+    t = (means[1] - means[0]) / math.sqrt(sum(errors))
+    assert found.p == pytest.approx(2 * stdtr(degrees, -t), rel=1e-6)
 
 
 def test_what_cannot_be_tested_is_not():

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from switchmark.campaign.model import Dimension
 from switchmark.cli import main
 from switchmark.cli.compare_words import ratio_text
+from switchmark.model.choices import Dimension
 from switchmark.results.record import PairLoads, Throughput
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
 

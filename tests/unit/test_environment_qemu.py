@@ -17,10 +17,9 @@ import pytest
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
-from switchmark.campaign.model import Io
+from switchmark.engine.arguments import engine_args, port_spec
 from switchmark.environment import qemu
-from switchmark.environment.base import NodePort, NodeSpec, VirtualMachine
-from switchmark.environment.plug import Plugged
+from switchmark.environment.support.base import VirtualMachine
 from switchmark.environment.vm import accelerator, archive, image, packages
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import (
@@ -37,11 +36,14 @@ from switchmark.environment.vm.image import Image
 from switchmark.environment.vm.node import QemuNode
 from switchmark.environment.vm.packages import Kernel, Qemu
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.method.arguments import engine_args, port_spec
-from switchmark.method.plan import plan_steps
-from switchmark.switch.base import PortKind
+from switchmark.experiment.steps import plan_steps
+from switchmark.model.choices import Io
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
-from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.undo.ledger import Ledger
+from tests.unit.engine_lines import event
 
 IMAGE = Image(Path("/c/vmlinux"), Path("/c/initramfs"), "6.1.0", "abc")
 OLD, NEW = Qemu(Path("/usr/bin/qemu"), (7, 2)), Qemu(Path("/usr/bin/qemu"), (10, 0))
@@ -222,7 +224,7 @@ class FakeMachine:
         self.said.append(line)
         if line == "counters":
             now_ns = time.monotonic_ns() - self.behind_ns
-            self.lines.append(json.dumps({"v": 1, "event": "counters", "t_ns": now_ns}))
+            self.lines.append(event("counters", t_ns=now_ns))
 
     def read_line(self, timeout_s: float) -> str | None:
         if not self.lines:
@@ -243,11 +245,11 @@ def test_times_of_the_guest_become_those_of_the_host() -> None:
     inside_ns = int(begun.rpartition("=")[2])
     assert abs(inside_ns - (at_ns - behind_ns)) <= engine.clock_error_ns + 1
     assert json.loads(engine.read_line(0) or "")["event"] == "late", "nothing is swallowed"
-    machine.lines.append(json.dumps({"v": 1, "event": "interval", "t_ns": inside_ns}))
+    machine.lines.append(event("interval", t_ns=inside_ns))
     seen = json.loads(engine.read_line(0) or "")
     assert abs(seen["t_ns"] - at_ns) <= 1
-    machine.lines.append('{"v":1,"event":"result","cpu":{"cpu_ns":5}}')
-    assert json.loads(engine.read_line(0) or "")["cpu"]["in_guest"] is True
+    machine.lines.append(event("result"))
+    assert engine.read_line(0) == event("result"), "it has no such time"
     machine.lines.append("no JSON")
     assert engine.read_line(0) == "no JSON"
     with pytest.raises(TimeoutError):
@@ -280,7 +282,7 @@ def test_how_the_engine_ended_is_not_how_the_machine_ended() -> None:
 def node(tmp_path: Path, how: Accelerator, *ports: NodePort) -> QemuNode:
     ledger = Ledger.create(tmp_path, "abc123")
     session = Session("abc123", None, ledger, tmp_path)  # type: ignore[arg-type]
-    return QemuNode(session, Plugged(NodeSpec("tx0", ports, (1,)), None), IMAGE, OLD, how)
+    return QemuNode(session, Attached(NodeSpec("tx0", ports, (1,)), None), IMAGE, OLD, how)
 
 
 def test_a_node_says_what_it_rests_on(tmp_path: Path) -> None:

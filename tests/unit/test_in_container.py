@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from switchmark.testbed import in_container
-from switchmark.testbed.in_container import Inside, Shown
+from switchmark.testbed.container import in_container
+from switchmark.testbed.container.in_container import Inside, Shown
 
 
 def test_a_container_s_init_may_have_no_child_yet() -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from switchmark.method import again
+from switchmark.experiment import again
 from switchmark.results.record import Record
 from tests.unit.records import synthetic_failure, synthetic_record
 

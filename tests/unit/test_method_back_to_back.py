@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
 from switchmark.method.back_to_back import back_to_back
-from switchmark.method.measurer import BudgetError
+from switchmark.method.support.measurer import BudgetError
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 RATE, CAPACITY = 10e6, 4e6

@@ -9,14 +9,16 @@ from typing import cast
 
 import pytest
 
-from switchmark.method.calibration import Calibrations, machine_facts, over_cable, point_of
-from switchmark.method.judge import Baseline
-from switchmark.method.trial import TrialPlan, run_trial
+from switchmark.experiment.calibration import Calibrations, machine_facts, point_of
+from switchmark.experiment.wire import over_cable
+from switchmark.model.ports import PortKind
 from switchmark.remote.site import FarSide
 from switchmark.results.record import Record
-from switchmark.switch.base import PortKind
 from switchmark.testbed.facts import gather
 from switchmark.testbed.testbed_file import Cable
+from switchmark.trial.judge import Baseline
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.run import run_trial
 from tests.unit.trial_fakes import SESSION, FakeSwitch, placement, plan_for, trial
 
 MACHINE = {"cpu_model": "invented", "kernel": "6.18", "engine": "1"}

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from switchmark.method import connect_mode
-from switchmark.method.connect_mode import wrong_mode
-from switchmark.method.verification import PairEnds
-from switchmark.switch.base import ConnectMode
+from switchmark.model.ports import ConnectMode
+from switchmark.trial import connect_mode
+from switchmark.trial.connect_mode import wrong_mode
+from switchmark.trial.verification import PairEnds
 from tests.unit.trial_fakes import FakeEngine, process
 
 LEARNING, CROSS, STATIC = ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC

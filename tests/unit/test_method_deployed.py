@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchmark.campaign.model import Dimension, Method, Trial
-from switchmark.method.deployed import rates_of
-from switchmark.method.judge import Baseline, Evidence, method_checks, method_limit
-from switchmark.results.record import MethodBounds, MethodFigure, MethodResult, MethodTrial
+from switchmark.engine.loads import NO_FRAMES
+from switchmark.model.choices import Dimension
+from switchmark.model.trial import Trial
+from switchmark.results.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
+from switchmark.trial.deployed import rates_of
+from switchmark.trial.judge import Baseline, Evidence, method_checks, method_limit
 
 
 @given(st.floats(1, 1e9), st.integers(1, 64))
@@ -39,7 +41,7 @@ def result(decided_by: str, lower: float, *, drops: int = 0, best: float = 1e6) 
             "budget_s": None, "warm_up_trials": 0, "notes": [], "trial_count": 1, "trials": [one],
             "figures": [MethodFigure(name="NDR", value=lower, unit="pps")],
             "bounds": [
-                MethodBounds.model_validate(
+                GoalBounds.model_validate(
                     {"goal": "NDR", "loss_ratio": 0, "width": 0.01, "lower_pps": lower,
                      "upper_pps": lower * 1.01, "conditional_throughput_pps": lower,
                      "decided_by": decided_by, "mixed_from_pps": None, "mixed_to_pps": None,
@@ -52,7 +54,7 @@ def result(decided_by: str, lower: float, *, drops: int = 0, best: float = 1e6) 
 
 def evidence(*, wire: float | None, in_kernel: bool) -> Evidence:
     return Evidence(
-        sender={}, receiver={}, baseline=Baseline(forwarded_pps=wire), kept_samples=1,
+        sender=NO_FRAMES, receiver=NO_FRAMES, baseline=Baseline(forwarded_pps=wire), kept_samples=1,
         on_schedule=True, in_kernel=in_kernel, cpu_wait_share=0, others_cores=0,
     )  # fmt: skip
 
@@ -75,7 +77,7 @@ def test_who_limits_a_search(
 ) -> None:
     trial = Trial(
         dimension=Dimension.THROUGHPUT, switch="a-switch", packet_size_bytes=64,
-        method=Method.NDR_PDR,
+        method="ndr-pdr",
     )  # fmt: skip
     assert method_limit(trial, found, evidence(wire=wire, in_kernel=in_kernel)).what == limited_by
 
@@ -86,7 +88,7 @@ def test_a_search_between_hosts_can_be_limited_by_the_cable(
 ) -> None:
     trial = Trial(
         dimension=Dimension.THROUGHPUT, switch="a-switch", packet_size_bytes=64,
-        method=Method.NDR_PDR, location="remote",
+        method="ndr-pdr", location="remote",
     )  # fmt: skip
     found = result("switch", 1e6)
     assert sum(one.lost_frames for one in found.trials) == 100

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.method.hardware import energy_between, hardware_use
-from switchmark.testbed import hardware
-from switchmark.testbed.hardware import EnergyReading, HardwareCounters, energy_absent
+from switchmark.testbed.cores import counters as hardware
+from switchmark.testbed.cores.counters import EnergyReading, HardwareCounters, energy_absent
+from switchmark.trial.cost.hardware import energy_between, hardware_use
 
 
 def test_own_instructions_are_counted_or_the_reason_is_given() -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.method import ndr_pdr
-from switchmark.method.goal import preset
-from switchmark.method.measurer import BudgetError, Ledger, LoadPoint, per_pair_pps
+from switchmark.method.support.goal import preset
+from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, per_pair_pps
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
-from switchmark.method import bisection, ndr_pdr
-from switchmark.method.bounds import conclude
-from switchmark.method.goal import PRESETS, Goal, preset
-from switchmark.method.measurer import LoadPoint
+from switchmark.method import ndr_pdr
+from switchmark.method.support import bisection
+from switchmark.method.support.bounds import conclude
+from switchmark.method.support.goal import PRESETS, Goal, preset
+from switchmark.method.support.measurer import LoadPoint
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 MAX_PPS = 20e6
@@ -33,16 +34,16 @@ def run(seed=0, goals="csit", *, budget_s=1e9, capacity_pps=3.3e6, max_pps=MAX_P
 def test_bounds_bracket_the_truth_of_a_switch_without_noise(capacity, name, seed):
     result = run(seed, name, capacity_pps=capacity)
     assert result.stopped == "done"
-    for bounds in result.bounds:
-        truth = capacity / (1 - bounds.goal.loss_ratio)
+    for goal, bounds in zip(preset(name), result.bounds, strict=True):
+        truth = capacity / (1 - bounds.loss_ratio)
         # A load above the truth by less than a frame a trial cannot be told from it.
-        slack = 2 / bounds.goal.final_trial_s
+        slack = 2 / goal.final_trial_s
         assert bounds.lower_pps <= truth + slack
         assert bounds.upper_pps >= truth - slack
         assert bounds.reached
         assert bounds.decided_by == "switch"
         assert bounds.conditional_throughput_pps <= bounds.lower_pps
-        carried = bounds.lower_pps * (1 - bounds.goal.loss_ratio)
+        carried = bounds.lower_pps * (1 - bounds.loss_ratio)
         assert bounds.conditional_throughput_pps >= carried * (1 - 1e-9)
 
 
@@ -52,7 +53,7 @@ def test_bounds_bracket_the_truth_at_the_stated_rate_under_noise():
     for seed in range(400):
         capacity = random.Random(seed).uniform(0.2e6, 12e6)
         for bounds in run(seed, capacity_pps=capacity, trial_noise=0.2 * WIDTH).bounds:
-            truth = capacity / (1 - bounds.goal.loss_ratio)
+            truth = capacity / (1 - bounds.loss_ratio)
             total += 1
             inside += bounds.lower_pps <= truth <= bounds.upper_pps
             near += bounds.lower_pps * 0.995 <= truth <= bounds.upper_pps * 1.005
@@ -234,7 +235,7 @@ def test_goals_are_data():
     strict = dataclasses.replace(preset("csit")[0], name="1e-5", loss_ratio=1e-5, width=0.02)
     bounds = run(goals=[strict])["1e-5"]
     assert bounds.lower_pps <= 3.3e6 / (1 - 1e-5) <= bounds.upper_pps
-    assert bounds.width <= 0.02
+    assert bounds.reached_width <= 0.02
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from switchmark.method.outage import Sample, last_loss, longest_silence
+from switchmark.method.support.outage import Sample, last_loss, longest_silence
 
 MS = 1_000_000
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
-from switchmark.method.measurer import BudgetError
 from switchmark.method.plateau import fit, sweep
+from switchmark.method.support.measurer import BudgetError
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 LOADS = [1e6 * step for step in range(1, 21)]

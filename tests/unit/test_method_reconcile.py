@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from switchmark.method.reconcile import DeviceDrops, Reading, reconcile
-from switchmark.method.verification import PairEnds
-from switchmark.method.vnf import VnfCounters
+from switchmark.model.ports import PortCounters, Split, SwitchCounters
 from switchmark.results.record import Stage
-from switchmark.switch.base import PortCounters, Split, SwitchCounters
-from tests.unit.trial_fakes import COUNTS, FakeEngine, process
+from switchmark.trial.reconcile import DeviceDrops, Reading, reconcile
+from switchmark.trial.verification import PairEnds
+from switchmark.trial.vnf import VnfCounters
+from tests.unit.engine_lines import counted
+from tests.unit.trial_fakes import FakeEngine, process
 
 SENT = 1_000_000
 
@@ -28,11 +29,10 @@ def reading(
     rx_drops: int = 0,
     not_sent: int = 0,
 ) -> Reading:
-    zeros = dict.fromkeys(COUNTS, 0)
     return Reading(
         applications={
-            "se0": zeros | {"tx_offered": sent, "tx_dropped": not_sent},
-            "re0": zeros | {"rx_stream": arrived, "rx_socket_drops": socket_drops},
+            "se0": counted(tx_offered=sent, tx_dropped=not_sent),
+            "re0": counted(rx_stream=arrived, rx_socket_drops=socket_drops),
         },
         devices={"se0": DeviceDrops(tx=tx_drops), "re0": DeviceDrops(rx=rx_drops)},
         switch=SwitchCounters({0: entry, 1: leaving} if entry and leaving else {}),
@@ -187,15 +187,13 @@ def test_a_wire_has_one_stage() -> None:
 def test_what_was_not_sent_is_said_and_is_no_loss() -> None:
     result = found(reading(not_sent=7, **port_pair(SENT, SENT)))  # type: ignore[arg-type]
     assert result.agrees
-    assert result.findings == [
-        "pair 0, se0 to re0: 7 frames not sent, the sender's port took no more"
-    ]
+    assert result.findings == ["pair 0, se0 to re0: 7 frames not sent, given up by the sender"]
 
 
 def test_both_ways_of_a_round_trip() -> None:
     before, after = reading(sent=0, arrived=0), reading()
-    after.applications["re0"]["tx_offered"] = 900
-    after.applications["se0"]["rx_stream"] = 890
+    after.applications["re0"] = counted(tx_offered=900, rx_stream=SENT)
+    after.applications["se0"] = counted(tx_offered=SENT, rx_stream=890)
     result = found(after, before)
     assert [(p.sender, p.sent, p.arrived) for p in result.paths] == [
         ("se0", SENT, SENT),

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from switchmark.method.disturbed import Disturbance, StepDown
-from switchmark.method.measurer import LoadPoint
-from switchmark.method.outage import Span
 from switchmark.method.reconfiguration import reconfigure
 from switchmark.method.recovery import recover
-from switchmark.switch.changes import Change
+from switchmark.method.support.disturbance import Disturbance, StepDown
+from switchmark.method.support.measurer import LoadPoint
+from switchmark.method.support.outage import Span
+from switchmark.model.changes import Change
 
 
 def point(load_pps: float, duration_s: float, lost: int = 0, unsent: int = 0) -> LoadPoint:

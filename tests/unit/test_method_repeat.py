@@ -11,12 +11,13 @@ from typing import Any, cast
 import pytest
 
 from switchmark.campaign.load import load_text
-from switchmark.campaign.model import Campaign, Trial
 from switchmark.errors import UsageError
-from switchmark.method.campaign import Step
-from switchmark.method.repeat import endings, more_blocks
-from switchmark.method.trial import TrialPlan
+from switchmark.experiment.repeat import endings, more_blocks
+from switchmark.experiment.steps import Step
+from switchmark.model.campaign import Campaign
+from switchmark.model.trial import Trial
 from switchmark.results.store import Run
+from switchmark.trial.plan import TrialPlan
 from tests.unit.campaign_fakes import KNOWN
 
 

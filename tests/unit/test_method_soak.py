@@ -6,8 +6,8 @@ import random
 import pytest
 
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.method.measurer import BudgetError, LoadPoint
 from switchmark.method.soak import share_interval, soak
+from switchmark.method.support.measurer import BudgetError, LoadPoint
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchmark.method.steady_state import (
+from switchmark.statistics.steady_state import (
     change_p,
     detect,
     find_outliers,
     find_warm_up,
-    kolmogorov_p,
 )
-from switchmark.results.two_bands import MIN_VALUES, critical_ratio, find_bands
+from switchmark.statistics.two_bands import MIN_VALUES, critical_ratio, find_bands
 
 RUNS = 400
 
@@ -93,11 +92,6 @@ def test_constant_samples_are_steady():
 def test_change_test_holds_its_level():
     false_alarms = share(lambda seed: noise(seed, 100), lambda x: change_p(x) < 0.05)
     assert false_alarms < 0.08
-
-
-@pytest.mark.parametrize(("distance", "p"), [(1.224, 0.10), (1.358, 0.05), (1.628, 0.01)])
-def test_kolmogorov_quantiles_are_the_published_ones(distance, p):
-    assert kolmogorov_p(distance) == pytest.approx(p, abs=5e-4)
 
 
 @pytest.mark.parametrize("count", [8, 12, 30, 100])

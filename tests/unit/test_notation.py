@@ -4,29 +4,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switchmark.campaign.model import (
-    GOALS,
-    NEIGHBOURS,
-    NUMA_WORDS,
-    SMT_WORDS,
-    SPLITS,
-    SWITCH_ENVIRONMENTS,
-    VNFS,
-    Dimension,
-    Idle,
-    Io,
-    Method,
-    Trial,
-)
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.errors import UsageError
-from switchmark.switch.base import ConnectMode, PortKind
-from switchmark.switch.options import join
+from switchmark.method.registry import method_names
+from switchmark.method.support.goal import PRESETS
+from switchmark.model.choices import NEIGHBOURS, VNFS, Dimension, Idle, Io
+from switchmark.model.options import join
+from switchmark.model.parameters import PARAMETERS
+from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.trial import Trial
 from tests.unit.campaign_fakes import KNOWN
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True)
 CORES = st.lists(st.integers(0, 9999), min_size=1, max_size=4).map(lambda c: "+".join(map(str, c)))
-TIMES = st.floats(0.001, 604_800.0)
+TIMES = st.integers(1_000_000, 604_800 * 10**9).map(lambda ns: ns / 10**9)
 TRIALS = st.builds(
     Trial,
     dimension=st.sampled_from(Dimension),
@@ -44,8 +35,8 @@ TRIALS = st.builds(
     io=st.sampled_from(Io),
     idle=st.sampled_from(Idle),
     touch=st.booleans(),
-    method=st.sampled_from(Method),
-    goals=st.sampled_from(GOALS),
+    method=st.sampled_from(method_names()),
+    goals=st.sampled_from(sorted(PRESETS)),
     budget_s=st.none() | TIMES,
     duration_s=TIMES,
     interval_s=TIMES,
@@ -65,11 +56,11 @@ TRIALS = st.builds(
     cpu_limit=st.none() | st.integers(1, 1000).map(lambda thousandth: thousandth / 1000),
     switch_cpus=CORES | st.just("auto"),
     application_cpus=CORES | st.just("auto"),
-    split=st.sampled_from(SPLITS),
-    switch_environment=st.sampled_from(SWITCH_ENVIRONMENTS),
+    split=st.sampled_from(list(PARAMETERS["split"].choices)),
+    switch_environment=st.sampled_from(list(PARAMETERS["switch_environment"].choices)),
     main_cpu=st.integers(0, 9999).map(str) | st.just("auto"),
-    smt=st.sampled_from(SMT_WORDS),
-    numa=st.sampled_from(NUMA_WORDS),
+    smt=st.sampled_from(list(PARAMETERS["smt"].choices)),
+    numa=st.sampled_from(list(PARAMETERS["numa"].choices)),
     neighbour=st.sampled_from(NEIGHBOURS),
     neighbour_cpus=CORES | st.sampled_from(("any", "switch", "applications")),
     ring=st.sampled_from((256, 512, 4096)),
@@ -183,8 +174,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "location, pairs, switch, packet_size, rate, burst, schedule, "
                          "probe_rate, scenario, "
                          "environment, connect_mode, port_kind, io, idle, touch, method, goals, "
-                         "budget, duration, interval, switch_options, switch_cores, spare_cores, "
-                         "packet_mix, flows, ip_version, "
+                         "method_budget, duration, interval, switch_options, switch_cores, "
+                         "spare_cores, packet_mix, flows, ip_version, "
                          "vlan, split, bidirectional, vnf, cpu_limit, "
                          "switch_environment, switch_cpus, "
                          "application_cpus, main_cpu, smt, numa, "

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from switchmark.campaign.model import Idle
 from switchmark.errors import UnavailableError
+from switchmark.model.choices import Idle
 from switchmark.results.record import Placement
+from switchmark.testbed.cores.placement import Demand, core_map, place
 from switchmark.testbed.facts import Cpu
-from switchmark.testbed.placement import Demand, core_map, place
 
 
 def machine(
@@ -60,7 +60,7 @@ def load(placement: Placement) -> Counter[int]:
 def test_one_core_everything_shares_it() -> None:
     placement = put(machine(1))
     assert placement.switch_cores == [0] and load(placement) == {0: 2}
-    assert placement.oversubscribed and placement.idle == "yield"
+    assert placement.oversubscribed and placement.idle == "baton"
     assert "with the switch itself" in placement.reason
 
 
@@ -68,7 +68,7 @@ def test_two_cores_polling_switch_has_one_for_itself() -> None:
     placement = put(machine(2))
     assert placement.switch_cores == [1]
     assert load(placement) == {0: 2} and placement.bench_cores == [0]
-    assert placement.oversubscribed and placement.idle == "yield"
+    assert placement.oversubscribed and placement.idle == "baton"
     assert "oversubscribed" in placement.reason
 
 
@@ -105,7 +105,7 @@ def test_four_cores_two_pairs_are_treated_alike() -> None:
     assert placement.application_cores["tx0"] == placement.application_cores["rx0"]
     assert placement.application_cores["tx1"] == placement.application_cores["rx1"]
     assert placement.application_cores["tx0"] != placement.application_cores["tx1"]
-    assert placement.bench_cores == [0] and placement.idle == "yield"
+    assert placement.bench_cores == [0] and placement.idle == "baton"
 
 
 def test_in_kernel_switch_spreads_senders_over_all_cores() -> None:
@@ -185,7 +185,7 @@ def test_sixty_four_cores() -> None:
     assert not placement.oversubscribed and placement.bench_cores == [0]
     assert max(load(placement).values()) == 1 and placement.switch_cores == [1]
     many = put(machine(64), 64)
-    assert many.oversubscribed and many.idle == "yield"
+    assert many.oversubscribed and many.idle == "baton"
     assert max(load(many).values()) == 4, "64 pairs over 62 cores and core 0"
 
 
@@ -199,7 +199,8 @@ def test_what_always_holds(cores: int, threads: int, count: int, kernel: bool) -
     per_core = load(placement)
     shares = max(per_core.values()) > 1 or bool(set(per_core) & set(placement.switch_cores))
     assert placement.oversubscribed is shares
-    assert placement.idle == ("yield" if shares else "poll")
+    turns = max(per_core.values()) > 1  # else only the switch itself may be there
+    assert placement.idle == ("baton" if turns else "yield" if shares else "poll")
     if len(cpus) > 1:
         assert not set(per_core) & set(placement.switch_cores), "the switch has its core alone"
         assert not set(placement.bench_cores) & set(placement.switch_cores)
@@ -244,7 +245,7 @@ def test_cores_as_the_campaign_names_them() -> None:
     )
     placed = place(cpus, set(range(6)), asked)
     assert placed.switch_cores == [5]
-    assert placed.oversubscribed and placed.idle == "yield"
+    assert placed.oversubscribed and placed.idle == "baton"
     assert {core for own in placed.application_cores.values() for core in own} <= {1, 2}
     shown = core_map(placed)
     assert shown[5] == ["switch"] and "bench" in shown[placed.bench_cores[0]]

@@ -11,22 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.base import NodePort, NodeSpec
+from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
-from switchmark.remote import bundle
-from switchmark.remote.codec import from_plain, to_plain
-from switchmark.switch.across import AcrossHosts, CableEnds
-from switchmark.switch.base import (
-    Capabilities,
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.model.ports import (
     ConnectMode,
     MadePort,
     PortCounters,
     PortKind,
-    Probe,
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.remote import bundle
+from switchmark.remote.codec import from_plain, to_plain
 from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.across import AcrossHosts, CableEnds
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Cpu
 from switchmark.testbed.host import Completed
@@ -51,20 +52,29 @@ def test_values_cross_the_connection_unchanged(value: object) -> None:
     assert from_plain(type(value), sent) == value
 
 
+FINDS_ALL = """
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.switch.registry import SWITCHES
+print(*[make().name for found in (SWITCHES, ENVIRONMENTS) for make in found.values()])
+"""
+
+
 def test_the_archive_holds_all_that_the_agent_imports() -> None:
-    """With nothing of this installation in reach, the agent can be imported from the archive."""
+    """With nothing of this installation in reach, the agent can be imported from the archive, and
+    finds every switch and environment in it."""
     with zipfile.ZipFile(io.BytesIO(bundle.archive())) as archive:
         names = archive.namelist()
     assert "switchmark/remote/agent.py" in names and len(names) == len(set(names))
     assert bundle.archive() == bundle.archive.__wrapped__(), "the same content, the same bytes"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", bundle.BOOTSTRAP.replace("main()\n", "print('there')")],
+        [sys.executable, "-I", "-S", "-c", bundle.BOOTSTRAP.replace("main()\n", FINDS_ALL)],
         input=f"{len(bundle.archive())}\n".encode() + bundle.archive(),
         capture_output=True,
         timeout=120,
         check=False,
     )
-    assert (done.stdout, done.stderr, done.returncode) == (b"there\n", b"", 0)
+    found = " ".join([*(make().name for make in SWITCHES.values()), *ENVIRONMENTS])
+    assert (done.stdout.decode(), done.stderr, done.returncode) == (f"{found}\n", b"", 0)
 
 
 def test_an_archive_that_is_cut_short_is_not_run() -> None:
@@ -152,7 +162,9 @@ def test_two_switches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     near = FakeSwitch(SwitchCounters(ports, 2), log, "near")
     far = FakeSwitch(SwitchCounters({k: PortCounters(10 + k, 0) for k in range(4)}, 3), log, "far")
     both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({3, 4, 5})))
-    monkeypatch.setattr("switchmark.switch.across.check_facing", lambda *_: log.append("checked"))
+    monkeypatch.setattr(
+        "switchmark.switch.support.across.check_facing", lambda *_: log.append("checked")
+    )
     session = type("S", (), {"host": FakeHost(link())})()
     all_ports = [SwitchPort(k, PortKind.VETH, f"m{k}", f"d{k}", mtu_bytes=1600) for k in range(6)]
     both.start(session, all_ports, ConnectMode.LEARNING, ())

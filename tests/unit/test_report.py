@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from switchmark.campaign.model import Dimension
 from switchmark.cli.report import report
+from switchmark.model.choices import Dimension
 from switchmark.report.answer import answers
 from switchmark.report.axes import x_axis
 from switchmark.report.figures import looks
@@ -26,18 +26,11 @@ from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
 from switchmark.report.throughput import cpu_panels, throughput_panels
 from switchmark.report.trend import trends
-from switchmark.results.record import (
-    Attempt,
-    EngineRun,
-    Interval,
-    Reconciliation,
-    Record,
-    Stage,
-)
+from switchmark.results.record import Attempt, EngineRun, Interval, Reconciliation, Record, Stage
 from switchmark.results.record import Path as Path_
-from switchmark.results.statistics import estimate
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
+from switchmark.statistics.means import estimate
 from tests.unit.records import (
     quick_records,
     synthetic_failure,

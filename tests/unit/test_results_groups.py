@@ -7,14 +7,14 @@ from typing import Any
 import polars as pl
 import pytest
 
+from switchmark.model.parameters import PARAMETERS
 from switchmark.results import groups as under_test
 from switchmark.results.groups import Group, groups
-from switchmark.results.query import TRIAL_COLUMNS
 
 
 def table(records: list[dict[str, Any]]) -> pl.DataFrame:
     """A table of results with these values, the same in everything else."""
-    usual: dict[str, Any] = dict.fromkeys((*TRIAL_COLUMNS, "asked_io", "asked_connect_mode"))
+    usual: dict[str, Any] = dict.fromkeys((*PARAMETERS, "asked_io", "asked_connect_mode"))
     usual |= {"asked_port_kind": None, "status": "finished", "started_at": "2025", "burst": 1}
     return pl.DataFrame([usual | record for record in records], infer_schema_length=None)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,32 +12,33 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from switchmark.results.histogram import (
-    PERCENTILES,
-    decode_histogram,
-    merge_histograms,
-    percentile_curve,
-    percentiles_ns,
+from switchmark.results.query import read_table
+from switchmark.results.summary import summarise
+from switchmark.statistics.histogram import PERCENTILES, Histogram
+from switchmark.trial.latency import merge_latency
+from tests.unit.engine_lines import timed
+from tests.unit.records import (
+    synthetic_histogram,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
 )
-from tests.unit.records import synthetic_histogram
+from tests.unit.trial_fakes import latency_of
 
 SAMPLES = st.lists(st.integers(1, 5_000_000_000), min_size=1, max_size=200)
 
 
-def encoded(values: list[int], highest: int = 10_000_000_000, digits: int = 3) -> str:
-    histogram = HdrHistogram(1, highest, digits)
-    for value in values:
-        assert histogram.record_value(value)
-    return str(histogram.encode().decode())
+def held(values: list[int], highest: int = 10_000_000_000) -> Histogram:
+    return Histogram(Histogram.of(Counter(values), highest).text)
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(SAMPLES, min_size=1, max_size=4))
 def test_merging_equals_recording_everything_in_one(parts: list[list[int]]) -> None:
-    merged = merge_histograms(encoded(part) for part in parts)
-    together = decode_histogram(encoded([value for part in parts for value in part]))
-    assert merged.get_total_count() == sum(map(len, parts))
-    assert percentiles_ns(merged) == percentiles_ns(together)
+    merged = Histogram.merged(held(part) for part in parts)
+    together = held([value for part in parts for value in part])
+    assert merged.count == sum(map(len, parts))
+    assert merged.percentiles_ns() == together.percentiles_ns()
 
 
 @settings(deadline=None, max_examples=50)
@@ -43,7 +46,7 @@ def test_merging_equals_recording_everything_in_one(parts: list[list[int]]) -> N
 def test_so_many_samples_lie_at_or_below_a_percentile_and_not_at_a_smaller_one(
     values: list[int],
 ) -> None:
-    ours = percentiles_ns(decode_histogram(encoded(values)))
+    ours = held(values).percentiles_ns()
     for name in PERCENTILES:
         least = -(-len(values) * Fraction(name) // 100)  # rounded up
         assert ours[name] == pytest.approx(sorted(values)[int(least) - 1], rel=1e-3, abs=1)
@@ -55,35 +58,77 @@ def test_so_many_samples_lie_at_or_below_a_percentile_and_not_at_a_smaller_one(
     [(16, "90", 15), (600, "99.9", 600), (1000, "99.9", 999), (100, "99", 99), (3, "50", 2)],
 )
 def test_ranks_are_rounded_up_as_the_engine_does(count: int, name: str, rank: int) -> None:
-    histogram = decode_histogram(encoded(list(range(1, count + 1))))
-    assert percentiles_ns(histogram, [name])[name] == rank
+    assert held(list(range(1, count + 1))).percentiles_ns([name])[name] == rank
 
 
 def test_merging_different_ranges_and_precisions_loses_nothing() -> None:
-    narrow = encoded([1000] * 10, highest=1_000_000, digits=2)
-    wide = encoded([5_000_000_000] * 10)
-    merged = merge_histograms([narrow, wide])
-    assert merged.get_total_count() == 20
-    assert percentiles_ns(merged, ["50", "100"])["100"] == pytest.approx(5e9, rel=1e-3)
+    coarse = HdrHistogram(1, 1_000_000, 2)
+    coarse.record_value(1000, 10)
+    merged = Histogram.merged([Histogram(coarse.encode().decode()), held([5_000_000_000] * 10)])
+    assert merged.count == 20
+    assert merged.percentiles_ns(["50", "100"])["100"] == pytest.approx(5e9, rel=1e-3)
 
 
 def test_the_percentile_of_a_union_is_not_the_mean_of_percentiles() -> None:
-    fast, slow = encoded([1_000] * 900), encoded([100_000] * 100)
-    assert percentiles_ns(merge_histograms([fast, slow]))["50"] == pytest.approx(1_000, rel=1e-3)
+    both = Histogram.merged([held([1_000] * 900), held([100_000] * 100)])
+    assert both.percentiles_ns()["50"] == pytest.approx(1_000, rel=1e-3)
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "not base64!", "HISTFAAAAB94"])
 def test_what_is_not_a_histogram_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an HdrHistogram"):
-        decode_histogram(text)
+        _ = Histogram(text).count
     with pytest.raises(ValueError, match="no histogram"):
-        merge_histograms([])
+        Histogram.merged([])
 
 
 def test_the_curve_rises_and_stops_where_samples_end() -> None:
-    curve = percentile_curve(decode_histogram(synthetic_histogram(10_000, count=5_000)))
+    curve = synthetic_histogram(10_000, count=5_000).curve()
     assert list(curve.quantile) == sorted(curve.quantile)
     assert list(curve.value_ns) == sorted(curve.value_ns)
     assert curve.quantile[-1] == pytest.approx(1 - 1 / 5_000)
     at_median = np.interp(0.5, curve.quantile, curve.value_ns)
     assert at_median == pytest.approx(10_000, rel=0.05)
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each text is decoded."""
+    times: Counter[str] = Counter()
+    decode = HdrHistogram.decode
+
+    def counting(text: str) -> HdrHistogram:
+        times[text] += 1
+        return decode(text)
+
+    monkeypatch.setattr(HdrHistogram, "decode", counting)
+    return times
+
+
+def test_a_histogram_is_decoded_once_from_the_engine_s_line_to_the_record(
+    decoded: Counter[str],
+) -> None:
+    told = [timed(latency_of({10_000 + pair: 50, 90_000: 2}, 500)) for pair in range(2)]
+    merged = merge_latency("rtt", told, 0, "nothing")
+    assert merged.histogram.count == 104
+    assert merged.model_dump(mode="json")["histogram"] == merged.histogram.text
+    assert decoded.total() == 6 * len(told), "delays twice, PDV and IPDV on both sides"
+    assert decoded[merged.histogram.text] == 0, "what was merged is passed on as it is"
+
+
+def test_a_histogram_is_decoded_once_from_the_record_to_the_plot(
+    tmp_path: Path, decoded: Counter[str]
+) -> None:
+    trials = [synthetic_trial(dimension="latency", rate_pps=9, repetition=n) for n in range(3)]
+    records = [synthetic_record(trial) for trial in trials]
+    run = write_run(tmp_path, records)
+    table = read_table(run)  # which validates every record: that decodes them, too
+    decoded.clear()
+    (row,) = summarise(run, table, with_curves=True)
+    assert row.latency is not None and row.latency.curves is not None
+    held = [record.latency for record in records if record.latency]
+    texts = [text for one in held for text in (one.histogram.text, one.intended_histogram.text)]
+    assert decoded == Counter(texts), "for percentiles, their intervals and curves together"
+    merged = Histogram.merged(one.histogram for one in held)
+    assert row.latency.curves.actual == merged.curve()
+    assert row.latency.percentiles_ns == merged.percentiles_ns()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from switchmark.campaign.model import Dimension
 from switchmark.cli.show import show
+from switchmark.model.choices import Dimension
 from switchmark.report.html import write_report
 from switchmark.results.record import Record, SteadyRun
 from switchmark.results.summary import summary
@@ -109,7 +109,7 @@ def test_they_are_shown_exported_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(tmp_path, repeated([*NEAR, 0.2e6]))
-    assert show(str(run)) == 0
+    assert show(str(run), full=True) == 0
     assert "outlier: repetition 6 with 0.2 Mpps" in capsys.readouterr().out
     assert show(str(run), json=True) == 0
     (flat,) = json.loads(capsys.readouterr().out)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from switchmark.results import schema
-from switchmark.results.record import Record
+from switchmark.results.record import Record, schema
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
 
 
@@ -96,7 +95,7 @@ def test_a_failed_record_needs_no_figures_but_a_message() -> None:
 
 
 def test_the_files_in_docs_are_up_to_date() -> None:
-    assert schema.main(["--check"]) == 0, "run: python -m switchmark.results.schema"
+    assert schema.main(["--check"]) == 0, "run: python -m switchmark.results.record.schema"
 
 
 def test_drift_in_docs_is_noticed_and_mended(

@@ -9,30 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchmark.results.statistics import (
-    Estimate,
-    compare_with_best,
-    estimate,
-    of_all,
-    t_quantile,
-    t_two_sided_p,
-    welch_p,
-)
+from switchmark.statistics.comparison import compare_with_best
+from switchmark.statistics.means import estimate, of_all
 
 
 @pytest.mark.parametrize(
-    ("degrees", "expected"),  # two-sided 95 %, any textbook's table
-    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (29, 2.045), (1000, 1.962)],
+    ("count", "expected"),  # Student's two-sided 95 % with count - 1 degrees, any textbook's table
+    [(2, 12.706), (3, 4.303), (4, 3.182), (5, 2.776), (10, 2.262), (30, 2.045)],
 )
-def test_student_quantiles(degrees: int, expected: float) -> None:
-    assert t_quantile(0.975, degrees) == pytest.approx(expected, abs=6e-4)
+def test_intervals_are_students(count: int, expected: float) -> None:
+    one = estimate([float(index) for index in range(count)])
+    assert one.high is not None and one.stdev is not None
+    half = (one.high - one.mean) / (one.stdev / math.sqrt(count))
+    assert half == pytest.approx(expected, abs=6e-4)
 
 
-def test_student_probability_known_exactly() -> None:
-    # One degree is Cauchy's distribution: P(|T| > 1) = 1/2. Two: P(|T| > t) = 1 - t/sqrt(2+t^2).
-    assert t_two_sided_p(1, 1) == pytest.approx(0.5, rel=1e-12)
-    assert t_two_sided_p(3, 2) == pytest.approx(1 - 3 / math.sqrt(11), rel=1e-12)
-    assert t_two_sided_p(0, 7) == pytest.approx(1)
+def test_a_stricter_level_is_a_wider_interval() -> None:
+    values = [10.0, 12.0, 11.0, 13.0, 14.0]
+    usual, strict = estimate(values), estimate(values, 0.01)
+    assert usual.relative_half_width == pytest.approx(2.7764 * math.sqrt(2.5 / 5) / 12, rel=1e-4)
+    assert strict.relative_half_width == pytest.approx(4.6041 * math.sqrt(2.5 / 5) / 12, rel=1e-4)
+    assert estimate([0.0, 0.0]).relative_half_width is None
 
 
 def test_the_interval_of_five_readings() -> None:
@@ -68,14 +65,6 @@ def test_one_reading_has_no_interval_and_says_so() -> None:
         estimate([])
 
 
-def test_welch_on_a_worked_example() -> None:
-    # Means 20.82 and 23.71, variances 7.83 and 4.79 (n 15 each): t = 3.15, df = 26.5, p = 0.004
-    a = Estimate(20.82, 20.82, 15, math.sqrt(7.83), 0, 0)
-    b = Estimate(23.71, 23.71, 15, math.sqrt(4.79), 0, 0)
-    assert welch_p(a, b) == pytest.approx(0.00398, abs=2e-4)
-    assert welch_p(a, a) == pytest.approx(1)
-
-
 def test_differences_are_called_only_when_significant() -> None:
     best = estimate([10.0, 10.1, 9.9])
     far, near = estimate([5.0, 5.1, 4.9]), estimate([9.95, 10.05, 9.85])
@@ -85,6 +74,11 @@ def test_differences_are_called_only_when_significant() -> None:
     assert differences[0].ratio == pytest.approx(2.0)
     assert differences[2].p is None
     assert "needs two or more repetitions" in differences[2].note
+    assert differences[0].low is not None and differences[0].high is not None
+    assert 1 < differences[0].low < 2.0 < differences[0].high
+    (of_nothing,) = compare_with_best(best, [estimate([0.0, 0.0, 1.0])])
+    assert not of_nothing.significant
+    assert "a figure of 0" in of_nothing.note
 
 
 def test_holm_corrects_for_many_comparisons() -> None:

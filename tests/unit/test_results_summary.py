@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from switchmark.campaign.model import Dimension, Io, Published
 from switchmark.errors import UsageError
+from switchmark.model.campaign import Published
+from switchmark.model.choices import Dimension, Io
+from switchmark.model.ports import ConnectMode
 from switchmark.results import export
-from switchmark.results.histogram import merge_histograms, percentiles_ns
 from switchmark.results.query import _COLUMNS, FULL_CHECK_LIMIT, _connection, read_table
 from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
-from switchmark.results.statistics import estimate
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise, summary
-from switchmark.switch.base import ConnectMode
+from switchmark.statistics.histogram import Histogram
+from switchmark.statistics.means import estimate
 from tests.unit.records import (
     quick_records,
     synthetic_failure,
@@ -65,11 +66,13 @@ def test_latency_percentiles_come_from_the_merged_histogram(tmp_path: Path) -> N
     assert row.latency is not None
     held = [record.latency for record in records if record.latency]
     assert row.latency.count == sum(one.count for one in held)
-    assert row.latency.percentiles_ns == percentiles_ns(
-        merge_histograms(one.histogram for one in held)
+    assert (
+        row.latency.percentiles_ns
+        == Histogram.merged(one.histogram for one in held).percentiles_ns()
     )
-    assert row.latency.intended_percentiles_ns == percentiles_ns(
-        merge_histograms(one.intended_histogram for one in held)
+    assert (
+        row.latency.intended_percentiles_ns
+        == Histogram.merged(one.intended_histogram for one in held).percentiles_ns()
     )
     assert row.latency.p50_ns.mean == pytest.approx(
         sum(one.percentiles_ns["50"] for one in held) / 3
@@ -141,6 +144,20 @@ def test_the_best_is_compared_with_the_rest_and_the_wire(tmp_path: Path) -> None
         and r.trial.packet_size_bytes == 64
     ]  # fmt: skip
     assert export.of_baseline(bridge, rows) is None, "the wire was measured over another port kind"
+
+
+def test_intervals_of_a_run_that_stopped_when_they_were_narrow_are_of_its_looks(
+    tmp_path: Path,
+) -> None:
+    records = repeated(5)
+    (once,) = summary(write_run(tmp_path, records))
+    looks = {"until_ci": 0.02, "repetitions": 3, "max_repetitions": 20}
+    (again,) = summary(write_run(tmp_path, records, **looks))
+    assert once.throughput is not None and again.throughput is not None
+    usual, strict = once.throughput.forwarded_pps, again.throughput.forwarded_pps
+    assert usual.mean == strict.mean
+    assert usual.relative_half_width is not None and strict.relative_half_width is not None
+    assert 1.3 * usual.relative_half_width < strict.relative_half_width
 
 
 def test_an_empty_run_is_no_error(tmp_path: Path) -> None:

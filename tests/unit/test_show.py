@@ -10,11 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from switchmark.campaign.model import Dimension, Io
 from switchmark.cli.show import Format, show
 from switchmark.errors import UsageError
+from switchmark.model.choices import Dimension, Io
 from switchmark.report.html import write_report
-from switchmark.results.histogram import decode_histogram, percentiles_ns
 from switchmark.results.store import open_run
 from tests.unit.records import (
     quick_records,
@@ -35,9 +34,9 @@ def run(tmp_path: Path) -> Path:
 def test_the_table_tells_figures_trust_limits_and_failures(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert show(str(run)) == 0
+    assert show(str(run), full=True) == 0
     out = capsys.readouterr().out
-    line = next(one for one in out.splitlines() if one.startswith("ovs-dpdk "))
+    line = next(one for one in out.splitlines() if one.startswith("ovs-dpdk  "))
     assert line.split()[-3:] == ["3", "switch", "oversubscribed"]
     for expected in (
         "fwd Mpps",
@@ -60,7 +59,7 @@ def test_a_difference_names_its_point(tmp_path: Path, capsys: pytest.CaptureFixt
         for chain in ("loopback-1", "loopback-2")
         for both in (False, True)
     ]
-    assert show(str(write_run(tmp_path, records))) == 0
+    assert show(str(write_run(tmp_path, records)), full=True) == 0
     lines = [one for one in capsys.readouterr().out.splitlines() if " before " in one]
     assert [line.split(": ")[0].strip() for line in lines] == [
         f"throughput, 64 B, {chain}, {way}"
@@ -127,18 +126,18 @@ def test_the_median_is_of_one_kind_in_figure_interval_and_ratio(
         trial = synthetic_trial(dimension=Dimension.LATENCY, rate_pps=1000, repetition=number)
         record = synthetic_record(trial)
         assert record.latency is not None
-        text = synthetic_histogram(median_ns, record.latency.count)
-        values = percentiles_ns(decode_histogram(text))
+        held = synthetic_histogram(median_ns, record.latency.count)
+        values = held.percentiles_ns()
         found = {
             "min_ns": values["50"] * 0.3, "mean_ns": values["50"] * 1.03,
-            "max_ns": values["99.999"], "percentiles_ns": values, "histogram": text,
-            "intended_percentiles_ns": values, "intended_histogram": text,
+            "max_ns": values["99.999"], "percentiles_ns": values, "histogram": held,
+            "intended_percentiles_ns": values, "intended_histogram": held,
         }  # fmt: skip
         records.append(
             record.model_copy(update={"latency": record.latency.model_copy(update=found)})
         )
     run = write_run(tmp_path, records)
-    assert show(str(run)) == 0
+    assert show(str(run), full=True) == 0
     lines = capsys.readouterr().out.splitlines()
     (title,) = (n for n, one in enumerate(lines) if one.startswith("Round-trip time"))
     figure, spread = lines[title + 2].split()[3:5]
@@ -158,7 +157,7 @@ def test_a_wire_slower_than_the_switch_is_called_so(
         synthetic_record(synthetic_trial(switch="direct"), marks=["disturbed"]),
     ]
     run = write_run(tmp_path / "sound", records)
-    assert show(str(run)) == 0
+    assert show(str(run), full=True) == 0
     assert "which no switch is" not in capsys.readouterr().out
     loads = records[1].throughput
     assert loads is not None
@@ -168,7 +167,7 @@ def test_a_wire_slower_than_the_switch_is_called_so(
     held_up = loads.model_copy(update={**slow, "pairs": [pair]})
     records[1] = records[1].model_copy(update={"throughput": held_up})
     run = write_run(tmp_path / "held-up", records)
-    assert show(str(run)) == 0
+    assert show(str(run), full=True) == 0
     out = capsys.readouterr().out
     assert "times as good as the bare wire, which no switch is" in out
     assert "its marks: disturbed" in out
@@ -222,7 +221,7 @@ def test_published_figures_are_printed_beside(
     ]
     record = synthetic_record(synthetic_trial(io=Io.UDP))
     run = write_run(tmp_path, [record], published=published)
-    assert show(str(run)) == 0
+    assert show(str(run), full=True) == 0
     assert record.throughput is not None
     line = next(x for x in capsys.readouterr().out.splitlines() if "Ara et al. 2021" in x)
     assert "338000" in line
@@ -232,7 +231,33 @@ def test_published_figures_are_printed_beside(
 def test_a_mark_that_invalidates_is_shouted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert show(str(write_run(tmp_path, [synthetic_record(marks=["flooding"])]))) == 0
+    assert show(str(write_run(tmp_path, [synthetic_record(marks=["flooding"])])), full=True) == 0
     out = capsys.readouterr().out
     assert "NOT VALID: flooding" in out
     assert "Do not use the number" in out
+
+
+def test_the_answer_comes_first_in_few_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """However many contenders and points: 25 lines of 100 columns, and no interval below 0."""
+    for sizes in ((64,), (64, 256, 512, 1024, 1280, 1500)):
+        records = [
+            synthetic_record(
+                synthetic_trial(switch=switch, packet_size_bytes=size).repeated(number),
+                number=number,
+            )
+            for size in sizes
+            for switch in ("ovs-dpdk", "basicfwd", "linux-bridge")
+            for number in range(10)
+        ]
+        run = write_run(tmp_path / f"{len(sizes)}", records, repetitions=10)
+        assert show(str(run)) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) <= 25, lines
+        assert all(len(line) <= 100 for line in lines if str(run) not in line), lines
+        told = "\n".join(lines)
+        assert "ovs-dpdk" in told and "[-" not in told and "±" not in told
+        assert f"show --full {run}" in told
+    assert show(str(run), full=True) == 0
+    assert "fwd Mpps" in capsys.readouterr().out

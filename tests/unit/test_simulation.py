@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from switchmark.method.measurer import SATURATING
+from switchmark.method.support.measurer import SATURATING
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 CAPACITY = 2e6

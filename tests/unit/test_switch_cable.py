@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.campaign.possible import cable_problem
+from switchmark.campaign.rules.layout import cable_problem
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.remote import bundle
 from switchmark.switch import bess, fastclick, t4p4s, vpp
-from switchmark.switch.across import cable_port
-from switchmark.switch.base import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.basicfwd import BasicForwarder
-from switchmark.switch.cable import AtInterface, devargs, eal_devices, ethdev_numbers
 from switchmark.switch.ovs_dpdk import OvsDpdk
-from switchmark.switch.ports import check_request
-from switchmark.switch.private import LinkCounters
 from switchmark.switch.registry import SWITCHES, make_switch
+from switchmark.switch.support.across import cable_port
+from switchmark.switch.support.cable import AtInterface, devargs, eal_devices, ethdev_numbers
+from switchmark.switch.support.ports import check_request
+from switchmark.switch.support.private import LinkCounters
 from switchmark.switch.testpmd import Testpmd
 from switchmark.testbed.facing import check_facing
-from switchmark.testbed.pci import pci_address, pci_problem
+from switchmark.testbed.kernel.pci import pci_address, pci_problem
 
 NIC = "0000:03:00.0"
 CROSS = ConnectMode.CROSS_CONNECT
@@ -221,7 +221,7 @@ def test_files_of_switches_can_be_read_from_the_archive_that_is_sent(tmp_path: P
     archive.write_bytes(bundle.archive())
     text = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from switchmark.switch.tools import own_text\n"
+        "from switchmark.switch.support.tools import own_text\n"
         "from switchmark.switch import bess, t4p4s\n"
         "print(len(own_text('snabb.lua')), len(bess.DRIVER), len(t4p4s.table()))"
     )

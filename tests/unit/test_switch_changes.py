@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from switchmark.errors import TrialFailed
-from switchmark.switch import vpp_changes
-from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.bess import Bess
-from switchmark.switch.changes import PORTS, RULES, UNKNOWN_WAY, Reconfigurable, changes_of
 from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support import vpp_changes
+from switchmark.switch.support.changes import PORTS, RULES, UNKNOWN_WAY, Reconfigurable, changes_of
+from switchmark.switch.support.vpp_changes import Bridge, spare_entries, spare_ports
 from switchmark.switch.vale import Vale
-from switchmark.switch.vpp_changes import Bridge, spare_entries, spare_ports
 from tests.unit.trial_fakes import SESSION
 
 BRIDGE = Bridge(1, "pipe0.0")
@@ -92,10 +92,11 @@ class TestVale:
             assert where == "sw"
             action()
 
-        monkeypatch.setattr("switchmark.testbed.netlink.inside", inside)
+        monkeypatch.setattr("switchmark.testbed.kernel.netlink.inside", inside)
         for name in ("attach", "detach"):
             monkeypatch.setattr(
-                f"switchmark.testbed.netmap.{name}", lambda port, name=name: log.append(name + port)
+                f"switchmark.testbed.kernel.netmap.{name}",
+                lambda port, name=name: log.append(name + port),
             )
         switch = Vale()
         switch.session, switch.namespace = SESSION, Place()  # type: ignore[assignment]

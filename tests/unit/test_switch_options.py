@@ -8,11 +8,12 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.campaign.notation import from_notation, to_notation
-from switchmark.campaign.source import CampaignError
 from switchmark.errors import UsageError
-from switchmark.switch.options import configured, join, parse
+from switchmark.language.source import CampaignError
+from switchmark.model.options import join, parse
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.registry import SWITCHES, make_switch
+from switchmark.switch.support.options import configured
 
 
 def options_of(text: str) -> list[str]:

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.switch.base import ConnectMode, PortCounters, PortKind, Split, SwitchPort
-from switchmark.switch.ovs import rules
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, Split, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
-from switchmark.switch.ovs_instance import (
+from switchmark.switch.snabb import Snabb
+from switchmark.switch.support.ovs import rules
+from switchmark.switch.support.ovs_instance import (
     OvsInstance,
     option,
     other_config,
     parse_datapath_counters,
 )
-from switchmark.switch.ports import check_request, lent_of
-from switchmark.switch.private import parse_socket_drops
-from switchmark.switch.snabb import Snabb
+from switchmark.switch.support.ports import check_request, lent_of
+from switchmark.switch.support.private import parse_socket_drops
 
 PORTS = [SwitchPort(k, PortKind.VETH, f"02:00:00:00:00:{k:02x}", device=f"v{k}") for k in range(4)]
 
@@ -85,7 +85,7 @@ def test_values_are_quoted_for_the_database() -> None:
 
 
 def test_other_threads_stay_off_the_polling_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("switchmark.switch.tools.online_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr("switchmark.switch.support.tools.online_cores", lambda: [0, 1, 2, 3])
     assert OvsDpdk().daemon_cores([1, 2]) == [0, 3]
     assert OvsDpdk().daemon_cores([0, 1, 2, 3]) == [0, 1, 2, 3]
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.switch.base import Capabilities, ConnectMode, PortKind, Probe, SwitchPort
-from switchmark.switch.ports import check_request, device_of, peer_index, require, socket_of
-from switchmark.switch.private import SOCKET_PATH_MAX, check_socket_path
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
-from switchmark.switch.tools import find_program, parse_cpu_list, version_text
+from switchmark.switch.support.ports import check_request, device_of, peer_index, require, socket_of
+from switchmark.switch.support.private import SOCKET_PATH_MAX, check_socket_path
+from switchmark.switch.support.tools import find_program, parse_cpu_list, version_text
 
 CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, max_ports=4)
 
@@ -92,7 +93,7 @@ def test_version_of_a_program_that_does_not_run(tmp_path: Path) -> None:
 
 def test_registry_names_are_the_switches_own() -> None:
     assert {name: make_switch(name).name for name in SWITCHES} == {name: name for name in SWITCHES}
-    with pytest.raises(UsageError, match="switch brigde: not known; known switches: direct, "):
+    with pytest.raises(UsageError, match="switch brigde: not known; known switches: af-packet, "):
         make_switch("brigde")
 
 

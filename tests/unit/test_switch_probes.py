@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
-from switchmark.switch import basicfwd, linux_bridge, ovs, ovs_dpdk, ovs_kernel, tc_redirect, tools
-from switchmark.switch.base import ConnectMode, PortKind, Switch, SwitchPort
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.switch import basicfwd, linux_bridge, ovs_dpdk, tc_redirect
+from switchmark.switch import ovs as ovs_kernel
 from switchmark.switch.direct import Direct
+from switchmark.switch.support import ovs, tools
+from switchmark.switch.support.base import Switch
 from switchmark.testbed.host import Session
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
-from switchmark.switch import bess, fastclick, program, snabb, t4p4s, vpp
+from switchmark.switch import bess, fastclick, snabb, t4p4s, vpp
+from switchmark.switch.support import program
 from switchmark.testbed.host import Session
 from tests.unit.switch_programs import PORTS, script
 

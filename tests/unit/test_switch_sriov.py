@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
+from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.switch import sriov
-from switchmark.switch.base import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.testbed.host import Session
-from switchmark.testbed.ledger import Ledger
+from switchmark.testbed.undo.ledger import Ledger
 
 MACS = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
 WANTED = [SwitchPort(k, PortKind.VF, mac) for k, mac in enumerate(MACS)]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import t4p4s
-from switchmark.switch.base import ConnectMode, PortKind, SwitchPort
 from switchmark.testbed.host import Session
 from tests.unit.switch_programs import CROSS, PORTS, STATIC, script
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch import vpp
-from switchmark.switch.base import PortKind, SwitchPort
 from tests.unit.switch_programs import CROSS, LEARNING, PORTS, STATIC, script
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switchmark.switch.work import SwitchWork, parse_pmd_stats
+from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
 
 STATS = """\
 pmd thread numa_id 0 core_id 1:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed import cgroups, cpu_limit
-from switchmark.testbed.cpu_limit import CpuLimit, Hierarchy
+from switchmark.testbed.cores import cpu_limit
+from switchmark.testbed.cores.cpu_limit import CpuLimit, Hierarchy
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import cgroups
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed import docker_daemon
+from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.host import Session
 from tests.unit.switch_programs import script
 

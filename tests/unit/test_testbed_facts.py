@@ -11,15 +11,15 @@ import pytest
 
 from switchmark.cli.doctor import judge
 from switchmark.errors import UnavailableError
-from switchmark.switch.base import Probe
+from switchmark.model.capabilities import Probe
 from switchmark.testbed import facts as facts_module
 from switchmark.testbed import hugepages
 from switchmark.testbed.diagnosis import Finding, Level, diagnose
 from switchmark.testbed.facts import Cpu, Facts, gather, parse_cpu_list, tool_versions
 from switchmark.testbed.host import Session
 from switchmark.testbed.hugepages import HugepagePool
-from switchmark.testbed.ledger import Ledger
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.undo.ledger import Ledger
 
 
 @pytest.mark.parametrize(

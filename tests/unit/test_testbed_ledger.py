@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError
-from switchmark.testbed import ledger as ledgers
-from switchmark.testbed import procfs, things
-from switchmark.testbed.clean import clean_stale
-from switchmark.testbed.ledger import Ledger
-from switchmark.testbed.procfs import ProcessIdentity
-from switchmark.testbed.things import (
+from switchmark.testbed.kernel import procfs
+from switchmark.testbed.kernel.procfs import ProcessIdentity
+from switchmark.testbed.undo import ledger as ledgers
+from switchmark.testbed.undo import things
+from switchmark.testbed.undo.clean import clean_stale
+from switchmark.testbed.undo.ledger import Ledger
+from switchmark.testbed.undo.things import (
     Directory,
     File,
     FilesNamed,
@@ -103,6 +104,7 @@ def test_every_kind_goes_to_json_and_back() -> None:
         Setting("/s", "0", "1"),
         Hugepages("/h", 1, 2),
         things.Container("c", "/l"),
+        things.LxcPivot(),
         things.ValeAttachment("n", "vale0:p"),
         things.CgroupsNamed("c"),
         things.CgroupController("/c", "cpu"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
-from switchmark.testbed import procfs
+from switchmark.testbed.kernel import procfs
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.pump import LineQueue
 from switchmark.testbed.session import open_session

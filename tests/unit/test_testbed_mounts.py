@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed import docker_daemon, mounts
+from switchmark.testbed.container import docker_daemon
+from switchmark.testbed.kernel import mounts
 
 GUEST = """\
 1 1 0:2 / / rw - rootfs none rw
@@ -29,7 +30,7 @@ GUEST = """\
     ],
 )
 def test_the_deepest_and_last_mount_counts(path: str, kind: str) -> None:
-    assert mounts.filesystem_of(path, GUEST) == kind
+    assert mounts.filesystem_of(path, GUEST.encode()) == kind
 
 
 def test_this_machine_has_an_answer() -> None:

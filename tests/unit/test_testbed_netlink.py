@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed import netlink
+from switchmark.testbed.kernel import netlink
 
 
 def test_the_main_thread_speaks_no_netlink() -> None:

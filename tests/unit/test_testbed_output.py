@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.environment.rootfs import shared_libraries
+from switchmark.environment.support.rootfs import shared_libraries
 from switchmark.errors import UnavailableError
-from switchmark.switch import tools
+from switchmark.switch.support import tools
 from switchmark.testbed.output import stdout_of
 from tests.unit.switch_programs import script
 

@@ -7,13 +7,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from switchmark.campaign.model import Dimension, Trial
 from switchmark.errors import UsageError
-from switchmark.scenario.draw import Labels, draw_lines, draw_svg
-from switchmark.scenario.registry import SCENARIOS, Resolved, expand, resolve, settle
-from switchmark.scenario.split import split_of
-from switchmark.scenario.topology import Topology
-from switchmark.switch.base import PortKind
+from switchmark.model.choices import Dimension
+from switchmark.model.ports import PortKind
+from switchmark.model.scenario import Resolved, resolve
+from switchmark.model.topology import Topology
+from switchmark.model.trial import Trial
+from switchmark.scenario.registry import SCENARIOS, expand, settle
+from switchmark.scenario.support.draw import Labels, draw_lines, draw_svg
+from switchmark.scenario.support.split import split_of
 
 
 def topology(pairs: int = 1, dimension: str = "throughput", switch: str = "linux-bridge",

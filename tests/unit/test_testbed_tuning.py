@@ -9,12 +9,13 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
-from switchmark.testbed import cpu_limit, tuning
-from switchmark.testbed.cpu_limit import CpuLimit, Hierarchy, find_hierarchy
+from switchmark.testbed import tuning
+from switchmark.testbed.cores import cpu_limit
+from switchmark.testbed.cores.cpu_limit import CpuLimit, Hierarchy, find_hierarchy
 from switchmark.testbed.host import Session
-from switchmark.testbed.ledger import Ledger
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.things import chosen_of
+from switchmark.testbed.undo.ledger import Ledger
+from switchmark.testbed.undo.things import chosen_of
 
 
 @pytest.fixture
@@ -104,11 +105,13 @@ SETS = "31 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset"
 
 
 def test_the_hierarchy_that_has_the_cpu_controller() -> None:
-    assert find_hierarchy(f"{V2}\n{SETS}\n{V1}\n") == Hierarchy(
+    assert find_hierarchy(f"{V2}\n{SETS}\n{V1}\n".encode()) == Hierarchy(
         1, Path("/sys/fs/cgroup/cpu,cpuacct")
     )
-    assert find_hierarchy(f"{SETS}\n{V2}\n") == Hierarchy(2, Path("/sys/fs/cgroup/unified"))
-    assert find_hierarchy(f"{SETS}\n") is None
+    assert find_hierarchy(f"{SETS}\n{V2}\n".encode()) == Hierarchy(
+        2, Path("/sys/fs/cgroup/unified")
+    )
+    assert find_hierarchy(f"{SETS}\n".encode()) is None
 
 
 @pytest.mark.parametrize("version", [1, 2])

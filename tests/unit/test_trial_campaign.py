@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 
-from switchmark.campaign.model import Trial
-from switchmark.method import campaign, verification
-from switchmark.method.campaign import (
+from switchmark.experiment import campaign
+from switchmark.experiment.campaign import (
     FIRST_GUESS_OVERHEAD_S,
-    Step,
     TimeLeft,
     measuring_time_s,
     run_campaign,
 )
-from switchmark.method.trial import TrialPlan
+from switchmark.experiment.steps import Step
+from switchmark.model.trial import Trial
 from switchmark.results.record import Record, Timing
 from switchmark.results.store import Run
+from switchmark.trial import verification
+from switchmark.trial.plan import TrialPlan
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
 from tests.unit.trial_fakes import SESSION, FakeEnvironment, FakeSwitch, plan_for, trial
 

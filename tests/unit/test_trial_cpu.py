@@ -6,13 +6,12 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
 
 import pytest
 
-from switchmark.method.cpu import cost
-from switchmark.switch.work import SwitchWork
-from switchmark.testbed.cpu_time import CpuReading, MachineTime, process_cpu_s
+from switchmark.switch.support.work import SwitchWork
+from switchmark.testbed.cores.cpu_time import CpuReading, MachineTime, process_cpu_s
+from switchmark.trial.cost.cpu import ApplicationCpu, cost
 
 
 def reading(
@@ -22,9 +21,9 @@ def reading(
     return CpuReading(wall, by_process, bench, MachineTime(busy, softirq, stolen))
 
 
-def used(cpu_s: float, wall_s: float = 4.0, waited_s: float = 0.0) -> dict[str, Any]:
-    parts = {"cpu_ns": cpu_s, "wall_ns": wall_s, "run_delay_ns": waited_s}
-    return {"cpu": {key: round(value * 1e9) for key, value in parts.items()}}
+def used(cpu_s: float, wall_s: float = 4.0, waited_s: float = 0.0) -> ApplicationCpu:
+    cpu_ns, wall_ns, waited_ns = (round(value * 1e9) for value in (cpu_s, wall_s, waited_s))
+    return ApplicationCpu(wall_ns, cpu_ns, run_delay_ns=waited_ns)
 
 
 def test_shares_of_everybody() -> None:

@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from switchmark.campaign.model import Io, Trial
-from switchmark.environment.base import NodePort
-from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.method.arguments import (
+from switchmark.engine.arguments import (
     engine_args,
     needed_powers,
     port_spec,
     resolve_io,
     vnf_powers,
 )
-from switchmark.method.deployment import Deployment
-from switchmark.method.trial import TrialPlan
-from switchmark.switch.base import ConnectMode, MadePort, PortKind
-from switchmark.testbed.confined import lxc_config
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.model.choices import Io
+from switchmark.model.node import NodePort
+from switchmark.model.ports import ConnectMode, MadePort, PortKind
+from switchmark.model.trial import Trial
+from switchmark.testbed.container.confined import lxc_config
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.plan import TrialPlan
 from tests.unit.trial_fakes import (
     SESSION,
     FakeEngine,
@@ -39,7 +40,7 @@ ONE_PAIR = [
     "start switch",
     "ports up",
 ]
-TAKEN_DOWN = ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
+TAKEN_DOWN = ["end rx0", "end tx0", "stop switch", "close tx0", "close rx0"]
 
 
 def deploy(plan: TrialPlan) -> Deployment:
@@ -51,7 +52,7 @@ def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
     with deploy(plan_for(switch=switch)) as deployment:
         assert switch.log == ONE_PAIR
         assert [engine.role for engine in deployment.engines] == ["sender", "receiver"]
-        assert all(engine.ready["role"] == engine.role for engine in deployment.engines)
+        assert all(engine.ready.role == engine.role for engine in deployment.engines)
         del switch.log[:]
     assert switch.log == TAKEN_DOWN
 
@@ -71,7 +72,7 @@ def test_functions_of_the_applications_go_after_them() -> None:
     with deploy(plan):
         assert switch.log == ["make ports", *ONE_PAIR]
         del switch.log[:]
-    assert switch.log == [*TAKEN_DOWN[1:], "stop switch"]
+    assert switch.log == [*TAKEN_DOWN[:2], *TAKEN_DOWN[3:], "stop switch"]
 
 
 def test_a_wire_is_made_in_one_piece() -> None:
@@ -98,7 +99,7 @@ def test_a_step_that_fails_undoes_those_before_it(step: int) -> None:
     expected = [what.replace("spawn", "end") for what in spawned]
     expected += [what.replace("create", "close") for what in created]
     if step >= ONE_PAIR.index("start switch"):
-        expected = ["stop switch", *expected]  # also of one that failed half-way
+        expected.insert(len(spawned), "stop switch")  # also of one that failed half-way
     assert undone == expected
 
 
@@ -115,7 +116,7 @@ def test_an_engine_that_does_not_get_ready() -> None:
         deploy(plan_for(switch=switch, environment=FakeEnvironment(change=mute))),
     ):
         pytest.fail("not reached")
-    assert switch.log[-4:] == ["stop switch", "end tx0", "close tx0", "close rx0"]
+    assert switch.log[-4:] == ["end tx0", "stop switch", "close tx0", "close rx0"]
 
 
 @pytest.mark.parametrize("failing", ["stop switch", "close rx0", "close tx0"])
@@ -136,7 +137,7 @@ def test_an_engine_that_does_not_end_keeps_nothing_else_up() -> None:
     deployment = deploy(plan_for(switch=switch, environment=environment))
     with pytest.raises(TimeoutError, match="rx0: still running"), deployment:
         del switch.log[:]
-    assert switch.log == ["stop switch", "end tx0", "close tx0", "close rx0"]
+    assert switch.log == ["end tx0", "stop switch", "close tx0", "close rx0"]
 
 
 @pytest.mark.parametrize("error", [TrialFailed("the first fault"), KeyboardInterrupt()])

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
-from switchmark.method.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.engine.loads import NO_FRAMES
 from switchmark.results.marks import MARKS, explain
 from switchmark.results.record import Latency, Limit, PairLoads, Throughput, Verification
+from switchmark.trial.judge import Baseline, Evidence, Figures, limit, verdict
+from tests.unit.engine_lines import counters
 from tests.unit.records import synthetic_histogram
 from tests.unit.trial_fakes import placement, trial
 
 EVIDENCE = Evidence(
-    sender={"tx_offered": 1_000_000, "tx_polls": 1000, "ring_full_polls": 0},
-    receiver={"idle_polls": 500, "useful_polls": 500},
+    sender=counters(tx_offered=1_000_000, tx_polls=1000, ring_full_polls=0),
+    receiver=counters(idle_polls=500, useful_polls=500),
     baseline=Baseline(forwarded_pps=1e6),
     kept_samples=10,
     on_schedule=True,
@@ -27,8 +29,8 @@ EVIDENCE = Evidence(
 PASSED = Verification(
     probes_sent=4, probes_arrived=4, strays=0, witness_frames=0, passed=True, message="fine"
 )
-FULL_RING = {"tx_offered": 1_000_000, "tx_polls": 1000, "ring_full_polls": 50}
-NO_WAITING = {"idle_polls": 4, "useful_polls": 96}
+FULL_RING = counters(tx_offered=1_000_000, tx_polls=1000, ring_full_polls=50)
+NO_WAITING = counters(idle_polls=4, useful_polls=96)
 
 
 def seen(forwarded: float = 500e3, **changes: Any) -> Figures:
@@ -183,8 +185,39 @@ def test_waiting_for_a_core_is_evidence() -> None:
     assert not any("waited" in note for note in quiet.evidence)
 
 
+@pytest.mark.parametrize(
+    ("sent", "received", "waited", "what"),
+    [
+        ({}, {"rx_missing": 8000, "rx_missed_away": 4000}, 0.0, "cpu-shared"),
+        ({}, {"rx_missing": 8000, "rx_missed_away": 3000}, 0.0, "switch"),
+        ({"tx_dropped": 7000}, {"rx_missing": 8000, "rx_missed_away": 4000}, 0.4, "cpu-shared"),
+        ({"tx_dropped": 8000, "tx_late": 5000}, {}, 0.4, "cpu-shared"),
+        ({"tx_dropped": 8000, "tx_late": 5000}, {}, 0.0, "switch"),  # late, but not for a core
+        ({"tx_dropped": 8000, "tx_late": 3000}, {}, 0.4, "switch"),  # the port refused most
+    ],
+)
+def test_waiting_for_a_core_is_named_where_it_explains_what_is_missing(
+    sent: dict[str, int], received: dict[str, int], waited: float, what: str
+) -> None:
+    evidence = replace(
+        EVIDENCE,
+        sender=counters(tx_offered=1_000_000, tx_polls=1000, ring_full_polls=100, **sent),
+        receiver=counters(idle_polls=500, useful_polls=500, **received),
+        cpu_wait_share=waited,
+    )
+    assert limit(trial(), seen(loss_ratio=0.008), evidence).what == what
+
+
+def test_not_sent_says_whose_fault_it_was() -> None:
+    told = limit(
+        trial(), seen(), replace(EVIDENCE, sender=counters(tx_dropped=973, tx_late=900))
+    ).evidence
+    said = "973 frames were not sent: the port refused 73, the sender came late for 900"
+    assert said in told
+
+
 def test_no_polls_at_all_is_no_backpressure() -> None:
-    none = replace(EVIDENCE, sender={}, receiver={})
+    none = replace(EVIDENCE, sender=NO_FRAMES, receiver=NO_FRAMES)
     assert none.refused_share == 0.0 and none.idle_share == 1.0
 
 
@@ -281,20 +314,38 @@ def test_nothing_to_say() -> None:
         ("flooding", {"verification": unproven(strays=1)}, {"verification": unproven()}),
         ("flooding", {"verification": unproven(witness_frames=1)}, {}),
         ("flooding", {"witness_frames": 1001}, {"witness_frames": 1000}),
-        ("flooding", {"receiver": {"rx_foreign": 1001}}, {"receiver": {"rx_foreign": 1000}}),
         (
             "flooding",
-            {"sender": {"rx_foreign": 2, "tx_offered": 1000}},
-            {"sender": {"rx_foreign": 1, "tx_offered": 1000}},
+            {"receiver": counters(rx_foreign=1001)},
+            {"receiver": counters(rx_foreign=1000)},
+        ),
+        (
+            "flooding",
+            {"sender": counters(rx_foreign=2, tx_offered=1000)},
+            {"sender": counters(rx_foreign=1, tx_offered=1000)},
         ),
         ("unverified", {"verification": unproven()}, {"verification": unproven(strays=1)}),
         ("no-baseline", {"baseline": Baseline()}, {"baseline": FLOOR}),
         ("no-baseline", {"baseline": Baseline()}, {"baseline": Baseline(), "switch": "direct"}),
         ("mixed-connect-modes", {"mixed": True}, {"mixed": True, "switch": "direct"}),
         ("corrupt-frames", {"figures": corrupt(1)}, {"figures": corrupt(0)}),
-        ("corrupt-frames", {"figures": rtt(), "sender": {"rx_corrupt": 1}}, {"figures": rtt()}),
+        (
+            "corrupt-frames",
+            {"figures": rtt(), "sender": counters(rx_corrupt=1)},
+            {"figures": rtt()},
+        ),
         ("copied-frames", {"figures": copied(1001)}, {"figures": copied(1000)}),
         ("nothing-arrived", {"figures": seen(0)}, {"figures": rtt()}),
+        (
+            "receiver-away",
+            {"receiver": counters(rx_missing=300, rx_missed_away=150), "sender": FULL_RING},
+            {"receiver": counters(rx_missing=302, rx_missed_away=150), "sender": FULL_RING},
+        ),
+        (
+            "receiver-away",
+            {"receiver": counters(rx_missing=101, rx_missed_away=101), "sender": FULL_RING},
+            {"receiver": counters(rx_missing=100, rx_missed_away=100), "sender": FULL_RING},
+        ),
         ("partial", {"faults": ("sender in tx0: port 0 failed",)}, {}),
     ],
 )

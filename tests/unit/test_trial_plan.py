@@ -10,11 +10,11 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.method import plan as planning
-from switchmark.method.campaign import Step
-from switchmark.method.plan import check_available, leave_out_unavailable, plan_steps
+from switchmark.experiment import steps as planning
+from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.model.capabilities import Probe
+from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.remote.site import Site
-from switchmark.switch.base import ConnectMode, PortKind, Probe
 from switchmark.testbed.facts import Cpu
 from switchmark.testbed.testbed_file import Cable, SshTarget, Testbed
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from switchmark.campaign.model import TrimPolicy
-from switchmark.method import verification
-from switchmark.method.judge import Baseline
-from switchmark.method.trial import TrialPlan, run_trial
+from switchmark.model.campaign import TrimPolicy
+from switchmark.model.value import parse_utc
 from switchmark.results.record import Record
+from switchmark.trial import run as trial_run
+from switchmark.trial import verification
+from switchmark.trial.judge import Baseline
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.run import run_trial
 from tests.unit.trial_fakes import (
     SCRIPTS,
     SESSION,
@@ -59,6 +63,30 @@ def test_a_throughput_trial() -> None:
     assert (record.connect_mode, record.port_kind, record.io) == ("learning", "veth", "raw-mmsg")
     assert Record.model_validate_json(record.model_dump_json()) == record
     assert switch.log.index("settle") > switch.log.index("ports up")
+
+
+def test_a_clock_that_is_set_back_keeps_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, asked = datetime, []
+
+    class SetBack(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            asked.append(tz)
+            return real.now(tz) - timedelta(hours=len(asked))
+
+    monkeypatch.setattr(trial_run, "datetime", SetBack)
+    record = run(plan_for())
+    assert asked, "the record says when it began"
+    assert record.status == "finished", record.message
+    assert parse_utc(record.started_at) <= parse_utc(record.ended_at)
+
+
+def test_the_machine_s_state_is_read_around_the_traffic() -> None:
+    record = run(plan_for())
+    assert record.state_before is not None
+    assert record.state_after is not None
+    assert record.state_before.line_ns == record.state_after.line_ns == 30.0
+    assert record.state_before.at_ns <= record.state_after.at_ns
 
 
 def test_a_latency_trial_warms_up_first() -> None:
@@ -161,13 +189,13 @@ def changed(role: str, *lines: str) -> FakeEnvironment:
     [
         (
             changed("sender", '{"v": 1, "event": "result", "cpu": {}}'),
-            "an event lacks 'duration_ns'",
+            "sender in tx0 printed 'result' with reason: Field required",
         ),
         (changed("sender", "Killed"), "printed a line that is no event: Killed"),
         (changed("receiver", result(totals={}, loss={"received_unique": 10_001})), "contradict"),
         (
-            changed("sender", *samples(10, tx_offered=-1000), result(totals={"tx_offered": 10})),
-            "tx_offered is -1000, below 0",
+            changed("sender", samples(1, tx_offered=1000)[0].replace("1000,", "-1000,")),
+            "printed 'interval' with tx_offered: Input should be greater than or equal to 0",
         ),
     ],
 )
@@ -181,7 +209,7 @@ def test_what_an_engine_says_wrong_fails_the_trial_only(
 
 def test_figures_that_the_record_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The record's own checks are the last line: what they refuse is stored as a failure."""
-    from switchmark.method import throughput
+    from switchmark.trial import throughput
 
     honest = throughput.measure
 
@@ -211,7 +239,7 @@ def test_the_user_s_interruption_passes_through_and_all_is_undone() -> None:
     switch = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         run(plan_for(switch=switch))
-    assert switch.log[-5:] == ["stop switch", "end rx0", "end tx0", "close tx0", "close rx0"]
+    assert switch.log[-5:] == ["end rx0", "end tx0", "stop switch", "close tx0", "close rx0"]
 
 
 def test_flooding_during_the_measurement_is_seen() -> None:
@@ -232,7 +260,7 @@ def test_a_short_window_is_of_a_pair() -> None:
 
 def test_counters_that_disagree_are_marked_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The applications say that 900 of 1000 frames arrived, the switch saw none go by."""
-    monkeypatch.setattr("switchmark.method.trial.COUNTERS_SETTLE_S", 0.0)
+    monkeypatch.setattr("switchmark.trial.run.COUNTERS_SETTLE_S", 0.0)
 
     def counting(name: str, engine: FakeEngine) -> None:
         script = SCRIPTS["sender" if name.startswith("tx") else "receiver"]

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from switchmark.campaign.model import TrimPolicy
+from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
-from switchmark.method import throughput
-from switchmark.method.engine import EngineProcess
-from switchmark.method.throughput import run_traffic
-from switchmark.method.verification import PairEnds
+from switchmark.model.campaign import TrimPolicy
+from switchmark.trial import throughput
+from switchmark.trial.throughput import run_traffic
+from switchmark.trial.verification import PairEnds
+from tests.unit.engine_lines import counters
 from tests.unit.trial_fakes import (
     T0,
     FakeEngine,
@@ -74,8 +75,8 @@ def test_one_pair() -> None:
     assert load.forwarded_l1_bps == 4500 * 84 * 8
     assert load.loss_ratio == 0.1 and load.forwarded_stdev_pps == 0.0
     assert load.intended_pps is None and load.pairs[0].lost_frames == 1000
-    assert seen.source_counters == {"tx_offered": 6000, "tx_polls": 240}
-    assert seen.sink_counters == {"rx_frames": 5400}
+    assert seen.source_counters == counters(tx_offered=6000, tx_polls=240)
+    assert seen.sink_counters == counters(rx_frames=5400)
     assert seen.kept_samples == seen.trim.samples_kept == 6 and seen.trim.samples_dropped == 4
     assert seen.on_schedule
 
@@ -88,7 +89,37 @@ def test_drops_and_loss_are_of_the_same_time() -> None:
     seen = measure((a, b))
     assert seen.throughput.pairs[0].lost_frames == seen.socket_drops == 200
     assert seen.sent_frames == 10_000
-    assert seen.source_counters["tx_offered"] == 6000, "of the kept window"
+    assert seen.source_counters.tx_offered == 6000, "of the kept window"
+
+
+def test_loss_and_rates_are_of_the_same_time() -> None:
+    """What was lost before the kept window is no loss of the rates in it."""
+    missing = [150 if k < 2 else 20 for k in range(10)]
+    lines = [
+        interval(k, 0.2 + 0.2 * k, rx_frames=1000 - lost, rx_missing=lost, rx_missed_away=lost // 4)
+        for k, lost in enumerate(missing)
+    ]
+    totals = {"rx_frames": 10_000 - 460, "rx_missing": 460}
+    end = result(totals=totals, loss=LOSS | {"received_unique": 10_000 - 460})
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    load = measure((a, engine("receiver", 0, *lines, end))).throughput
+    assert (load.loss_ratio, load.away_share) == (0.02, 0.25)
+    assert load.forwarded_pps == load.offered_pps * 0.98
+    assert load.pairs[0].lost_frames == 460, "of the whole trial"
+
+
+def test_what_no_later_frame_tells_of_is_lost_all_the_same() -> None:
+    """A switch that falls silent in the kept window: no sequence number shows what it swallowed."""
+    lines = [
+        interval(k, 0.2 + 0.2 * k, rx_frames=990 if k < 5 else 0, rx_missing=10 if k < 5 else 0)
+        for k in range(10)
+    ]
+    end = result(
+        totals={"rx_frames": 4950, "rx_missing": 50}, loss=LOSS | {"received_unique": 4950}
+    )
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    load = measure((a, engine("receiver", 0, *lines, end))).throughput
+    assert load.loss_ratio == (3 * 10 + 3 * 1000) / (3 * 1000 + 3 * 1000)
 
 
 def test_each_receiver_hears_how_many_frames_were_sent_to_it() -> None:
@@ -283,7 +314,7 @@ def test_time_in_which_the_bench_did_not_run_ends_no_trial(monkeypatch: pytest.M
 
     monkeypatch.setattr(a.spawned, "read_line", read_line)
     run_traffic([a], [], 0.1, lambda: None)
-    assert a.result is not None
+    assert a.has_result
 
 
 def test_an_engine_that_ends_in_mid_trial_is_named() -> None:
@@ -323,8 +354,8 @@ def test_both_directions_are_kept_and_summed() -> None:
     assert (load.offered_pps, load.forwarded_pps) == (7500.0, 6750.0), "the sum"
     assert load.intended_pps == 10_000.0, "each way at the rate"
     assert [(pair.pair, pair.direction) for pair in load.pairs] == [(0, "forward"), (0, "reverse")]
-    assert "rx_foreign" not in seen.source_counters, "what arrived is counted once"
-    assert seen.sink_counters["rx_foreign"] == 12 and seen.source_counters["tx_polls"] == 120
+    assert seen.source_counters.rx_foreign == 0, "what arrived is counted once"
+    assert seen.sink_counters.rx_foreign == 12 and seen.source_counters.tx_polls == 120
 
 
 def test_ends_that_send_and_receive_begin_together() -> None:
@@ -357,7 +388,7 @@ def test_a_start_that_an_end_heard_of_too_late_is_tried_again_with_more_time() -
     run_traffic([a, b], [b, a], 0.1, lambda: None)
     for end in (a, b):
         assert len(end.spawned.commands) == 3, "two starts in vain, and no stop between them"
-        assert end.result is not None and end.result["totals"] == {"tx_offered": 10}
+        assert end.result.totals.tx_offered == 10
     moments = [[int(line.split("at=")[1]) for line in end.spawned.commands] for end in (a, b)]
     assert moments[0] == moments[1], "all are told one moment"
     assert moments[0][2] - moments[0][0] > 2 * S, "the third start has seconds"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from switchmark.campaign.model import VerifyPolicy
 from switchmark.errors import TrialFailed
-from switchmark.method import verification
-from switchmark.method.verification import PairEnds, verify, wait_reachable
+from switchmark.model.campaign import VerifyPolicy
+from switchmark.trial import verification
+from switchmark.trial.verification import PairEnds, verify, wait_reachable
 from tests.unit.trial_fakes import FakeEngine, process
 
 POLICY = VerifyPolicy(probes=16)

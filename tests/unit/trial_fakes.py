@@ -11,34 +11,39 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hdrh.histogram import HdrHistogram
-
-from switchmark.campaign.model import Dimension, Trial, TrimPolicy, VerifyPolicy
-from switchmark.environment.base import NodeSpec
+from switchmark.engine.events import EngineCounters
+from switchmark.engine.process import EngineProcess
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
-from switchmark.method.engine import EngineProcess
-from switchmark.method.trial import TrialPlan
+from switchmark.model.campaign import TrimPolicy, VerifyPolicy
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.choices import Dimension
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
+from switchmark.model.trial import Trial
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand
-from switchmark.switch.base import (
-    Capabilities,
-    ConnectMode,
-    PortCounters,
-    PortKind,
-    Probe,
-    SwitchCounters,
-)
+from switchmark.statistics.histogram import Histogram
 from switchmark.testbed.host import Session
+from switchmark.trial.plan import TrialPlan
+from tests.unit.engine_lines import event
 
 S = 1_000_000_000  # ns
 T0 = 1_000 * S  # when every scripted trial starts, CLOCK_MONOTONIC
-CPU = {"wall_ns": 2 * S, "cpu_ns": S, "run_delay_ns": 0}
+CPU = {"wall_ns": 2 * S, "cpu_ns": S}
 CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, in_kernel=True)
-SESSION = Session("abc123", None, None, Path("/nonexistent"))  # type: ignore[arg-type]
 
 
-def event(name: str, **fields: Any) -> str:
-    return json.dumps({"v": 1, "event": name, **fields})
+class FakeHost:
+    """On which every cache line takes 30 ns."""
+
+    name = "fake"
+
+    def spawn(self, args: Sequence[str], **_: Any) -> FakeEngine:
+        answer = json.dumps({"v": 1, "lines_ns": [30.0], "steps_ns": [0.3, 0.3]})
+        return FakeEngine(answers={"line": lambda _: [answer]}, lines=deque([answer]))
+
+
+SESSION = Session("abc123", FakeHost(), None, Path("/nonexistent"))  # type: ignore[arg-type]
 
 
 def interval(index: int, end_s: float, duration_s: float = 0.2, **counters: int) -> str:
@@ -64,16 +69,14 @@ def result(duration_s: float = 2.0, totals: dict[str, int] | None = None, **more
 
 def latency_of(values_ns: dict[int, int], late_ns: int = 0) -> dict[str, Any]:
     """The `latency` part of a result: how often each round-trip time was seen."""
-    actual, intended = (HdrHistogram(1, 10 * S, 3) for _ in "AI")
-    for value, times in values_ns.items():
-        actual.record_value(value, times)
-        intended.record_value(value + late_ns, times)
+    late = {value + late_ns: times for value, times in values_ns.items()}
     return {
         "kind": "rtt",
         **_figures(values_ns),
-        "intended": _figures({value + late_ns: times for value, times in values_ns.items()}),
-        "from_actual": actual.encode().decode(),
-        "from_intended": intended.encode().decode(),
+        "intended": _figures(late),
+        "from_actual": Histogram.of(values_ns),
+        "from_intended": Histogram.of(late),
+        "pdv": {"above": Histogram.of(values_ns)},
     }
 
 
@@ -88,10 +91,7 @@ def _figures(values_ns: dict[int, int]) -> dict[str, float]:
     }
 
 
-COUNTS = (
-    *("rx_stream", "rx_probe", "rx_foreign", "rx_other", "rx_corrupt", "rx_stale"),
-    *("rx_socket_drops", "tx_offered", "tx_dropped"),
-)
+COUNTS = tuple(EngineCounters.model_fields.keys() - {"v", "event", "t_ns", "ticks"})
 
 
 @dataclass

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from switchmark.environment.engine_binary import find_engine
+from switchmark.engine.binary import find_engine
 from switchmark.environment.vm.archive import kernel_image
 from switchmark.environment.vm.packages import Kernel, Qemu, kernel
 from switchmark.errors import UnavailableError

@@ -12,7 +12,7 @@ import pytest
 from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError
 from switchmark.results.record import Record
-from switchmark.testbed import procfs
+from switchmark.testbed.kernel import procfs
 from tests.combinations import IN_MACHINES, OTHERS_IN_MACHINES
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (

@@ -21,7 +21,7 @@ from switchmark.environment.vm.image import Image
 from switchmark.environment.vm.packages import Qemu, machines_folder
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.host import Host
-from switchmark.testbed.procfs import boot_id
+from switchmark.testbed.kernel.procfs import boot_id
 
 DEV_KVM = Path("/dev/kvm")
 TRIAL_S = 15.0

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from switchmark.environment.base import NodePort
-from switchmark.environment.rootfs import BUSYBOX_INSIDE, ENGINE_INSIDE
+from switchmark.environment.support.rootfs import BUSYBOX_INSIDE, ENGINE_INSIDE
 from switchmark.environment.vm.image import JOB, Image
 from switchmark.environment.vm.packages import Qemu
-from switchmark.switch.base import PortKind
+from switchmark.model.node import NodePort
+from switchmark.model.ports import PortKind
 
 KVM, EMULATED = "kvm", "tcg,thread=multi"  # as QEMU calls them
 MEMORY_MB = 384

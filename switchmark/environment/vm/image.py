@@ -12,14 +12,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from switchmark.environment.rootfs import build_root
-from switchmark.environment.vm.archive import (
-    archive,
-    kernel_image,
-    module_files,
-    tree,
-    write_whole,
-)
+from switchmark.environment.support.rootfs import build_root
+from switchmark.environment.vm.archive import archive, kernel_image, module_files, tree, write_whole
 from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
 
 # In the order in which they are loaded. A module that is not there is built into the kernel.

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from switchmark.environment.base import NodePort, NodeSpec
-from switchmark.environment.plug import Plugged
+from switchmark.environment.support.batons import without_baton
 from switchmark.environment.vm import command as words
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import GuestPort
@@ -22,9 +21,11 @@ from switchmark.environment.vm.engine import GuestEngine
 from switchmark.environment.vm.image import Image
 from switchmark.environment.vm.packages import Qemu
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.switch.base import MadePort, PortKind
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.model.ports import MadePort, PortKind
+from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.things import File
+from switchmark.testbed.undo.things import File
 
 DEV_VHOST_NET = Path("/dev/vhost-net")
 BOOT_S, EMULATED_BOOT_S = 60.0, 240.0
@@ -40,26 +41,26 @@ class QemuNode:
     def __init__(
         self,
         session: Session,
-        plugged: Plugged,
+        attached: Attached,
         image: Image,
         qemu: Qemu,
         accelerator: Accelerator,
     ) -> None:
-        """The machine to be; `plugged` has what its ports are on the host."""
-        ports = tuple(_seen_inside(port, n) for n, port in enumerate(plugged.spec.ports))
-        self.spec: NodeSpec = replace(plugged.spec, ports=ports)
+        """The machine to be; `attached` has what its ports are on the host."""
+        ports = tuple(_seen_inside(port, n) for n, port in enumerate(attached.spec.ports))
+        self.spec: NodeSpec = replace(attached.spec, ports=ports)
         self.boot_timeout_s = EMULATED_BOOT_S if accelerator.emulated else BOOT_S
         self.patience = EMULATED_PATIENCE if accelerator.emulated else 1.0
         self._session = session
-        self._plugged = plugged
+        self._attached = attached
         self._image = image
         self._qemu = qemu
         self._accelerator = accelerator
         self._engines: list[GuestEngine] = []
         self._pinned: list[int] = []  # to which cores, as the kernel says
         self._in_kernel = not accelerator.emulated and os.access(DEV_VHOST_NET, os.R_OK | os.W_OK)
-        self._job = session.run_dir / f"job-{plugged.spec.name}"
-        plugged.entries.append(session.ledger.record(File(str(self._job))))
+        self._job = session.run_dir / f"job-{attached.spec.name}"
+        attached.entries.append(session.ledger.record(File(str(self._job))))
 
     @property
     def emulated(self) -> bool:
@@ -70,7 +71,8 @@ class QemuNode:
         """Switch the machine on, with `switchmark-traffic ARGS` as its only task.
 
         Raises UnavailableError while it runs already, TrialFailed where QEMU does not."""
-        return self._switch_on(words.job(self.spec.ports, args), args)
+        told = without_baton(args)
+        return self._switch_on(words.job(self.spec.ports, told), told)
 
     def spawn_bridge(self) -> Spawned:
         """Switch the machine on, with its kernel's bridge between its ports as its only task.
@@ -147,7 +149,7 @@ class QemuNode:
             if engine.poll() is None:
                 engine.terminate()
         self._engines.clear()
-        self._plugged.unplug(self._session)
+        self._attached.detach(self._session)
 
     @property
     def _vcpus(self) -> int:

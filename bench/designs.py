@@ -1,0 +1,160 @@
+"""Designs of an experiment on a simulated machine whose truth is known: what each proves in the
+same time, and how often it claims a lead where there is none. One test at the end, no looks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+from scipy.stats import binomtest, ttest_1samp, wilcoxon
+
+from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.comparison import ratio_of
+from switchmark.statistics.paired import pairs_of, trimmed_mean
+from switchmark.statistics.paired import ratio_of as paired_ratio_of
+from switchmark.statistics.simulation import Design, Machine, blocks
+from switchmark.statistics.states import State, label
+
+CAMPAIGN_S = 176.0
+LEAD = 1.25
+Array = NDArray[np.float64]
+Test = Callable[[Sequence[BlockTrial], int], float]  # p of a against b; blocks in a deployment
+
+
+def welch(trials: Sequence[BlockTrial], _: int) -> float:
+    """Every trial of its own, as until now."""
+    sides = [[t.figure for t in trials if t.contender == name and t.figure] for name in "ab"]
+    return ratio_of(*sides).p or 1.0
+
+
+def paired(trials: Sequence[BlockTrial], _: int) -> float:
+    """Blocks as pairs, whatever the state."""
+    pairs = pairs_of(trials, [State.ONLY] * len(trials), "a", "b")
+    return float(ttest_1samp([pair.log_ratio for pair in pairs], 0).pvalue)
+
+
+def within_state(trials: Sequence[BlockTrial], _: int) -> float:
+    """Pairs within one state, robust: the level at which the interval reaches 1."""
+    found = paired_ratio_of(pairs_of(trials, label(trials), "a", "b"))
+    if found is None:
+        return 1.0
+    return float(2 * stdtr(found.degrees, -abs(math.log(found.value)) / found.log_error))
+
+
+def by_deployment(trials: Sequence[BlockTrial], together: int) -> float:
+    """The mean of the pairs of one deployment is one observation."""
+    pairs = pairs_of(trials, [State.ONLY] * len(trials), "a", "b")
+    means = [
+        np.mean([pair.log_ratio for pair in held])
+        for _, held in groupby(pairs, key=lambda pair: pair.block // together)
+    ]
+    return float(ttest_1samp(means, 0).pvalue)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One row of the table."""
+
+    name: str
+    design: Design
+    test: Test
+
+    def share(self, machine: Machine, lead: float, level: float, runs: int, seed: int) -> float:
+        """How often p is below the level, with a true lead of a over b."""
+        rates = {"a": lead, "b": 1.0, "c": 0.8}
+        turn_s = self.design.trial_s + self.design.overhead_s
+        count = int(CAMPAIGN_S / (len(rates) * turn_s))
+        together = self.design.blocks_per_deployment
+        claims = 0
+        for run in range(runs):
+            generator = np.random.default_rng([seed, run])
+            claims += (
+                self.test(blocks(machine, self.design, rates, count, generator), together) < level
+            )
+        return claims / runs
+
+
+LONG, SHORT = Design(trial_s=2.0), Design(trial_s=0.5)
+SLICES = 10**6  # blocks of slices of one deployment
+DESIGNS = (
+    Tried("2 s trials, Welch (until now)", LONG, welch),
+    Tried("the same, paired by block", LONG, paired),
+    Tried("0.5 s trials, paired", SHORT, paired),
+    Tried("0.5 s trials, paired within one state, trimmed", SHORT, within_state),
+    Tried(
+        "one deployment, 0.3 s slices in turn taken as independent",
+        Design(trial_s=0.3, overhead_s=0.0, blocks_per_deployment=SLICES),
+        paired,
+    ),
+    Tried(
+        "slices in turn, 5 re-deployments as the unit",
+        Design(trial_s=0.3, overhead_s=0.0, blocks_per_deployment=39),
+        by_deployment,
+    ),
+)
+
+
+def table(runs: int, seed: int) -> str:
+    """Power for a lead of 1.25 at 0.05 / 3, and false claims at 0.05; mean dwell 6 and 12 s."""
+    lines = [
+        f"| design, {CAMPAIGN_S:g} s, three contenders | proves {LEAD}x (0.05 / 3): dwell 6 s "
+        "| 12 s | false claims (0.05): dwell 6 s | 12 s |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for tried in DESIGNS:
+        shares = [
+            tried.share(Machine(dwell_s=dwell_s), lead, level, runs, seed)
+            for lead, level in ((LEAD, 0.05 / 3), (1.0, 0.05))
+            for dwell_s in (6.0, 12.0)
+        ]
+        lines.append(f"| {tried.name} | " + " | ".join(f"{one:.2f}" for one in shares) + " |")
+    return "\n".join(lines)
+
+
+def estimators(runs: int, seed: int) -> str:
+    """What wrong labels cost: pairs of deviation 6 %, some of them off by a factor of two either
+    way, as a wrong label makes them; power for 10 % and false claims, at a look's level."""
+    lines = [
+        "| test of the pairs | pairs | "
+        + " | ".join(f"{wrong:.0%} wrong: power | false" for wrong in WRONG)
+        + " |",
+        "|---|---:|" + "---:|---:|" * len(WRONG),
+    ]
+    for name, test in TESTS.items():
+        for count in (9, 12, 20, 40):
+            cells = []
+            for wrong in WRONG:
+                generator = np.random.default_rng([seed, count, int(100 * wrong)])
+                pairs = generator.normal(0, PAIR_SD, (runs, count))
+                off = generator.choice([-1, 1], pairs.shape) * math.log(2)
+                pairs += np.where(generator.random(pairs.shape) < wrong, off, 0)
+                power = np.mean([test(row + math.log(1.1)) < LOOK_LEVEL for row in pairs])
+                false = np.mean([test(row) < LOOK_LEVEL for row in pairs])
+                cells.append(f"{power:.2f} | {false:.3f}")
+            lines.append(f"| {name} | {count} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+PAIR_SD = 0.06
+LOOK_LEVEL = 0.01
+WRONG = (0.0, 0.1, 0.2)
+
+
+def _trimmed_p(pairs: Array) -> float:
+    mean, error, degrees = trimmed_mean(np.sort(pairs))
+    return float(2 * stdtr(degrees, -abs(mean) / error))
+
+
+TESTS: dict[str, Callable[[Array], float]] = {
+    "mean, Student's t": lambda pairs: float(ttest_1samp(pairs, 0).pvalue),
+    "Hodges and Lehmann, signed ranks": lambda pairs: float(wilcoxon(pairs).pvalue),
+    "median, order statistics": lambda pairs: float(
+        binomtest(int((pairs > 0).sum()), pairs.size).pvalue
+    ),
+    "20 % trimmed mean, winsorized t (ours)": _trimmed_p,
+}

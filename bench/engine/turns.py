@@ -1,0 +1,69 @@
+"""How applications that share a core should hand it to each other: the same trials with one idle
+strategy and another, in turns, in random order, a line each.
+
+    python bench/engine/turns.py --switch basicfwd ovs-dpdk --rate 1M 3M max rtt --rounds 2
+
+`rtt` is a closed loop of 1000 requests a second. Loss and rates are of the kept window.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+from typing import Any
+
+
+def trial(switch: str, rate: str, idle: str, duration: str) -> dict[str, Any] | None:
+    """One record; None when there is none."""
+    asked = ["-d", "latency", "-r", "1000"] if rate == "rtt" else ["-r", rate]
+    command = [sys.executable, "-m", "switchmark.cli.main", "trial", switch, *asked]
+    command += ["-t", duration, "--set", f"idle={idle}", "--set", "interval=100ms"]
+    command += ["--no-baseline", "--json", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        record: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        print(f"{switch} {rate} {idle}: {done.stderr.strip()[-200:]}", file=sys.stderr)
+        return None
+    return record if record["status"] == "finished" else None
+
+
+def line(record: dict[str, Any]) -> str:
+    """What it found, in a row."""
+    if (latency := record["latency"]) is not None:
+        us = {key: latency["percentiles_ns"][key] / 1e3 for key in ("50", "90", "99")}
+        return "  ".join(f"p{key} {value:.1f} us" for key, value in us.items())
+    found = record["throughput"]
+    ends = {one["role"]: one["result"] for one in record["engines"]}
+    sent = ends["sender"]["totals"]
+    return (
+        f"forwarded {found['forwarded_pps'] / 1e6:.3f} Mpps  loss {found['loss_ratio']:.4%}  "
+        f"spread {found['forwarded_stdev_pps'] / max(1, found['forwarded_pps']):.1%}  "
+        f"not sent {sent['tx_dropped'] / max(1, sent['tx_intended']):.3%}  "
+        f"limited by {record['limit']['what']}"
+    )
+
+
+def main() -> None:
+    """Ask for all of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--switch", nargs="+", default=["basicfwd"])
+    parser.add_argument("--rate", nargs="+", default=["3M", "max", "rtt"])
+    parser.add_argument("--idle", nargs="+", default=["yield", "baton"])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--duration", default="2s")
+    asked = parser.parse_args()
+    for _ in range(asked.rounds):
+        for switch in asked.switch:
+            for rate in asked.rate:
+                for idle in random.sample(asked.idle, len(asked.idle)):
+                    record = trial(switch, rate, idle, asked.duration)
+                    found = line(record) if record else "failed"
+                    print(f"{switch:10} {rate:>5} {idle:6} {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

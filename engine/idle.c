@@ -1,0 +1,75 @@
+/* Giving the core away: by a yield, a nap, a wait for the port, or the baton. */
+#include "idle.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "baton.h"
+#include "trial_state.h"
+
+#define NAP_NS 50000U
+
+/* Its core, where it has only one. */
+static bool own_core(unsigned *core)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) != 1)
+        return false;
+    for (*core = 0; !CPU_ISSET(*core, &set); ++*core)
+        continue;
+    return true;
+}
+
+void idle_begin(struct trial *trial, unsigned worker)
+{
+    unsigned core;
+
+    trial->batons_passed[worker] = (struct baton_counts){0};
+    if (trial->idle == IDLE_BATON && own_core(&core))
+        baton_join(baton_own(), trial->batons, core);
+}
+
+void idle_end(struct trial *trial, unsigned worker)
+{
+    trial->batons_passed[worker] = baton_own()->counts;
+    baton_leave(baton_own());
+}
+
+struct spell idle_spell(const struct trial *trial)
+{
+    const bool shares =
+        trial->idle == IDLE_BATON || (trial->idle == IDLE_YIELD && trial->options->role->sends);
+
+    return (struct spell){.most = shares ? FRAMES_IN_A_ROW : UINT32_MAX};
+}
+
+/* A timer cannot be exact for short waits: give way then, and look again. */
+static void sleep_until(struct io_port *port, uint64_t now, uint64_t until)
+{
+    uint64_t rest_ns = NAP_NS;
+
+    if (until != UINT64_MAX) {
+        const uint64_t left_ns = until > now ? clock_ticks_to_ns(until - now) : NAP_NS;
+        if (left_ns < 10000) {
+            sched_yield();
+            return;
+        }
+        rest_ns = left_ns < 1000000 ? left_ns : 1000000;
+    }
+    if (port != NULL && port->ops->rx_wait != NULL) {
+        port->ops->rx_wait(port, until == UINT64_MAX ? 1000000 : rest_ns);
+    } else {
+        const struct timespec nap = {0, (long)rest_ns};
+        nanosleep(&nap, NULL);
+    }
+}
+
+void idle_rest(struct trial *trial, struct io_port *port, uint64_t now, uint64_t until)
+{
+    if (trial->idle == IDLE_SLEEP)
+        sleep_until(port, now, until);
+    else
+        baton_give_way();
+}

@@ -1,0 +1,270 @@
+"""Every line that the engine prints is what events.schema.json says: each role runs with each
+option that adds a field, over I/O that needs no privileges. In the end the schema must have no
+field that was never printed, and must refuse printed lines once they are changed.
+
+usage: check_events.py SWITCHMARK-TRAFFIC SCHEMA; exit code 77: there is no jsonschema
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+try:
+    from jsonschema import Draft202012Validator
+except ImportError:
+    print("skipped: this Python has no jsonschema")
+    sys.exit(77)
+
+Seen = dict[tuple[str, ...], list[set[str]]]  # by kind of object, the fields of each printed
+TRAFFIC, SCHEMA = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
+NOW = ("--start", "now", "--duration", "0.1", "--interval", "0.04")
+SENT, MADE = ("--port", "null:"), ("--port", "null:rx-rate=max")
+FAULTS = [f"--{name}-every=7" for name in ("drop", "duplicate", "reorder", "corrupt")]
+CORE = str(min(os.sched_getaffinity(0)))
+UDP = ("--port", "udp:", "--src-ip", "127.0.0.1", "--dst-ip", "127.0.0.1", "--idle", "sleep")
+
+ALONE: list[tuple[str, ...]] = [
+    ("sender", *SENT, "--touch"),
+    ("sender", *SENT, "--rate", "1%", "--line-rate", "10Gbps", "--core", CORE),
+    ("sender", *SENT, "--rate", "100k", "--schedule", "poisson:3", "--vlan", "5.6",
+     "--frame-size", "128"),
+    ("sender", *SENT, "--rate", "100k", "--schedule", "on-off:10ms:10ms", "--ip-version", "6",
+     "--frame-size", "128"),
+    ("sender", *SENT, "--schedule", "ramp:0:100k:50ms", "--hardware-counters"),
+    ("sender", *SENT, "--frame-size", "64*7+570*4+1518", "--rate", "50k", "--flows", "8"),
+    ("sender", *SENT, "--queues", "2", "--rate", "100k", "--payload", "counter"),
+    ("sender", *SENT, "--rate", "100k", "--probe-rate", "1k", "--probe-schedule", "constant"),
+    ("receiver", *MADE, "--latency", "1", "--flow-groups", "4"),
+    ("receiver", *MADE, "--queues", "2", "--latency", "1"),
+    ("receiver", *MADE, "--probes", "1", "--flow-groups", "2"),
+    ("duplex", *MADE, "--rate", "10k", "--latency", "1"),
+    ("client", *SENT, "--rate", "10k", "--probe-rate", "1k"),
+    ("server", *MADE, "--latency", "1"),
+    ("server", *MADE, "--probes", "1", "--echo", "all"),
+    ("tester", *SENT, *MADE, "--rate", "10k", "--bidirectional"),
+    ("tester", *SENT, *MADE, "--rate", "10k", "--probe-rate", "1k", "--flow-groups", "2"),
+    ("forwarder", *SENT, *MADE, *SENT, *SENT),
+    ("reference", *MADE, *SENT, "--delay-us", "10", *FAULTS, "--limit-pps", "100000"),
+]  # fmt: skip
+
+
+def read(process: subprocess.Popen[str], until: str) -> Iterator[str]:
+    """The lines up to the event of this name, or to the end."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield line
+        if json.loads(line).get("event") == until:
+            return
+
+
+class Engine:
+    """One engine that waits for commands."""
+
+    def __init__(self, *args: str) -> None:
+        self.process = subprocess.Popen(
+            [TRAFFIC, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.lines = list(read(self.process, "ready"))
+
+    def ask(self, command: str, until: str) -> dict[str, Any]:
+        """Give a command; returns the event that answers it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self.wait(until)
+
+    def wait(self, until: str) -> dict[str, Any]:
+        """The next event of this name."""
+        self.lines += read(self.process, until)
+        last: dict[str, Any] = json.loads(self.lines[-1])
+        assert last["event"] == until, f"{last} where {until} was expected"
+        return last
+
+    def end(self, code: int = 0) -> list[str]:
+        """All lines that it printed; it must exit with this code."""
+        self.process.communicate()
+        assert self.process.returncode == code, f"exit code {self.process.returncode}"
+        return self.lines
+
+
+def alone(*args: str) -> list[str]:
+    """What an engine prints that is told nothing."""
+    done = subprocess.run(
+        [TRAFFIC, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{' '.join(args)}: {done.stderr}"
+    return done.stdout.splitlines()
+
+
+def free_port() -> str:
+    """A UDP port that nobody uses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])
+
+
+def pair(far_args: tuple[str, ...], near_args: tuple[str, ...]) -> list[str]:
+    """Two engines that exchange frames over the loopback device."""
+    ports = free_port(), free_port()
+    far = Engine(*far_args, *UDP, "--src-port", ports[0], "--dst-port", ports[1])
+    near = Engine(*near_args, *UDP, "--src-port", ports[1], "--dst-port", ports[0])
+    far.ask("start interval=0.05", "started")
+    near.ask("start duration=0.2 interval=0.05 burst=1", "started")
+    sent = near.wait("result")["totals"]["tx_offered"]
+    far.ask(f"stop sent={sent}", "result")
+    return near.end() + far.end()
+
+
+def commanded() -> list[str]:
+    """Answers to commands, two trials of one session, and an error."""
+    engine = Engine("receiver", *SENT, "--session")
+    engine.ask("probe 4", "probe")
+    engine.ask("probe-broadcast 4", "probe")
+    engine.ask("start", "started")
+    engine.ask("stop sent=5", "result")
+    engine.ask("start duration=0.02", "result")
+    engine.ask("counters", "counters")
+    engine.ask("nonsense", "error")
+    return engine.end(code=1)
+
+
+def replayed(folder: str) -> list[str]:
+    """A file that is written, replayed and received."""
+    file = f"{folder}/frames.pcap"
+    replay = ("sender", *SENT, "--start", "now", "--replay", file)
+    lines = alone("sender", "--port", f"pcap:write={file}", *NOW, "--rate", "10k")
+    lines += alone(*replay, "--schedule", "recorded", "--stamp")
+    lines += alone(*replay, "--loops", "2", "--rate", "1M")
+    return lines + alone("receiver", "--port", f"pcap:read={file}", "--start", "now")
+
+
+def all_lines() -> list[str]:
+    """What the engine prints in all of these runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines = replayed(folder)
+        lines += alone("sender", *SENT, *NOW, "--idle", "baton", "--baton", f"{folder}/baton")
+    with ThreadPoolExecutor(4) as pool:
+        each = pool.map(lambda args: alone(*args, *NOW), ALONE)
+        lines += [line for printed in each for line in printed] + commanded()
+    lines += pair(("receiver", "--latency", "1"), ("sender", "--rate", "5k"))
+    lines += pair(("server",), ("client", "--rate", "5k"))
+    return lines + pair(("server", "--probes", "1"), ("client", "--rate", "5k", "--probe-rate=1k"))
+
+
+def visit(schema: dict[str, Any], value: Any, seen: Seen) -> None:
+    """Note which fields each object of an event has."""
+    for branch in schema.get("anyOf", []) + schema.get("oneOf", []):
+        if Draft202012Validator(branch).is_valid(value):
+            visit(branch, value, seen)
+    if isinstance(value, dict) and "properties" in schema:
+        seen[kind(schema)].append(set(value))
+        for key in value.keys() & schema["properties"].keys():
+            visit(schema["properties"][key], value[key], seen)
+    for item in value if isinstance(value, list) else []:
+        visit(schema.get("items", {}), item, seen)
+
+
+def kind(schema: dict[str, Any]) -> tuple[str, ...]:
+    """What an object is known by: its fields."""
+    return tuple(schema["properties"])
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object inside a value, itself first."""
+    if isinstance(value, dict):
+        yield value
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in inside:
+        yield from objects(item)
+
+
+def spoilt(event: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The event with one field too much, too few, or of a wrong type, anywhere in it."""
+    for index, inner in enumerate(objects(event)):
+        for key in ("unknown", *inner):
+            for what in ("lacks", "has a wrong"):
+                changed = copy.deepcopy(event)
+                at = list(objects(changed))[index]
+                if what == "lacks" and key in at:
+                    del at[key]
+                else:
+                    at[key] = ["wrong"]
+                yield what, key, changed
+
+
+def inlined(schema: Any) -> Any:
+    """The schema with what its references stand for in their places."""
+    if isinstance(schema, list):
+        return [inlined(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    meant = SCHEMA
+    for step in schema.get("$ref", "#")[2:].split("/") if "$ref" in schema else ():
+        meant = meant[step]
+    own = {key: inlined(inner) for key, inner in schema.items() if key != "$ref"}
+    return {**inlined(meant), **own} if "$ref" in schema else own
+
+
+EVENTS = {one["properties"]["event"]["const"]: one for one in inlined(SCHEMA["oneOf"])}
+VALIDATORS = {name: Draft202012Validator(one) for name, one in EVENTS.items()}
+CLOSED = [one for one in objects(EVENTS) if one.get("additionalProperties") is False]
+OPTIONAL = {key for one in CLOSED for key in one["properties"] if key not in one["required"]}
+
+
+def wrong_in(event: dict[str, Any]) -> list[str]:
+    """What the schema has against an event."""
+    name = event.get("event", "")
+    if name not in VALIDATORS:
+        return [f"no event of this name: {name}"]
+    found = VALIDATORS[name].iter_errors(event)
+    return [f"{name}.{error.json_path}: {error.message[:200]}" for error in found]
+
+
+def not_as_required(seen: Seen) -> Iterator[str]:
+    """Fields of the schema that were never printed, and optional ones that always were."""
+    for schema in CLOSED:
+        found = seen[kind(schema)] or [set()]
+        for key in schema["properties"].keys() - set.union(*found):
+            yield f"never printed: {key} of {schema['required']}"
+        for key in set.intersection(*found) - set(schema["required"]):
+            yield f"always printed, but not required: {key} of {schema['required']}"
+
+
+def not_refused(event: dict[str, Any]) -> Iterator[str]:
+    """What the schema takes though it should not."""
+    name = event["event"]
+    for what, key, changed in spoilt(event):
+        if VALIDATORS[name].is_valid(changed) and not (what == "lacks" and key in OPTIONAL):
+            yield f"not refused: {name} {what} {key}"
+
+
+def main() -> None:
+    """Exit code 1 and a line for each thing that is wrong."""
+    seen: Seen = defaultdict(list)
+    richest: dict[str, dict[str, Any]] = {}
+    wrong: set[str] = set()
+    printed = [json.loads(line) for line in all_lines()]
+    for event in printed:
+        name = event["event"]
+        wrong.update(wrong_in(event))
+        visit(EVENTS.get(name, {}), event, seen)
+        richest[name] = max(richest.get(name, {}), event, key=len)
+    wrong.update(not_as_required(seen))
+    if not wrong:
+        wrong.update(line for event in richest.values() for line in not_refused(event))
+    print(*sorted(wrong), f"{len(printed)} lines, {len(seen)} kinds, {len(wrong)} wrong", sep="\n")
+    sys.exit(1 if wrong else 0)
+
+
+main()

@@ -1,0 +1,67 @@
+/* The time of a cache line between two cores is plausible, and a core that is not there is told. */
+#include "test.h"
+
+#include <sched.h>
+
+#include "measure/cache_line.h"
+
+#define NO_CORE 1000
+
+static unsigned own_cores(int *cores, unsigned max)
+{
+    cpu_set_t set;
+    unsigned count = 0;
+
+    assert_int_equal(sched_getaffinity(0, sizeof set, &set), 0);
+    for (int core = 0; core < CPU_SETSIZE && count < max; core++) {
+        if (CPU_ISSET(core, &set))
+            cores[count++] = core;
+    }
+    return count;
+}
+
+static void a_line_travels(void **state)
+{
+    (void)state;
+    int cores[2];
+    double ns = 0;
+
+    if (own_cores(cores, 2) < 2)
+        skip();
+    for (unsigned tries = 0; tries < 50 && ns <= 0; tries++)
+        (void)cache_line_ns(cores[0], cores[1], &ns); /* a busy machine may not let us */
+    assert_true(ns > 1 && ns < 10000);
+}
+
+static void a_step_is_a_cycle(void **state)
+{
+    (void)state;
+    int core;
+    double ns = 0;
+
+    assert_int_equal(own_cores(&core, 1), 1);
+    assert_true(cache_line_step_ns(core, &ns));
+    assert_true(ns > 0.05 && ns < 20);
+}
+
+static void a_core_that_is_not_there(void **state)
+{
+    (void)state;
+    int core;
+    double ns = 0;
+
+    assert_int_equal(own_cores(&core, 1), 1);
+    assert_false(cache_line_ns(core, NO_CORE, &ns));
+    assert_false(cache_line_ns(NO_CORE, core, &ns));
+    assert_false(cache_line_step_ns(NO_CORE, &ns));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_travels),
+        cmocka_unit_test(a_step_is_a_cycle),
+        cmocka_unit_test(a_core_that_is_not_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/* The engine reads values as tests/grammar.txt has them, and so does the bench: see there. */
+#include "test.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "options_value.h"
+#include "traffic/flows.h"
+#include "traffic/rate.h"
+#include "traffic/schedule.h"
+#include "traffic/sizes.h"
+
+#define FRAME_BYTES 64.0
+#define VALUE_BYTES 96
+
+static const char *path;
+
+/* A reader puts what it has understood into `value`, or returns false. */
+typedef bool reader(const char *text, char *value);
+
+static bool read_count(const char *text, char *value)
+{
+    uint64_t count = 0;
+    const bool good = value_parse_count(text, &count);
+    snprintf(value, VALUE_BYTES, "%" PRIu64, count);
+    return good;
+}
+
+static bool read_time(const char *text, char *value)
+{
+    uint64_t ns = 0;
+    const bool good = value_parse_time(text, &ns);
+    snprintf(value, VALUE_BYTES, "%" PRIu64, ns);
+    return good;
+}
+
+static bool read_share(const char *text, char *value)
+{
+    uint64_t billionths = 0;
+    const bool good = value_parse_share(text, &billionths);
+    snprintf(value, VALUE_BYTES, "%" PRIu64, billionths);
+    return good;
+}
+
+static bool read_rate(const char *text, char *value)
+{
+    const struct schedule constant = {.shape = SCHEDULE_CONSTANT};
+    struct rate rate;
+    char error[400];
+
+    if (!rate_parse(text, &rate, error, sizeof error) ||
+        !schedule_fits(&constant, &rate, 0, error, sizeof error))
+        return false;
+    if (rate.amount == 0)
+        snprintf(value, VALUE_BYTES, "max");
+    else
+        snprintf(value, VALUE_BYTES, "%.0f", rate_pps(&rate, 0, FRAME_BYTES));
+    return true;
+}
+
+static bool read_size(const char *text, char *value)
+{
+    struct sizes sizes;
+    char error[400];
+    const bool good = sizes_parse(text, &sizes, error, sizeof error);
+
+    snprintf(value, VALUE_BYTES, "%u-%u/%.2f", sizes.smallest, sizes.largest,
+             good ? sizes_mean(&sizes) : 0.0);
+    return good;
+}
+
+static bool read_flows(const char *text, char *value)
+{
+    struct flow_set flows;
+    char error[400];
+    const bool good = flows_parse(text, &flows, error, sizeof error);
+
+    snprintf(value, VALUE_BYTES, "%u", flows.count);
+    return good;
+}
+
+static bool read_vlan(const char *text, char *value)
+{
+    uint16_t ids[2] = {0};
+    const unsigned count = value_parse_vlan(text, ids);
+
+    snprintf(value, VALUE_BYTES, count == 2 ? "%u.%u" : "%u", ids[0], ids[1]);
+    return count > 0;
+}
+
+static bool read_schedule(const char *text, char *value)
+{
+    const struct rate rate = {.amount = 1, .unit = RATE_PPS};
+    struct schedule s;
+    char error[400];
+
+    if (!schedule_parse(text, &s, error, sizeof error) ||
+        !schedule_fits(&s, &rate, 0, error, sizeof error))
+        return false;
+    const char *name = schedule_name(s.shape);
+    if (s.shape == SCHEDULE_ON_OFF)
+        snprintf(value, VALUE_BYTES, "%s:%" PRIu64 ":%" PRIu64, name, s.on_ns, s.off_ns);
+    else if (s.shape == SCHEDULE_RAMP)
+        snprintf(value, VALUE_BYTES, "%s:%.0f:%.0f:%" PRIu64, name,
+                 rate_pps(&s.from, 0, FRAME_BYTES), rate_pps(&s.to, 0, FRAME_BYTES), s.over_ns);
+    else if (strchr(text, ':') != NULL)
+        snprintf(value, VALUE_BYTES, "%s:%" PRIu64, name, s.seed);
+    else
+        snprintf(value, VALUE_BYTES, "%s", name);
+    return true;
+}
+
+static const struct {
+    const char *kind;
+    reader *read;
+} readers[] = {
+    {"count", read_count}, {"time", read_time},         {"share", read_share},
+    {"rate", read_rate},   {"size", read_size},         {"flows", read_flows},
+    {"vlan", read_vlan},   {"schedule", read_schedule},
+};
+
+static void check(const char *kind, const char *wanted, const char *text)
+{
+    char value[VALUE_BYTES] = "";
+
+    for (unsigned i = 0; i < sizeof readers / sizeof readers[0]; i++) {
+        if (strcmp(readers[i].kind, kind) != 0)
+            continue;
+        const bool good = readers[i].read(text, value);
+        if (strcmp(good ? value : "refused", wanted) != 0)
+            fail_msg("%s '%s': read as %s, not %s", kind, text, good ? value : "refused", wanted);
+        return;
+    }
+    fail_msg("%s: no such kind", kind);
+}
+
+static void every_example_is_read_as_written(void **state)
+{
+    (void)state;
+    FILE *file = fopen(path, "r");
+    char line[200], kind[16], wanted[VALUE_BYTES];
+    unsigned examples = 0;
+    int text = 0;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (line[0] == '\0' || line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%15s %95s %n", kind, wanted, &text), 2);
+        check(kind, wanted, line + text);
+        examples++;
+    }
+    fclose(file);
+    assert_true(examples > 100);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_example_is_read_as_written)};
+
+    path = argc > 1 ? argv[1] : "tests/grammar.txt";
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

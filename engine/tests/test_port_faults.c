@@ -1,0 +1,149 @@
+/* A result is called partial when, and only when, a fault took something from it. */
+#include "test.h"
+
+#include <stdio.h>
+
+#include "fake_io.h"
+#include "role/role.h"
+#include "trial_loop.h"
+
+#define SECOND NS_PER_S
+
+static struct options options;
+static struct trial *trial;
+static struct fake_port *port;
+static struct io_ops ops;
+static bool link_is_up;
+
+static bool link_up(struct io_port *base)
+{
+    (void)base;
+    return link_is_up;
+}
+
+static void begin(const struct role *role)
+{
+    options = (struct options){.role = role, .queues = 1};
+    trial = calloc(1, sizeof *trial);
+    trial->options = &options;
+    trial->ends = aligned_alloc(64, sizeof(struct end));
+    memset(trial->ends, 0, sizeof(struct end));
+    trial->end_count = 1;
+    port = fake_open(false);
+    ops = *port->base.ops;
+    ops.link_up = link_up;
+    port->base.ops = &ops;
+    snprintf(port->base.spec, sizeof port->base.spec, "fake:");
+    trial->ends[0].port = &port->base;
+    trial->started_ns = 10 * SECOND;
+    link_is_up = true;
+    port_faults_begin(trial);
+}
+
+/* An interval in which the port took `offered` frames and refused `refused` times. */
+static void interval(unsigned end_s, uint64_t offered, uint64_t refused)
+{
+    trial->ends[0].counters.tx_offered += offered;
+    trial->ends[0].counters.ring_full_polls += refused;
+    trial->ended_ns = (10 + end_s) * SECOND;
+    port_faults_look(trial, trial->ended_ns);
+}
+
+/* Judge, clean up, and say whether it was partial with these words. */
+static bool partial(const char *words)
+{
+    port_faults_judge(trial);
+    const bool found = trial->partial && strstr(trial->fault, words) != NULL;
+    assert_int_equal(trial->partial, trial->fault[0] != '\0');
+    fake_close(port);
+    free(trial->ends);
+    free(trial);
+    return found;
+}
+
+static bool whole(void)
+{
+    return !partial("");
+}
+
+static void undisturbed_trials_are_whole(void **state)
+{
+    (void)state;
+    begin(&role_sender);
+    interval(1, 1000, 0);
+    interval(2, 1000, 50); /* full now and then */
+    interval(3, 0, 0);     /* a slow schedule */
+    assert_true(whole());
+    begin(&role_receiver);
+    interval(1, 0, 0);
+    assert_true(whole());
+}
+
+static void a_ring_that_nobody_empties(void **state)
+{
+    (void)state;
+    begin(&role_sender);
+    interval(1, 1000, 0);
+    interval(3, 0, 100000);
+    interval(4, 1000, 0);
+    assert_true(partial("took nothing for 2.0 s"));
+    begin(&role_sender); /* from its beginning, however short */
+    trial->ends[0].counters.ring_full_polls += 5;
+    trial->ended_ns = trial->started_ns + SECOND / 10;
+    port_faults_look(trial, trial->ended_ns);
+    assert_true(partial("took nothing for 0.1 s"));
+}
+
+static void a_peer_that_leaves(void **state)
+{
+    (void)state;
+    begin(&role_sender); /* and is back before anybody looks */
+    interval(1, 1000, 0);
+    port->base.links_lost++;
+    interval(2, 1000, 0);
+    assert_true(partial("went away during the trial and came back"));
+    begin(&role_sender);
+    interval(1, 1000, 0);
+    link_is_up = false;
+    interval(2, 0, 100);
+    assert_true(partial("went away during the trial"));
+}
+
+static void a_sender_may_end_before_its_receiver(void **state)
+{
+    (void)state;
+    begin(&role_receiver);
+    interval(1, 0, 0);
+    link_is_up = false;
+    port->base.links_lost++;
+    interval(2, 0, 0);
+    assert_true(whole());
+    begin(&role_receiver);
+    trial->traffic.duration_ns = 5 * SECOND; /* this one was to be there till then */
+    interval(1, 0, 0);
+    link_is_up = false;
+    interval(2, 0, 0);
+    assert_true(partial("went away"));
+}
+
+static void a_broken_port_is_named(void **state)
+{
+    (void)state;
+    begin(&role_sender);
+    interval(1, 1000, 0);
+    snprintf(port->base.failure, sizeof port->base.failure, "send: Network is down");
+    trial->reason = REASON_FAILURE;
+    assert_true(partial("port 0 (fake:): send: Network is down"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(undisturbed_trials_are_whole),
+        cmocka_unit_test(a_ring_that_nobody_empties),
+        cmocka_unit_test(a_peer_that_leaves),
+        cmocka_unit_test(a_sender_may_end_before_its_receiver),
+        cmocka_unit_test(a_broken_port_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+/* An interval that is asked for ends now, whoever writes the tick of the next event meanwhile. */
+#include "test.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "fake_io.h"
+#include "trial_loop.h"
+
+#define FAR (UINT64_MAX / 2)
+
+static struct options options;
+static struct trial trial;
+static struct fake_port *port;
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&trial, 0, sizeof trial);
+    options = (struct options){.role = &role_forwarder};
+    trial.options = &options;
+    trial.ends = aligned_alloc(64, sizeof(struct end));
+    memset(trial.ends, 0, sizeof(struct end));
+    trial.end_count = trial.workers = 1;
+    port = fake_open(false);
+    trial.ends->port = &port->base;
+    trial.wake_fd = eventfd(0, EFD_NONBLOCK);
+    trial.interval_ticks = trial.next_interval = trial.end_tick = FAR;
+    trial_set_next_event(&trial);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    close(trial.wake_fd);
+    fake_close(port);
+    free(trial.ends);
+    return 0;
+}
+
+static void an_interval_that_is_asked_for_ends_in_the_next_round(void **state)
+{
+    (void)state;
+    assert_true(trial_goes_on(&trial, 0, 1));
+    assert_int_equal(trial.snapshots_written, 0);
+    trial_ask_interval(&trial);
+    assert_true(trial_goes_on(&trial, 0, 2));
+    assert_int_equal(trial.snapshots_written, 1);
+    assert_true(trial_goes_on(&trial, 0, 3));
+    assert_int_equal(trial.snapshots_written, 1);
+    assert_int_equal(trial.next_interval, FAR);
+}
+
+/* As when the worker sets the tick of the next event right after it was asked. */
+static void a_question_is_not_lost_to_a_new_event(void **state)
+{
+    (void)state;
+    trial_ask_interval(&trial);
+    trial_set_next_event(&trial);
+    assert_true(trial_goes_on(&trial, 0, 2));
+    assert_int_equal(trial.snapshots_written, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_interval_that_is_asked_for_ends_in_the_next_round, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(a_question_is_not_lost_to_a_new_event, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

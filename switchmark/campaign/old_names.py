@@ -1,0 +1,75 @@
+"""Keys that have another name now: old campaign files are read as they were meant.
+
+`budget` was the time of a method of many trials, `method_budget` today; now it is that of the whole
+campaign. It means the former in sections and sweeps, where nothing of a whole campaign may stand,
+and beside a method of many trials in a campaign that does not say `prove`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from switchmark.campaign.sweeps import SECTIONS
+from switchmark.language.source import Items, Node, Table, Text
+from switchmark.model.choices import PLAIN
+
+OLD, NEW = "budget", "method_budget"
+_T = TypeVar("_T")
+
+
+def read_as_meant(table: Table, overrides: Mapping[str, Text]) -> tuple[Table, dict[str, Text]]:
+    """The campaign and its overrides with the names of today."""
+    everything = dict(table.entries) | dict(overrides)
+    methods = {one.text for one in _methods(everything) if isinstance(one, Text)}
+    is_methods = "prove" not in everything and bool(methods - {PLAIN})
+    entries = {name: _inside(name, node) for name, node in table.entries.items()}
+    found = replace(table, entries=entries)
+    set_ = {
+        name.replace(f".{OLD}", f".{NEW}") if "." in name else name: node
+        for name, node in overrides.items()
+    }
+    return (_renamed(found), _rename(set_)) if is_methods else (found, set_)
+
+
+def _methods(entries: Mapping[str, Node]) -> Iterator[Node]:
+    """What stands for `method`, wherever it may stand."""
+    for name, node in entries.items():
+        match node:
+            case _ if name.rpartition(".")[2] == "method":
+                yield from node.items if isinstance(node, Items) else (node,)
+            case Table() if name in SECTIONS:
+                yield from _methods(node.entries)
+            case Items() if name == "sweeps":
+                for item in node.items:
+                    yield from _methods(item.entries) if isinstance(item, Table) else ()
+
+
+def _inside(name: str, node: Node) -> Node:
+    """A section, or the blocks of `sweeps`, with the names of today."""
+    if isinstance(node, Table) and name in SECTIONS:
+        return _renamed(node)
+    if isinstance(node, Items) and name == "sweeps":
+        return replace(node, items=tuple(_block(item) for item in node.items))
+    return node
+
+
+def _block(item: Node) -> Node:
+    if not isinstance(item, Table):
+        return item
+    entries = {name: _inside(name, node) for name, node in item.entries.items()}
+    return _renamed(replace(item, entries=entries))
+
+
+def _renamed(table: Table) -> Table:
+    places = _rename(table.key_places)
+    return replace(table, entries=_rename(table.entries), key_places=places)
+
+
+def _rename(held: Mapping[str, _T]) -> dict[str, _T]:
+    """The mapping with the new name in the old one's place; whoever writes both has both kept,
+    and is told of the old one."""
+    if NEW in held:
+        return dict(held)
+    return {NEW if name == OLD else name: value for name, value in held.items()}

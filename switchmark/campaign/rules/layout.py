@@ -1,0 +1,283 @@
+"""What cannot be carried, and why: switch, scenario, environment and port kind together.
+
+Pure: the same answers refuse a campaign before anything is started and fill the table of
+docs/combinations.md. A reason ends with what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from switchmark.campaign.port_kinds import DEVICES
+from switchmark.method.registry import METHODS
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import PLAIN, WIRE, Dimension, Io, rewrites
+from switchmark.model.nics import is_pci, parse_nics
+from switchmark.model.ports import CableEnd, ConnectMode, PortKind
+from switchmark.model.scenario import Resolved, resolve
+from switchmark.model.topology import wire_kind
+from switchmark.switch.support.cable import end_of
+
+CLOSED = frozenset({"qemu"})  # whose nodes hold the engine and none of the host's programs
+WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
+
+
+def wire_problem(switch: str, found: Resolved) -> str | None:
+    """Why there is no such scenario without a switch; None when there is."""
+    if switch != WIRE:
+        return None
+    if found.chain:
+        return f"{switch} is one wire, and cannot join a chain of VNFs; use p2p or pairs"
+    if found.kind in ("p2v", "v2p"):
+        return f"{switch} is a wire between two ends alike, not {found.kind}; use p2p or v2v"
+    return None
+
+
+def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
+    """Why a VNF of this kind cannot have such ports there; None when it can."""
+    devices = kind in DEVICES or environment == "qemu"  # a guest has a device for every port
+    if vnf in ("bridge", "pcap") and not devices:
+        return (
+            f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
+            "switch with veth ports"
+        )
+    if vnf.startswith("/") and environment in CLOSED:
+        return (
+            f"vnf {vnf}: environment {environment} holds the engine and none of the host's "
+            "programs; use environment: lxc, docker, netns or bare"
+        )
+    return None
+
+
+def mode_problem(switch: str, can: Capabilities, vnf: str) -> str | None:
+    """Why this switch cannot carry a chain of such VNFs; None when it can."""
+    if rewrites(vnf) or ConnectMode.CROSS_CONNECT in can.connect_modes:
+        return None
+    return (
+        f"vnf {vnf} leaves MAC addresses as they are, so only connect_mode cross-connect can "
+        f"carry a chain of them, which {switch} does not have; use vnf: forwarder or pcap"
+    )
+
+
+def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -> str | None:
+    """Why the switch has too few ports; None when it has enough."""
+    needed = 2 * (found.chain + 1) * pairs
+    if can.max_ports is None or needed <= can.max_ports:
+        return None
+    most = can.max_ports // (2 * (found.chain + 1))
+    text = f"{switch} takes at most {can.max_ports} ports, and "
+    if found.chain:
+        return f"{text}{pairs} x {found.name} needs {needed}; use a shorter chain or fewer"
+    return f"{text}{pairs} pairs need {needed}; use pairs up to {most}"
+
+
+def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What real ports in place of wire ends cannot be combined with."""
+    named = [nic for text in sweep.nics for nic in parse_nics(text)]
+    if not named:
+        return
+    if switch == WIRE:
+        yield "direct joins the applications themselves, without ports of the host; leave nics out"
+    elif not can.cable_ends:
+        yield (
+            f"{switch} takes no port of the host's own; leave nics out, or use linux-bridge, "
+            "ovs-netdev, ovs-dpdk or basicfwd"
+        )
+    if "remote" in sweep.location:
+        yield "nics are of one host; leave them or location: remote out"
+    if any(io in (Io.UDP, Io.UDP_MMSG) for io in sweep.io):
+        yield "io udp needs an address of ours at the port, and nics keep theirs; use io: raw"
+    own = [nic.switch for nic in named if is_pci(nic.switch)]
+    if own and CableEnd.PCI not in can.cable_ends:
+        yield (
+            f"{switch} drives no PCI port itself ({own[0]}); name a network device, or use "
+            "ovs-dpdk or basicfwd"
+        )
+    by_socket = PortKind.VETH in can.port_kinds
+    if by_socket and set(sweep.io) != {Io.DPDK} and any(is_pci(nic.tester) for nic in named):
+        yield "a tester's PCI port is DPDK's; write io: dpdk, or name a network device"
+
+
+def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What the switch cannot do of the sweep's scenarios, wherever they are."""
+    if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
+        yield "round trips go both ways anyway; leave bidirectional out of latency trials"
+    if True in sweep.bidirectional and any(rate is not None for rate in sweep.probe_rate_pps):
+        yield "a probe stream is timed beside traffic one way; leave bidirectional or it out"
+    if "remote" in sweep.location:
+        yield from _remote_refusals(sweep, switch, can)
+    yield from nics_refusals(sweep, switch, can)
+    for name in sweep.scenario:
+        found = resolve(name)
+        if found is None:
+            yield f"scenario {name} is none; `switchmark list scenarios` names them"
+            continue
+        if found.pairs is not None and sweep.pairs not in ((1,), (found.pairs,)):
+            yield f"scenario {name} says how many paths there are; leave pairs out"
+        pairs = found.pairs or max(sweep.pairs)
+        yield from filter(None, [wire_problem(switch, found),
+                                 ports_problem(switch, can, found, pairs)])  # fmt: skip
+        if found.chain:
+            yield from _chain_refusals(sweep, switch, can)
+        for split in sweep.split:
+            if split != "none":
+                yield from _split_refusals(sweep, split, switch, can, found)
+
+
+def _split_refusals(
+    sweep: Sweep, split: str, switch: str, can: Capabilities, found: Resolved
+) -> Iterator[str]:
+    """What one stream over several chains cannot be combined with."""
+    told = f"split: {split}"
+    if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
+        yield f"{told} is of several chains with one sender; use scenario: chains-MxN, M from 2 on"
+    if not can.splits:
+        yield f"{switch} has no rules that could deal frames out; use an Open vSwitch, or no split"
+    if set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
+        yield f"{told} goes by rules from port to port; write connect_mode: cross-connect"
+    if sweep.dimension is not Dimension.THROUGHPUT or True in sweep.bidirectional:
+        yield f"{told} is of traffic one way; use dimension: throughput, bidirectional: false"
+    if split == "src-mac" and sweep.flows != ("1",):
+        yield f"{told} has one source address for each chain; leave flows out"
+    if split == "flow" and "1" in sweep.flows:
+        yield f"{told} sends one flow through one chain; use e.g. flows: 1k:src-ip+src-port"
+
+
+def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What cannot be between two hosts, each with a switch and one cable between them."""
+    if switch == WIRE:
+        yield from _bare_cable_refusals(sweep)
+    elif not can.cable_ends:
+        yield (
+            f"{switch} cannot be between hosts: {can.uncabled}; leave location: remote out, or use "
+            "another switch"
+        )
+    found = [resolve(name) for name in sweep.scenario]
+    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    for mode in {one or can.connect_modes[0] for one in sweep.connect_mode}:
+        if mode is ConnectMode.CROSS_CONNECT and most > 1 and switch != WIRE:
+            yield (
+                "several pairs share the one cable between two hosts, so cross-connect can carry "
+                "one pair only; use connect_mode: learning, or one pair"
+            )
+        elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
+            yield (
+                f"connect_mode {mode} has one address a port, and behind the cable between hosts "
+                "there are many; use learning"
+            )
+    for method in sweep.method:
+        if method != PLAIN and METHODS[method].one_host:
+            yield f"method {method} is of one host: {METHODS[method].one_host}"
+    if set(sweep.split) != {"none"}:
+        yield "split is of one switch; leave location: remote out"
+    if any(place != "host" for place in sweep.switch_environment):
+        yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
+    if "qemu" in sweep.environment:
+        yield "virtual machines are of one host; use environment: netns, lxc, docker or bare"
+    if "bare" in sweep.environment and "bridge" in sweep.vnf:
+        yield "vnf bridge in environment bare is of one host; use environment: netns"
+    if any(vnf.startswith("/") for vnf in sweep.vnf):
+        yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
+
+
+def _bare_cable_refusals(sweep: Sweep) -> Iterator[str]:
+    """What cannot be over the cable between two hosts with no switch at either end."""
+    found = [resolve(name) for name in sweep.scenario]
+    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    for io in sweep.io:
+        if (problem := bare_cable_problem(most, io)) is not None:
+            yield f"direct between hosts: {problem}"
+            return
+    for kind in sweep.port_kind:
+        if kind not in (None, PortKind.VETH):
+            yield f"direct between hosts has the cable for a port, and no {kind}; leave it out"
+    if "bare" in sweep.environment:
+        yield "direct between hosts lends the cable to a namespace; use environment: netns"
+
+
+def bare_cable_problem(pairs: int, io: Io) -> str | None:
+    """Why so many pairs cannot be joined by the cable between two hosts alone; None when they
+    can."""
+    if pairs > 1:
+        return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
+    if io in (Io.UDP, Io.UDP_MMSG):
+        return (
+            f"io {io} reaches the interface's own address only, which is the host's and is left "
+            "as it is; use io: raw or auto"
+        )
+    return None
+
+
+def cable_problem(switch: str, can: Capabilities, end: str) -> str | None:
+    """Why the switch cannot take this end of a cable, an interface or a PCI address, as a port;
+    None when it can."""
+    if end_of(end) in can.cable_ends:
+        return None
+    return (
+        f"{switch} takes interfaces of the kernel's and not NICs that are apart from it; give the "
+        "NIC back to its kernel driver and name its interface, or use a switch on DPDK"
+    )
+
+
+def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    for vnf, mode in product(sweep.vnf, sweep.connect_mode):
+        if (problem := mode_problem(switch, can, vnf)) is not None:
+            yield problem
+        elif not rewrites(vnf) and mode is not ConnectMode.CROSS_CONNECT:
+            yield (
+                f"vnf {vnf} leaves MAC addresses as they are, so only one connect mode can carry a "
+                "chain of them; write connect_mode: cross-connect"
+            )
+
+
+def io_problem(io: Io, environment: str) -> str | None:
+    """Why this I/O cannot be used in this environment; None when it can."""
+    if environment == "bare" and io in (Io.UDP, Io.UDP_MMSG):
+        return (
+            f"io {io} needs an IP stack for each end, and environment bare has the host's one "
+            "for all; use io: raw or auto, or environment: netns"
+        )
+    if environment == "docker" and io is Io.AF_XDP:
+        return (
+            "io af-xdp loads a program into the kernel, for which Docker gives no power short of "
+            "all (SYS_ADMIN); use environment: lxc or netns"
+        )
+    return None
+
+
+def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
+    """Why such nodes cannot be joined by a wire without a switch; None when they can."""
+    if switch != WIRE or environment not in WIRELESS or found.kind == "p2p":
+        return None
+    return (
+        f"{switch} in {environment}: two virtual machines are not joined without a switch; "
+        "leave it out, or use scenario: p2p"
+    )
+
+
+def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str | None:
+    """Why a scenario's wire ends cannot have their ports; None when they can, or it has none."""
+    if found.kind in ("pairs", "v2v") or wire_kind(kind) in can.port_kinds:
+        return None
+    return f"a wire end has no {kind} port; use pairs or v2v"
+
+
+def environment_refusals(
+    sweep: Sweep, switch: str, can: Capabilities, environment: str, kind: PortKind, io: Io
+) -> Iterator[str]:
+    """What cannot be in this environment with ports of this kind and this I/O."""
+    if (problem := io_problem(io, environment)) is not None:
+        yield problem
+    for name in sweep.scenario:
+        found = resolve(name)
+        if found is None:
+            continue
+        yield from filter(
+            None, [place_problem(switch, environment, found), wire_end_problem(can, found, kind)]
+        )
+        if found.chain:
+            for vnf in sweep.vnf:
+                if (problem := vnf_problem(vnf, kind, environment)) is not None:
+                    yield problem

@@ -1,0 +1,151 @@
+"""What a sweep cannot ask of a switch, and why, by what the switch says it can.
+
+What scenario, environment and port kind together forbid is in `layout.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
+from switchmark.campaign.rules.traffic import frame_refusals
+from switchmark.method.registry import METHODS
+from switchmark.model import options
+from switchmark.model.campaign import Campaign, Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import PLAIN, Dimension
+from switchmark.model.parameters import PARAMETERS
+from switchmark.model.ports import ConnectMode, PortKind
+
+RING = PARAMETERS["ring"].default
+
+
+def refusals(
+    sweep: Sweep,
+    switch: str,
+    capabilities: Mapping[str, Capabilities],
+    environment_ports: Mapping[str, Sequence[PortKind]] | None,
+) -> Iterator[str]:
+    """Why this switch cannot do what the sweep asks, a line for each reason."""
+    can = capabilities.get(switch)
+    if can is None:
+        known = ", ".join(capabilities) or "none"
+        yield f"switch '{switch}' is not installed here (known: {known})"
+        return
+    for mode in sweep.connect_mode:
+        if mode is not None and mode not in can.connect_modes:
+            yield (
+                f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)}); "
+                f"choose one of these, or leave {switch} out"
+            )
+    yield from _method_refusals(sweep, switch, can)
+    for text in sweep.switch_options:
+        chosen = options.parse(text)
+        message = options.refusal(switch, can, chosen)
+        if message is not None:
+            yield f"{message}; change it, or give each switch a sweep of its own"
+            continue
+        for mode in filter(None, sweep.connect_mode):
+            if (message := options.mode_refusal(switch, can, chosen, mode)) is not None:
+                yield message
+    cores = max(sweep.switch_cores)
+    if cores > 1 and not can.multi_core:
+        yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
+    yield from frame_refusals(sweep)
+    yield from scenario_refusals(sweep, switch, can)
+    yield from _cpu_refusals(sweep, switch, can)
+    yield from _port_refusals(sweep, switch, can, environment_ports)
+
+
+def chosen_modes_refusals(
+    campaign: Campaign, capabilities: Mapping[str, Capabilities], modes: Mapping[str, ConnectMode]
+) -> Iterator[str]:
+    """Switch options that cannot be in the mode that `auto` stands for."""
+    for sweep in campaign.sweeps:
+        if None not in sweep.connect_mode:
+            continue
+        for switch, text in product(sweep.switch, sweep.switch_options):
+            can, chosen = capabilities[switch], options.parse(text)
+            if (message := options.mode_refusal(switch, can, chosen, modes[switch])) is not None:
+                yield message
+
+
+def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What cannot be asked of the switch's CPU time and cores."""
+    if can.in_kernel and any(limit is not None for limit in sweep.cpu_limit):
+        yield (
+            f"{switch} works in the kernel, on the senders' CPU time, and has none of its own that "
+            "cpu_limit could limit; leave it out of this sweep"
+        )
+    for place in sweep.switch_environment:
+        if place not in can.runs_in:
+            yield f"{switch} does not run in {place}; it runs in: {', '.join(can.runs_in)}"
+    if set(sweep.main_cpu) != {"auto"} and not can.main_thread:
+        yield f"{switch} has no main thread apart from what forwards; use main_cpu: auto"
+    for name, words, nothing in (("smt", sweep.smt, "siblings"), ("numa", sweep.numa, "other")):
+        if can.in_kernel and nothing in words:
+            yield (
+                f"{switch} works on the senders' cores and has none of its own, so {name}: "
+                f"{nothing} says nothing; name the cores with application_cpus"
+            )
+    for cpus in sweep.switch_cpus:
+        if cpus == "auto":
+            continue
+        if can.in_kernel:
+            yield f"{switch} works in the kernel, on the senders' cores; use switch_cpus: auto"
+        elif sweep.switch_cores != (len(cpus.split("+")),):
+            yield f"switch_cpus {cpus} are {len(cpus.split('+'))}; set switch_cores to that number"
+
+
+def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    for method in sweep.method:
+        if method == PLAIN:
+            continue
+        if sweep.dimension is not Dimension.THROUGHPUT:
+            yield f"method {method} finds a throughput; use dimension: throughput"
+        yield from METHODS[method].refusals(sweep, switch, can)
+
+
+def _port_refusals(
+    sweep: Sweep,
+    switch: str,
+    can: Capabilities,
+    environment_ports: Mapping[str, Sequence[PortKind]] | None,
+) -> Iterator[str]:
+    for environment in sweep.environment:
+        offered = None if environment_ports is None else environment_ports.get(environment)
+        if environment_ports is not None and offered is None:
+            yield f"environment '{environment}' is not installed here"
+            continue
+        if not usable_ports(can, offered):
+            yield (
+                f"{switch} has {', '.join(can.port_kinds)} ports, and environment {environment} "
+                f"offers {', '.join(offered or ())}; choose another environment"
+            )
+            continue
+        for io, kind in product(sweep.io, sweep.port_kind):
+            if kind is not None and not usable_ports(can, offered, port_kind=kind):
+                has = ", ".join(usable_ports(can, offered))
+                yield (
+                    f"{switch} in {environment} has no {kind} port (it has: {has}); "
+                    "use port_kind: auto"
+                )
+            elif not usable_ports(can, offered, io, kind):
+                has = ", ".join(usable_ports(can, offered, port_kind=kind))
+                yield (
+                    f"io {io} needs a kernel port, and {switch} in {environment} has {has} only; "
+                    "use io: dpdk or auto"
+                )
+            else:
+                best = usable_ports(can, offered, io, kind)[0]
+                guests = " ports of guests" if environment == "qemu" else ""
+                if set(sweep.ring) != {RING} and (
+                    best is not PortKind.VHOST_USER or environment == "qemu"
+                ):
+                    yield (
+                        f"ring is of vhost-user ports that a process has, and {switch} in "
+                        f"{environment} has {best}{guests}; leave it out"
+                    )
+                yield from environment_refusals(sweep, switch, can, environment, best, io)

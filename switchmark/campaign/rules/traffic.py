@@ -1,0 +1,98 @@
+"""What frames, loads and times cannot be, whatever the switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from switchmark.language.values import format_seconds
+from switchmark.method.registry import METHODS
+from switchmark.model import rates, traffic
+from switchmark.model.campaign import Sweep, TrimPolicy, sample_s
+from switchmark.model.choices import PLAIN, Dimension, Io
+from switchmark.model.parameters import BY_NAME
+from switchmark.model.ports import ConnectMode
+
+MIN_SAMPLES = 3  # in what is left of a trial after trimming
+
+
+def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[tuple[str, str]]:
+    """What is wrong with the load and the times of a sweep: the key, and why."""
+    yield from (("schedule", message) for message in _schedule_refusals(sweep))
+    yield from (("probe_rate", message) for message in _probe_refusals(sweep))
+    yield from (("duration", message) for message in _duration_refusals(sweep, trim))
+
+
+def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
+    """Whether schedules, rates and methods go together, every one with every one."""
+    usual = BY_NAME["rate"].usual_for(sweep.dimension)
+    for schedule in sweep.schedule:
+        shape = schedule.partition(":")[0]
+        if shape == "poisson" and None in sweep.rate_pps and PLAIN in sweep.method:
+            yield "poisson has no meaning at rate max; give rate, e.g. 100k"
+        elif rates.has_own_rate(schedule) and not set(sweep.rate_pps) <= {None, usual}:
+            yield "a ramp has its own rates; leave rate out, or give each a sweep"
+        elif not rates.is_steady(schedule) and sweep.method != (PLAIN,):
+            yield f"methods of many trials want a steady load, not {shape}; use poisson"
+
+
+def _probe_refusals(sweep: Sweep) -> Iterator[str]:
+    if sweep.probe_rate_pps == (None,) or sweep.dimension is Dimension.LATENCY:
+        return
+    if not all(name != PLAIN and METHODS[name].times_frames for name in sweep.method):
+        yield (
+            "probes are timed, and a throughput trial takes no times; write it under latency:, "
+            "or use method r-plus"
+        )
+
+
+def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
+    if sweep.dimension is not Dimension.THROUGHPUT:
+        return  # a latency trial warms up before its duration, and keeps every sample
+    if PLAIN not in sweep.method:
+        return  # methods of many trials warm up once and trim nothing
+    shortest_s = min(sweep.duration_s)
+    interval_s, own = sample_s(max(sweep.interval_s), shortest_s), trim.over(shortest_s)
+    trimmed_s = own.warm_up_s + own.cool_down_s
+    needed_s = trimmed_s + MIN_SAMPLES * interval_s
+    if shortest_s + 1e-9 < needed_s:
+        short, trimmed, interval, needed = (
+            format_seconds(round(t, 9)) for t in (shortest_s, trimmed_s, interval_s, needed_s)
+        )
+        yield (
+            f"{short} leaves fewer than {MIN_SAMPLES} samples of {interval} after trimming "
+            f"{trimmed}; use {needed} or more, or trim less"
+        )
+
+
+def frame_refusals(sweep: Sweep) -> Iterator[str]:
+    """What frames cannot be, whatever the switch."""
+    for version, vlan in product(sweep.ip_version, sweep.vlan):
+        least = traffic.smallest_frame(version, vlan)
+        kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
+        for mix in sweep.packet_mix:
+            smallest = traffic.mix(mix).smallest if mix else min(sweep.packet_size_bytes)
+            if smallest < least:
+                yield (
+                    f"packet_{'mix' if mix else 'size'}: {smallest} is below {least}, the smallest "
+                    f"{kind} that holds the engine's stamp; use {least} or more"
+                )
+    special = [flows for flows in sweep.flows if flows != "1"]
+    special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
+    special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]
+    for io in sweep.io:
+        if special and io in (Io.UDP, Io.UDP_MMSG):
+            yield (
+                f"io {io} cannot send {special[0]}: the kernel writes the headers of its frames; "
+                "use raw or dpdk"
+            )
+    for flows in sweep.flows:
+        fields = traffic.flow_fields(flows)
+        if "vlan" in fields and "" in sweep.vlan:
+            yield f"flows {flows}: the frames have no tag to differ in; give vlan"
+        macs = sorted(field for field in fields if field.endswith("-mac"))
+        if macs and set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
+            yield (
+                f"flows {flows}: a switch that goes by MAC addresses is taught those of the "
+                f"applications only, not every {macs[0]}; use connect_mode: cross-connect"
+            )

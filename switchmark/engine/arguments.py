@@ -1,0 +1,180 @@
+"""The engine's command line: which I/O on which port, which addresses, which load."""
+
+from __future__ import annotations
+
+from switchmark.errors import TrialFailed
+from switchmark.model.campaign import sample_s
+from switchmark.model.choices import PLAIN, Io
+from switchmark.model.nics import is_pci
+from switchmark.model.node import NodePort
+from switchmark.model.ports import PortKind
+from switchmark.model.rates import CONSTANT, has_own_rate
+from switchmark.model.traffic import mirrored_flows
+from switchmark.model.trial import Trial
+from switchmark.testbed.cores.placement import CATCH_UP_US
+
+RING = Trial.model_fields["ring"].default
+UDP_PORT_A, UDP_PORT_B = 17000, 17001
+_SOCKETS = (PortKind.VHOST_USER, PortKind.MEMIF)
+SATURATED_PATIENCE = "40ms"
+SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
+
+
+def resolve_io(io: Io, kind: PortKind) -> Io:
+    """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
+    if io is not Io.AUTO:
+        return io
+    if kind in _SOCKETS:
+        return Io.DPDK
+    return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
+
+
+def io_on(io: Io, port: NodePort) -> Io:
+    """The same on this very port: the end of a cable may be a NIC that only DPDK reaches."""
+    nic = port.lent is not None and port.made is not None
+    return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
+
+
+PROGRAM_POWERS = ("net_raw", "ipc_lock", "sys_nice")  # of a VNF that is a program of the user's
+
+
+def needed_powers(io: Io, kind: PortKind) -> tuple[str, ...]:
+    """Capabilities (without CAP_, in small letters) that an application in a container needs for
+    this I/O on a port of this kind; a UDP socket needs none."""
+    match io:
+        case Io.UDP | Io.UDP_MMSG:
+            return ()
+        case Io.DPDK:  # which places memory by NUMA node; on a device it sets address and mode, too
+            return ("sys_nice",) if kind in _SOCKETS else ("sys_nice", "net_raw", "net_admin")
+        case Io.AF_XDP:  # (frames lie in memory that the kernel locks)
+            return ("net_raw", "net_admin", "bpf", "ipc_lock")
+        case _:
+            return ("net_raw",)
+
+
+def vnf_powers(vnf: str, kind: PortKind) -> tuple[str, ...]:
+    """The same for what stands in a chain."""
+    if vnf.startswith("/"):
+        return PROGRAM_POWERS
+    if vnf == "bridge":  # of the namespace, made from outside
+        return ()
+    return needed_powers(Io.RAW if vnf == "pcap" else resolve_io(Io.AUTO, kind), kind)
+
+
+def engine_args(
+    trial: Trial,
+    port: NodePort,
+    role: str,
+    pair: int,
+    end: int,
+    idle: str,
+    catch_up_us: int = CATCH_UP_US,
+) -> list[str]:
+    """The engine's command line for one end of a pair."""
+    own_ip, peer_ip = (ip.partition("/")[0] for ip in (port.ip, port.peer_ip))
+    if trial.ip_version == 6:  # frames only; no device has these addresses
+        own_ip, peer_ip = (f"2001:2:0:{pair:x}::{1 + one:x}" for one in (end, 1 - end))
+    own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
+    args = [
+        role,
+        "--port", port_spec(port, io_on(trial.io, port), trial.ring),
+        "--src-mac", port.mac,
+        "--dst-mac", port.peer_mac,
+        "--src-ip", own_ip,
+        "--dst-ip", peer_ip,
+        "--src-port", str(own_udp),
+        "--dst-port", str(peer_udp),
+        "--frame-size", trial.packet_mix or str(trial.packet_size_bytes),
+        "--stream", str(pair),
+        "--burst", str(trial.burst),
+        "--interval", f"{sample_s(trial.interval_s, trial.duration_s):g}",
+        "--idle", idle,
+        "--session",
+    ]  # fmt: skip
+    own = port.lent or (port.nic.tester if port.nic else "")
+    if is_pci(own):
+        args += ["--eal", f"--allow={own}"]  # and no other that DPDK could have
+    plain = trial.method == PLAIN  # the others say so trial by trial
+    if role in ("sender", "duplex"):
+        args += ["--catch-up-us", str(catch_up_us)]
+    if _loses_anyway(trial) and role not in ("sender", "server"):
+        args += ["--patience", SATURATED_PATIENCE]
+    if role in SENDING:
+        if not has_own_rate(trial.schedule):
+            args += ["--rate", str(trial.rate_pps or "max")]
+        if plain and trial.schedule != CONSTANT:
+            args += ["--schedule", trial.schedule]
+    if plain and trial.probe_rate_pps is not None:
+        beside = ["--probe-rate", str(trial.probe_rate_pps)]
+        args += beside if role == "client" else ["--probes", "1"]
+    if trial.touch:
+        args.append("--touch")
+    if trial.split == "src-mac":
+        # One address for each chain. Frames come out of the chains with other ones.
+        args += ["--flows", f"{trial.pairs}:src-mac"] if end == 0 else []
+    elif trial.flows != "1":
+        args += ["--flows", trial.flows if end == 0 else mirrored_flows(trial.flows)]
+    if trial.vlan:
+        args += ["--vlan", trial.vlan]
+    return args
+
+
+def _loses_anyway(trial: Trial) -> bool:
+    """A saturated switch loses frames as a rule, and of millions those few hundred in its rings are
+    not worth a long wait; but one that is kept from its core by a quota is waited for."""
+    saturated = trial.rate_pps is None and not has_own_rate(trial.schedule)
+    return saturated and trial.method == PLAIN and trial.cpu_limit is None
+
+
+def port_spec(port: NodePort, io: Io, ring: int = RING) -> str:
+    """The engine's `--port` value for a node's port."""
+    if io is Io.DPDK:
+        return f"dpdk:{_dpdk_port(port, ring)}"
+    if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
+        return f"netmap:{port.made.netmap}"
+    if port.device_inside is None and port.made is not None and port.made.pci is not None:
+        raise TrialFailed(
+            f"io {io.value} needs a network device, and this {port.kind.value} port is a PCI "
+            "function of the application's own; use io: dpdk, or switch_options: vf_driver:kernel"
+        )
+    if port.device_inside is None or io is Io.AUTO:
+        raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+    if io is Io.NETMAP:
+        return f"netmap:{port.device_inside}"
+    backend = io.value.removesuffix("-mmsg").replace("-", "_")
+    mmsg = ",mmsg" if io.value.endswith("-mmsg") else ""
+    return f"{backend}:dev={port.device_inside}{mmsg}"
+
+
+def _dpdk_port(port: NodePort, ring: int) -> str:
+    if port.made is not None and port.made.pci is not None:
+        return f"pci={port.made.pci}"
+    if port.socket_inside is None:
+        return f"af-packet={port.device_inside}"
+    if port.kind is PortKind.MEMIF:
+        return f"memif={port.socket_inside},role={'client' if port.back_end else 'server'},id=0"
+    if port.back_end:
+        return f"vhost={port.socket_inside},client"
+    size = "" if ring == RING else f",queue-size={ring}"
+    return f"virtio-user={port.socket_inside},server{size}"
+
+
+def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:
+    """The engine's command line for a VNF: each port has addresses of its own, so that every
+    switch, also one that learns, knows where each frame goes."""
+    a, b = ports
+    io = Io.RAW if trial.vnf == "pcap" else resolve_io(Io.AUTO, a.kind)
+    return [
+        "forwarder",
+        "--port", port_spec(a, io),
+        "--port", port_spec(b, io),
+        "--mac-update",
+        "--src-mac", a.mac,
+        "--dst-mac", a.peer_mac,
+        "--src-mac-b", b.mac,
+        "--dst-mac-b", b.peer_mac,
+        "--frame-size", str(trial.frame_sizes.largest),
+        "--interval", "1",
+        "--idle", idle,
+        "--session",
+    ]  # fmt: skip

@@ -1,0 +1,173 @@
+"""The events of the traffic engine as values, and the one place where its lines become them.
+
+`events.schema.json` beside this file says what every field means; a unit test holds these types
+to it, in both directions.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from switchmark.engine.event_parts import (
+    Arrivals,
+    AtLeastOne,
+    BatonUse,
+    Config,
+    Count,
+    CpuUse,
+    Cycles,
+    DirectionResult,
+    HardwareCounts,
+    Idle,
+    IntervalPort,
+    Loss,
+    MayLack,
+    Pacing,
+    Part,
+    Port,
+    Positive,
+    ProbeStream,
+    ResultPort,
+    SizeCount,
+    TimedDelays,
+    Totals,
+)
+
+PROTOCOL_VERSION: Literal[1] = 1
+_SHOWN_CHARACTERS = 200
+
+
+class Ready(Part):
+    """The engine's ports are up."""
+
+    v: Literal[1]
+    event: Literal["ready"]
+    role: Literal[
+        "sender", "receiver", "client", "server", "forwarder", "reference", "tester", "duplex"
+    ]
+    pid: AtLeastOne
+    engine_version: str
+    tsc_hz: Positive
+    clock: Literal["tsc", "monotonic"]
+    idle: Idle
+    ports: tuple[Port, ...]
+    queues: AtLeastOne
+    dpdk_version: str | None
+    cpu: tuple[Count, ...] | None
+
+
+class ProbesSent(Part):
+    """Answer to `probe` and `probe-broadcast`."""
+
+    v: Literal[1]
+    event: Literal["probe"]
+    sent: Count
+
+
+class EngineCounters(Part):
+    """Answer to `counters`."""
+
+    v: Literal[1]
+    event: Literal["counters"]
+    t_ns: Count
+    ticks: Count
+    rx_stream: Count
+    rx_probe: Count
+    rx_foreign: Count
+    rx_other: Count
+    rx_corrupt: Count
+    rx_stale: Count
+    rx_socket_drops: Count
+    tx_offered: Count
+    tx_dropped: Count
+
+
+class Started(Part):
+    """A trial has begun."""
+
+    v: Literal[1]
+    event: Literal["started"]
+    t_ns: Count
+
+
+class IntervalEvent(Totals):
+    """What happened in one interval."""
+
+    v: Literal[1]
+    event: Literal["interval"]
+    index: Count
+    t_ns: Count
+    duration_ns: Count
+    rx_frames: int
+    rx_bytes: int
+    rx_missing: int
+    ports: MayLack[tuple[IntervalPort, ...]] = None
+
+
+class Result(Part):
+    """What a trial found."""
+
+    v: Literal[1]
+    event: Literal["result"]
+    reason: Literal["duration", "stop", "signal", "eof", "replayed", "failure"]
+    partial: bool
+    fault: str | None
+    duration_ns: Count
+    drain_ns: Count
+    drained: MayLack[bool] = None
+    config: Config
+    sizes: MayLack[tuple[SizeCount, ...]] = None
+    totals: Totals
+    directions: MayLack[tuple[DirectionResult, ...]] = None
+    loss: MayLack[Loss] = None
+    flow_groups: MayLack[tuple[Arrivals, ...]] = None
+    latency: MayLack[TimedDelays] = None
+    probe: MayLack[ProbeStream] = None
+    ports: MayLack[tuple[ResultPort, ...]] = None
+    pacing: Pacing | None
+    cpu: CpuUse
+    cycles: Cycles
+    hardware: HardwareCounts | None
+    baton: MayLack[BatonUse] = None
+
+
+class Failed(Part):
+    """The engine cannot go on."""
+
+    v: Literal[1]
+    event: Literal["error"]
+    message: str
+
+
+Event = Annotated[
+    Ready | ProbesSent | EngineCounters | Started | IntervalEvent | Result | Failed,
+    Field(discriminator="event"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def parse(line: str) -> Event:
+    """The event that a line is. Raises ValueError with one line that says what is wrong with it."""
+    try:
+        return EVENT.validate_json(line)
+    except ValidationError as error:
+        raise ValueError(_say(line, error)) from None
+
+
+def _say(line: str, error: ValidationError) -> str:
+    try:
+        said = json.loads(line)
+        version, name = said["v"], said["event"]
+    except (ValueError, KeyError, TypeError):
+        return f"printed a line that is no event: {line[:_SHOWN_CHARACTERS]}"
+    if version != PROTOCOL_VERSION:
+        return (
+            f"speaks protocol {version}, the bench {PROTOCOL_VERSION}: install both from the same "
+            "checkout"
+        )
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(str(step) for step in first["loc"][1:])
+    return f"printed '{name}' with {where or 'event'}: {first['msg']}"[:_SHOWN_CHARACTERS]

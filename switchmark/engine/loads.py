@@ -1,0 +1,189 @@
+"""Intended, offered, unique and forwarded load: the one place where they follow from counters.
+
+Frames are those of whole trials, from the results: a frame is lost when it was offered and no
+copy of it arrived, by sequence numbers. Rates are those of intervals, each by its true length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from switchmark.engine.event_parts import FrameCounters, Loss, ProbeStream
+from switchmark.engine.events import EngineCounters, IntervalEvent, Result
+from switchmark.errors import TrialFailed
+
+NO_FRAMES = FrameCounters(**dict.fromkeys(FrameCounters.model_fields, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What became of the frames of a stream, or of several together, in a whole trial."""
+
+    intended_frames: int  # what the schedule asked for; at rate max what was offered
+    offered_frames: int  # what the ports accepted
+    unique_frames: int  # different frames that arrived: copies do not make up for losses
+    offered_pps: float  # over the time in which each sender sent
+
+    @property
+    def lost_frames(self) -> int:
+        """Offered, and never arrived."""
+        return self.offered_frames - self.unique_frames
+
+    @property
+    def loss_ratio(self) -> float:
+        """Lost over offered frames; 0 when nothing was offered."""
+        return self.lost_frames / self.offered_frames if self.offered_frames else 0.0
+
+
+def loss_of(end: Result | ProbeStream) -> Loss:
+    """What a receiving end says of the frames that were sent to it."""
+    if end.loss is None:
+        raise TrialFailed("a traffic application does not say what it received")
+    return end.loss
+
+
+def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream) -> Load:
+    """The load of a stream; of probes by the results' parts about them. `what` names the stream.
+
+    Raises `TrialFailed` where more arrived than was sent: such counts are no measurement."""
+    offered, unique = sender.totals.tx_offered, loss_of(receiver).received_unique
+    if unique > offered:
+        raise TrialFailed(
+            f"counts of {what} contradict each other: {unique} different frames received, "
+            f"{offered} sent"
+        )
+    duration_ns = sender.duration_ns if isinstance(sender, Result) else 0
+    return Load(
+        intended_frames=max(sender.totals.tx_intended, offered),
+        offered_frames=offered,
+        unique_frames=unique,
+        offered_pps=offered * 1e9 / duration_ns if duration_ns else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLoss:
+    """What was lost of a stream in the kept intervals of its receiver, by sequence numbers."""
+
+    lost_frames: int
+    away_frames: int  # of these, lost while the receiver was away from its core
+    unique_frames: int
+
+    @property
+    def ratio(self) -> float:
+        """Lost frames over those that were to arrive."""
+        wanted = self.lost_frames + self.unique_frames
+        return self.lost_frames / wanted if wanted else 0.0
+
+
+def kept_loss(
+    whole: Load, receiver: Result, sent: Sequence[IntervalEvent], received: Sequence[IntervalEvent]
+) -> KeptLoss:
+    """The loss of the same window as the rates. What was lost before the first frame that came, or
+    after the last, no interval tells: it is the window's for as long as nothing came in it. Where
+    no interval tells of any loss (several queues, a server), it is that of the whole trial."""
+    totals = receiver.totals
+    if totals.rx_missing <= 0:
+        return KeptLoss(whole.lost_frames, 0, whole.unique_frames)
+    copies = whole.unique_frames / totals.rx_frames if totals.rx_frames else 1.0
+    unheard = max(0, whole.lost_frames - totals.rx_missing)
+    silent_ns = sum(one.duration_ns for one in received if one.rx_frames <= 0)
+    silent = min(unheard, round(offered_pps(sent) * silent_ns / 1e9))
+    lost = max(0, sum(one.rx_missing for one in received))
+    return KeptLoss(
+        lost_frames=lost + silent,
+        away_frames=min(lost, sum(one.rx_missed_away for one in received)),
+        unique_frames=round(copies * max(0, sum(one.rx_frames for one in received))),
+    )
+
+
+def total_kept(losses: Sequence[KeptLoss]) -> KeptLoss:
+    """All of them together."""
+    return KeptLoss(
+        lost_frames=sum(one.lost_frames for one in losses),
+        away_frames=sum(one.away_frames for one in losses),
+        unique_frames=sum(one.unique_frames for one in losses),
+    )
+
+
+def load_so_far(sender: Result, received: Iterable[IntervalEvent]) -> Load:
+    """The load of a stream whose receiver goes on, by its intervals until now: frames that are on
+    their way count as lost, since nobody waited for them."""
+    offered = sender.totals.tx_offered
+    return Load(
+        intended_frames=max(sender.totals.tx_intended, offered),
+        offered_frames=offered,
+        unique_frames=min(offered, sum(one.rx_frames for one in received)),
+        offered_pps=offered * 1e9 / sender.duration_ns if sender.duration_ns else 0.0,
+    )
+
+
+def total(loads: Sequence[Load]) -> Load:
+    """All of them together."""
+    return Load(
+        intended_frames=sum(one.intended_frames for one in loads),
+        offered_frames=sum(one.offered_frames for one in loads),
+        unique_frames=sum(one.unique_frames for one in loads),
+        offered_pps=math.fsum(one.offered_pps for one in loads),
+    )
+
+
+def intended_pps(intervals: Iterable[IntervalEvent]) -> float:
+    """What the sender's schedule asked for."""
+    return _per_s(intervals, lambda one: one.tx_intended)
+
+
+def offered_pps(intervals: Iterable[IntervalEvent]) -> float:
+    """What the sender's port accepted."""
+    return _per_s(intervals, lambda one: one.tx_offered)
+
+
+def forwarded_pps(intervals: Iterable[IntervalEvent]) -> float:
+    """What arrived at the receiver."""
+    return _per_s(intervals, lambda one: one.rx_frames)
+
+
+def forwarded_l2_bps(intervals: Iterable[IntervalEvent]) -> float:
+    """Bits of the frames that arrived, with FCS."""
+    return 8 * _per_s(intervals, lambda one: one.rx_bytes)
+
+
+def _per_s(intervals: Iterable[IntervalEvent], count: Callable[[IntervalEvent], int]) -> float:
+    """The mean rate: all frames over the true length of all intervals."""
+    frames = duration_ns = 0
+    for one in intervals:
+        frames += count(one)
+        duration_ns += one.duration_ns
+    return frames * 1e9 / duration_ns if duration_ns else 0.0
+
+
+def sum_of(counters: Iterable[FrameCounters]) -> FrameCounters:
+    """The sum of each counter."""
+    each = list(counters)
+    sums = {name: sum(getattr(one, name) for one in each) for name in FrameCounters.model_fields}
+    return FrameCounters.model_construct(**sums)
+
+
+def sending_half(counters: FrameCounters) -> FrameCounters:
+    """What an application that sends and receives counted on its sending side: what arrived is
+    counted among the receivers, and must not be counted twice."""
+    kept = counters.model_dump(
+        include={name for name in FrameCounters.model_fields if name.startswith("tx_")}
+        | {"ring_full_polls"}
+    )
+    return NO_FRAMES.model_copy(update=kept)
+
+
+def arrived(counted: EngineCounters) -> int:
+    """All frames that reached an application. (`rx_socket_drops` reached its port, but not the
+    application: a loss on the way out, which has been counted.)"""
+    return (
+        counted.rx_stream
+        + counted.rx_probe
+        + counted.rx_foreign
+        + counted.rx_other
+        + counted.rx_corrupt
+        + counted.rx_stale
+    )

@@ -1,0 +1,296 @@
+"""One running traffic application, spoken to in the engine protocol (docs/engine-protocol.md).
+
+The bench never parses anything but the JSON lines of that protocol, and every wait here has
+a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, get_args
+
+from switchmark.engine.event_parts import Totals
+from switchmark.engine.events import (
+    EngineCounters,
+    Event,
+    Failed,
+    IntervalEvent,
+    ProbesSent,
+    Ready,
+    Result,
+    Started,
+    parse,
+)
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.results.record import EngineRun, Interval
+from switchmark.testbed.host import Spawned
+from switchmark.testbed.last_words import last_line
+
+EXIT_GRACE_S = 1.0
+ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine seconds may pass
+_LAST_WORDS_S = 1.0
+_SURE_TO_RUN_NS = 2_000_000_000
+
+E = TypeVar("E", Ready, ProbesSent, EngineCounters, Started)
+
+
+@dataclass
+class EngineProcess:
+    """A traffic application in its node. Not thread-safe; owned by one trial."""
+
+    spawned: Spawned
+    node: str
+    role: str
+    pair: int
+    args: list[str]
+    far: bool = False  # on the other host
+    ahead_ns: int = 0  # by so much its host's CLOCK_MONOTONIC is ahead of ours
+    in_guest: bool = False  # in a virtual machine, whose process has its CPU time, too
+    intervals: list[IntervalEvent] = field(default_factory=list)  # by our clock
+    started_ns: int = 0  # by our clock; 0: no trial has begun
+    faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
+    sender_clock: str | None = None  # its sender's, as the engine is told it, while between hosts
+    patience: float = 1.0  # by which answers may take longer (an emulated guest's)
+    _ready: Ready | None = None
+    _result: Result | None = None
+
+    @property
+    def ready(self) -> Ready:
+        """What it said when its ports were up."""
+        if self._ready is None:
+            raise TrialFailed(self._say("is not ready"))
+        return self._ready
+
+    @property
+    def result(self) -> Result:
+        """What its last trial found, which must have ended."""
+        if self._result is None:
+            raise TrialFailed(self._say("has no result"))
+        return self._result
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the trial that it began last has ended."""
+        return self._result is not None
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
+        self._ready = self._wait_event(Ready, timeout_s)
+
+    def probe(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        """Send `count` probe frames to the peer; returns how many the port accepted."""
+        self.ask(f"probe {count}")
+        return self.probed(timeout_s)
+
+    def probed(self, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        """The answer to a probe that was asked for."""
+        return self._wait_event(ProbesSent, timeout_s * self.patience).sent
+
+    def probe_broadcast(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        """The same to everybody."""
+        self.ask(f"probe-broadcast {count}")
+        return self.probed(timeout_s)
+
+    def counters(self, timeout_s: float = ANSWER_TIMEOUT_S) -> EngineCounters:
+        """What has arrived since `ready`, in the idle state; by its own host's clock."""
+        self.ask("counters")
+        return self.counted(timeout_s)
+
+    def counted(self, timeout_s: float = ANSWER_TIMEOUT_S) -> EngineCounters:
+        """The answer to a question for counters."""
+        return self._wait_event(EngineCounters, timeout_s * self.patience)
+
+    @property
+    def tick_hz(self) -> float:
+        """How fast its tick counter goes."""
+        return self.ready.tsc_hz
+
+    def start(self, **overrides: str | float) -> None:
+        """Begin a trial with these overrides of the command line; returns once it runs."""
+        self.ask_start(overrides)
+        self.wait_started()
+
+    def ask_start(self, overrides: Mapping[str, str | float]) -> None:
+        """Tell it to begin a trial; `wait_started` must follow."""
+        self.intervals.clear()
+        self._result = None
+        if isinstance(at := overrides.get("at"), int):
+            overrides = {**overrides, "at": at + self.ahead_ns}
+        if self.sender_clock and (overrides.get("latency") or overrides.get("probes")):
+            overrides = {**overrides, "sender-clock": self.sender_clock}
+        words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
+        self.ask(" ".join(["start", *words]))
+
+    def wait_started(self) -> None:
+        """Return once the trial that it was told to begin runs."""
+        started = self._wait_event(Started, ANSWER_TIMEOUT_S * self.patience)
+        self.started_ns = started.t_ns - self.ahead_ns
+
+    def request_stop(self, sent: int | None = None) -> None:
+        """Ask for the end of the trial; its result follows (see `pump`). A receiver that knows how
+        many frames were `sent` to it waits for late ones, and no longer than it has to."""
+        self.ask("stop" if sent is None else f"stop sent={sent}")
+
+    def give_up_trial(self, duration_s: float, timeout_s: float) -> None:
+        """End the trial of this length that runs. Raises `TrialFailed` when it does not end."""
+        ends_ns = self.started_ns + round(duration_s * 1e9)
+        # One that ends by itself would take the word as the one to exit.
+        if ends_ns - time.monotonic_ns() > _SURE_TO_RUN_NS:
+            self.request_stop()
+        else:
+            timeout_s += _SURE_TO_RUN_NS / 1e9
+        self.wait_result(timeout_s)
+
+    def pump(self, timeout_s: float) -> bool:
+        """Take in what the engine has printed, waiting at most `timeout_s` for the first line;
+        returns whether there was any."""
+        deadline = time.monotonic() + timeout_s
+        seen = False
+        while self._result is None:
+            try:
+                event = self._next_event(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                return seen
+            self._take(event)
+            seen = True
+            deadline = time.monotonic()
+        return seen
+
+    def wait_result(self, timeout_s: float) -> Result:
+        """The trial's result; raises `TrialFailed` when it does not come in time."""
+        timeout_s *= self.patience
+        deadline = time.monotonic() + timeout_s
+        while self._result is None:
+            left = deadline - time.monotonic()
+            # What lies in the pipe came in time, however late this process comes to look.
+            if not self.pump(max(0.0, left)) and left <= 0:
+                raise TrialFailed(self._say(f"gave no result within {timeout_s:.1f} s"))
+        return self._result
+
+    def as_run(self) -> EngineRun:
+        """What goes into the record."""
+        return EngineRun(
+            node=self.node,
+            role=self.role,
+            pair=self.pair,
+            args=self.args,
+            ready=self._ready.as_printed() if self._ready else {},
+            intervals=[_as_recorded(one) for one in self.intervals],
+            result=self._result.as_printed() if self._result else {},
+        )
+
+    def request_exit(self) -> None:
+        """Ask the engine to end, without waiting for it."""
+        if self.spawned.poll() is None:
+            with contextlib.suppress(OSError, SwitchmarkError):
+                self.spawned.close_input()
+
+    def close(self) -> None:
+        """Ask the engine to end, then make sure that it has. Idempotent."""
+        self.request_exit()
+        with contextlib.suppress(TimeoutError):
+            self.spawned.wait(EXIT_GRACE_S)
+        self.spawned.terminate(grace_s=EXIT_GRACE_S)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case IntervalEvent():
+                if self.ahead_ns:
+                    event = event.model_copy(update={"t_ns": event.t_ns - self.ahead_ns})
+                self.intervals.append(event)
+            case Result():
+                self._result = event
+                if event.partial:
+                    what = event.fault or "a fault that it does not name"
+                    self.faults.append(f"{self.role} in {self.node}: {what}")
+            case _:
+                pass
+
+    def ask(self, line: str) -> None:
+        """Send a command. An engine that has ended is asked for its last words instead: what
+        it printed before says more than the broken pipe."""
+        try:
+            self.spawned.write_line(line)
+        except SwitchmarkError as broken:
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    self._take(self._next_event(_LAST_WORDS_S))
+            raise TrialFailed(self._say(str(broken))) from broken
+
+    def _wait_event(self, kind: type[E], timeout_s: float) -> E:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                event = self._next_event(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                name = kind.model_fields["event"].annotation
+                raise TrialFailed(
+                    self._say(f"gave no '{get_args(name)[0]}' event within {timeout_s:.1f} s")
+                ) from None
+            if isinstance(event, kind):
+                return event
+            self._take(event)
+
+    def _next_event(self, timeout_s: float) -> Event:
+        line = self.spawned.read_line(timeout_s)
+        if line is None:
+            code = self.spawned.terminate(grace_s=0.5)
+            raise TrialFailed(self._say(f"ended with exit code {code}"))
+        try:
+            event = parse(line)
+        except ValueError as error:
+            raise TrialFailed(self._say(str(error))) from None
+        if isinstance(event, Failed):
+            raise TrialFailed(self._say(event.message))
+        return event
+
+    def _say(self, what: str) -> str:
+        last = last_line(self.spawned.stderr_tail())
+        return f"{self.role} in {self.node} {what}" + (f": {last}" if last else "")
+
+
+def probe_all(engines: Sequence[EngineProcess], count: int) -> int:
+    """Have all of them send probes side by side; returns how many their ports accepted."""
+    for engine in engines:
+        engine.ask(f"probe {count}")
+    return sum(engine.probed() for engine in engines)
+
+
+def counters_of(engines: Sequence[EngineProcess]) -> list[EngineCounters]:
+    """What has arrived at each, asked of all before the first answer is waited for."""
+    for engine in engines:
+        engine.ask("counters")
+    return [engine.counted() for engine in engines]
+
+
+def start_all(
+    engines: Sequence[EngineProcess], overrides: Sequence[Mapping[str, str | float]]
+) -> None:
+    """Have all of them begin a trial, each with its overrides; returns once every one runs.
+
+    All are told before the first answer is waited for: of many that were started one after the
+    other, the first would end before the last begins."""
+    for engine, own in zip(engines, overrides, strict=True):
+        engine.ask_start(own)
+    for engine in engines:
+        engine.wait_started()
+
+
+def close_engines(engines: Sequence[EngineProcess]) -> None:
+    """End all of them; they end side by side, which matters when they are many. One that will
+    not end does not keep the others; its error is raised last."""
+    for engine in engines:
+        engine.request_exit()
+    with contextlib.ExitStack() as each:
+        for engine in reversed(engines):
+            each.callback(engine.close)
+
+
+def _as_recorded(event: IntervalEvent) -> Interval:
+    counters = {name: getattr(event, name) for name in Totals.model_fields}
+    return Interval(
+        index=event.index, t_ns=event.t_ns, duration_ns=event.duration_ns, counters=counters
+    )

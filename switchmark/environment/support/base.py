@@ -1,0 +1,99 @@
+"""Where a traffic application lives: on the bare host, in a network namespace, in a container.
+
+An environment is one file of `switchmark/environment/`, with a class of the file's name. It makes
+*nodes*; a node
+runs the engine with its standard streams handed to the bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from switchmark.model.capabilities import Probe
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import PortKind
+from switchmark.testbed.host import Session, Spawned
+
+
+class Node(Protocol):
+    """A place where one traffic application runs (one at a time in a container)."""
+
+    spec: NodeSpec  # as asked, with the ports completed
+    netns: str | None  # for `ip netns exec` (a container lies in it, too); None: the host's own
+
+    def spawn_engine(self, args: Sequence[str]) -> Spawned:
+        """Run `switchmark-traffic ARGS` inside the node, pinned to the node's cores."""
+        ...
+
+    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+        """Run a program of the host inside the node, pinned to the node's cores. Raises
+        UnavailableError where the node does not see the host's programs."""
+        ...
+
+    def device_frames(self) -> tuple[int, int] | None:
+        """(rx, tx) frames the kernel counted on the first port; None without a device."""
+        ...
+
+    def device_drops(self) -> tuple[int, int] | None:
+        """(rx, tx) frames the kernel dropped at the node's devices; None without a device."""
+        ...
+
+    def close(self) -> None:
+        """End what still runs in the node and remove it. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class VirtualMachine(Protocol):
+    """What a node that is a virtual machine has beyond the others."""
+
+    boot_timeout_s: float  # in which its application is ready, however busy the host
+    patience: float  # by how much longer than on the host its application may take to answer
+
+    @property
+    def emulated(self) -> bool:
+        """No hardware helps it: its rates prove function, never performance."""
+        ...
+
+    def spawn_bridge(self) -> Spawned:
+        """Join its ports by a bridge of its own kernel, until its standard input ends. It prints
+        one line when it does."""
+        ...
+
+    def process_ids(self) -> Sequence[int]:
+        """Processes of the host whose CPU time is the machine's."""
+        ...
+
+    def details(self) -> dict[str, str]:
+        """What it is made of, for the record."""
+        ...
+
+
+def patience_with(node: Node) -> float:
+    """By how much longer than on the host an application in it may take to answer."""
+    return node.patience if isinstance(node, VirtualMachine) else 1.0
+
+
+class Environment(Protocol):
+    """Makes nodes. Every resource goes through the session's ledger."""
+
+    name: str
+
+    def probe(self) -> Probe:
+        """Say whether this machine can run it. Must not change the machine."""
+        ...
+
+    def port_kinds(self) -> tuple[PortKind, ...]:
+        """The kinds of port that its nodes can have."""
+        ...
+
+    def create(self, session: Session, spec: NodeSpec) -> Node:
+        """Make the node with its ports attached (veth made, one end inside, both ends up, IPv6
+        off, static neighbour entry for the peer; vhost-user socket folder mounted)."""
+        ...
+
+    def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[Node, Node]:
+        """Two nodes joined by one wire without any switch (veth: one pair, an end in each;
+        vhost-user: a shared socket folder). The baseline that headroom is read from."""
+        ...

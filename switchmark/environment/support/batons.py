@@ -1,0 +1,33 @@
+"""The file by which applications that share a core take turns (the engine's `--idle baton`).
+
+It is one file for a host's whole session, in a folder of its own, which containers see under
+another name: a futex in it works between them as between processes of the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from switchmark.model.choices import Idle
+from switchmark.testbed.host import Session
+
+FOLDER_INSIDE = "/run/batons"
+_FILE = "baton"
+
+
+def folder_of(session: Session) -> Path:
+    """The folder on the host; it goes with the session."""
+    folder = session.run_dir / "batons"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def with_baton(args: Sequence[str], folder: str | Path) -> list[str]:
+    """An engine's command line with the file in this folder, where it takes turns."""
+    return [*args, "--baton", f"{folder}/{_FILE}"] if Idle.BATON in args else list(args)
+
+
+def without_baton(args: Sequence[str]) -> list[str]:
+    """The same where nobody shares the engine's kernel, as in a virtual machine: it yields."""
+    return [Idle.YIELD.value if word == Idle.BATON else word for word in args]

@@ -1,0 +1,26 @@
+"""Closing many nodes at once, which is much faster than one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from switchmark.environment.netns import NetnsNode
+from switchmark.environment.support.base import Node
+
+PATIENCE_S = 2.0  # for the kernel; what is left then is removed one by one
+
+
+def close_nodes(nodes: Sequence[Node]) -> None:
+    """Close all these nodes: what `close` on each would do. Idempotent. One that will not go
+    does not keep the others; its error is raised last."""
+    local = [node for node in nodes if isinstance(node, NetnsNode) and node.netns is not None]
+    for node in local:
+        node.begin_close()
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and not all(node.port_gone() for node in local):
+        time.sleep(0.002)
+    with ExitStack() as each:
+        for one in reversed(nodes):
+            each.callback(one.close)

@@ -1,0 +1,1 @@
+"""A campaign under way: which trial comes next, what is kept, when it is enough."""

@@ -1,0 +1,50 @@
+"""A trial that other programs disturbed, measured again, as often as the campaign allows.
+
+Which of the measurements is kept is decided by how busy the others were, never by the figure:
+that one would choose the results one likes. All figures are in the record that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switchmark.results.record import Attempt, Record
+from switchmark.trial.cost.far_cost import hosts_used
+
+DISTURBED = "disturbed"
+
+
+def measured(measure: Callable[[], Record], more: int) -> Record:
+    """The record of the first measurement that nobody disturbed; where `more` repeats did not
+    bring one, that of the least disturbed. One that fails is not repeated for that."""
+    tried = [measure()]
+    while len(tried) <= more and is_disturbed(tried[-1]):
+        tried.append(measure())
+    if len(tried) == 1:
+        return tried[0]
+    kept = min(tried, key=lambda one: (one.status == "failed", is_disturbed(one), _others(one)))
+    return kept.model_copy(update={"attempts": [_attempt(one) for one in tried]})
+
+
+def is_disturbed(record: Record) -> bool:
+    """Whether other programs, or other guests of the hypervisor, were busy meanwhile."""
+    return record.verdict is not None and DISTURBED in record.verdict.marks
+
+
+def _others(record: Record) -> float:
+    """Cores that others used, on the host where they used more."""
+    if record.cpu is None:
+        return 0.0
+    return max(one.taken_cores for one in hosts_used(record.far_host, record.cpu))
+
+
+def _attempt(record: Record) -> Attempt:
+    figure, unit = (record.status == "finished" and record.headline) or (None, "")
+    return Attempt(
+        started_at=record.started_at,
+        figure=figure,
+        unit=unit,
+        others_cores=_others(record),
+        disturbed=is_disturbed(record),
+        message=record.message,
+    )

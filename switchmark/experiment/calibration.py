@@ -1,0 +1,158 @@
+"""What the bare wire gave on this very machine, kept between runs: ceilings and floors.
+
+Every valid bare-wire trial is kept, under everything it depends on: the machine (CPU model,
+microcode, kernel, governor, the engine's own build) and the load that the wire shares with a
+trial (model/parameters.py), on the same cores. A campaign that measures no baseline of its own is
+judged by what is kept; when anything of that differs, there is nothing to judge by, and the result
+says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from switchmark.engine.binary import engine_version, find_engine
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.experiment.wire import load_at, over_cable
+from switchmark.method import calibrate
+from switchmark.model.choices import WIRE
+from switchmark.model.parameter import Kind
+from switchmark.model.parameters import of_kinds
+from switchmark.model.rates import has_own_rate
+from switchmark.results.record import Record
+from switchmark.testbed.facts import gather
+from switchmark.testbed.state import cache_dir
+from switchmark.trial.judge import Baseline
+from switchmark.trial.plan import TrialPlan
+
+# Placement has settled these: where applications run counts, not what was asked.
+_PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
+UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrations:
+    """The kept figures of one machine; `directory` holds a small JSON file for each point."""
+
+    directory: Path
+    machine: Mapping[str, Any]
+
+    @classmethod
+    def of_this_machine(cls) -> Calibrations:
+        """Where this user's are kept (`SWITCHMARK_CACHE_DIR`)."""
+        return cls(cache_dir() / "calibration", machine_facts())
+
+    def find(self, plan: TrialPlan) -> Baseline:
+        """What the bare wire gave at this trial's point; empty when that is not known."""
+        with suppress(OSError, ValueError, KeyError, TypeError, SwitchmarkError):
+            held = json.loads(self._path(plan).read_text())
+            if held["machine"] == dict(self.machine) and held["point"] == point_of(plan):
+                return Baseline(**held["baseline"])
+        return Baseline()
+
+    def keep(self, plan: TrialPlan, record: Record) -> bool:
+        """Keep a bare-wire trial's figure, if it is one to judge others by."""
+        found = _figure(plan, record)
+        if found is None:
+            return False
+        kept = replace(found, source=f"calibration of {record.started_at[:19]}Z")
+        document = {
+            "machine": dict(self.machine),
+            "point": point_of(plan),
+            "baseline": asdict(kept),
+            "trial_id": record.trial_id,
+            "run_id": record.run_id,
+        }
+        path = self._path(plan)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(document, indent=1) + "\n")
+            temporary.replace(path)
+        except OSError:
+            return False  # no place to keep it is no reason to lose a trial
+        return True
+
+    def forget(self, plan: TrialPlan) -> None:
+        """Drop what is kept of this point."""
+        with suppress(OSError, KeyError, SwitchmarkError):
+            self._path(plan).unlink()
+
+    def _path(self, plan: TrialPlan) -> Path:
+        text = json.dumps([dict(self.machine), point_of(plan)], sort_keys=True)
+        return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+
+def point_of(plan: TrialPlan) -> dict[str, Any]:
+    """Of a trial, what a ceiling (or a floor) depends on; the switch is not in it. Raises
+    SwitchmarkError and KeyError where another host is in it that is not reached."""
+    load = {field: value for field, value in load_at(plan).items() if field not in _PLACED}
+    point = load | {
+        "idle": plan.placement.idle,
+        "application_cores": plan.placement.application_cores,
+        "catch_up_us": plan.placement.catch_up_us,
+    }
+    if plan.far is None or not over_cable(plan):
+        return point
+    cable, there = plan.far.site.testbed.cable, plan.far.placement or plan.far.place()
+    return point | {
+        "port_kind": "cable",  # of the interfaces, whatever ports nodes have behind a switch
+        "cable": [cable.near, cable.far],
+        "far_machine": machine_facts(plan.far.site.facts),
+        "far_cores": there.application_cores,
+        "far_idle": there.idle,
+    }
+
+
+def machine_facts(facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Of a machine (this one, or that of these facts), what its figures depend on."""
+    seen = asdict(gather()) if facts is None else facts
+    return {
+        "cpu_model": seen["cpu_model"],
+        "microcode": seen["microcode"],
+        "kernel": f"{seen['kernel']} {seen['kernel_build']}",
+        "governor": seen["governor"],
+        "turbo": seen["turbo"],
+        "smt": seen["smt_active"],
+        "cores": list(seen["usable_cpus"]),
+        "engine": _engine_build(),
+    }
+
+
+@lru_cache(maxsize=1)
+def _engine_build() -> str | None:
+    """Its version and the digest of the program: builds of one version differ in speed."""
+    try:
+        engine = find_engine()
+    except UnavailableError:
+        return None
+    digest = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
+    return f"{engine_version(engine)} {digest}"
+
+
+def _figure(plan: TrialPlan, record: Record) -> Baseline | None:
+    """The ceiling or floor that a record of the bare wire shows; None when it shows none."""
+    verdict = record.verdict
+    if record.trial.switch != WIRE or verdict is None or not verdict.valid:
+        return None
+    if UNFIT_MARKS & set(verdict.marks):
+        return None
+    cost = record.cpu.ns_per_frame if record.cpu else None
+    if plan.trial.method == calibrate.METHOD.name and record.method is not None:
+        ceiling = record.method.figure(calibrate.CEILING)
+        return Baseline(forwarded_pps=ceiling.value, ns_per_frame=cost) if ceiling else None
+    saturating = plan.trial.rate_pps is None and not has_own_rate(plan.trial.schedule)
+    if record.throughput is not None and saturating:
+        return Baseline(forwarded_pps=record.throughput.forwarded_pps, ns_per_frame=cost)
+    if record.latency is not None:
+        median = record.latency.percentiles_ns["50"]
+        return Baseline(rtt_median_ns=median, ns_per_frame=cost)
+    return None

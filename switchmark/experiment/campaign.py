@@ -1,0 +1,198 @@
+"""A whole campaign: every trial in its order, each record stored before the next begins.
+
+A finished trial is never lost and never run again; a failed one does not stop the others.
+The bare wire is measured first, because every later figure is judged against it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from switchmark.experiment import again
+from switchmark.experiment.calibration import Calibrations
+from switchmark.experiment.steps import Step
+from switchmark.method.registry import usual_time_s
+from switchmark.model.choices import WIRE, Dimension
+from switchmark.results.record import Record
+from switchmark.results.store import Run
+from switchmark.testbed.host import Session
+from switchmark.trial.judge import LOAD_MET_SHARE, Baseline
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.run import run_trial
+
+FIRST_GUESS_OVERHEAD_S = 2.0  # of a trial, until one has been seen
+
+
+class Observer(Protocol):
+    """Whoever watches a campaign run (the progress bar; nobody in tests)."""
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
+        """Trial `number` of `total` (0: not known) starts now; `left_s` seconds are left in all,
+        about."""
+        ...
+
+    def live(self, forwarded_pps: float | None) -> None:
+        """The latest sample of the running trial; called many times a second."""
+        ...
+
+    def trial_ended(self, record: Record) -> None:
+        """The record has been stored."""
+        ...
+
+
+@dataclass
+class _Waiting:
+    """What still has to run, of one switch."""
+
+    trials: int = 0
+    measuring_s: float = 0.0
+
+
+@dataclass
+class _Seen:
+    """How long the bench itself took around the trials so far."""
+
+    trials: int = 0
+    seconds: float = 0.0
+
+    def take(self, seconds: float) -> None:
+        self.trials += 1
+        self.seconds += seconds
+
+    @property
+    def mean_s(self) -> float | None:
+        return self.seconds / self.trials if self.trials else None
+
+
+class TimeLeft:
+    """How long the rest takes: measuring time is known, the bench's own is learnt.
+
+    It keeps sums a switch, so that being asked before each of many trials costs the same each
+    time, however many are left."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._waiting: dict[str, _Waiting] = {}
+        self._own: dict[str, _Seen] = {}
+        self._all = _Seen()
+        for step in steps:
+            waiting = self._waiting.setdefault(step.plan.trial.switch, _Waiting())
+            waiting.trials += 1
+            waiting.measuring_s += measuring_time_s(step.plan)
+
+    def done(self, step: Step, record: Record) -> None:
+        """This one has run, and this is how long the bench itself took around it."""
+        waiting = self._waiting[step.plan.trial.switch]
+        waiting.trials -= 1
+        waiting.measuring_s -= measuring_time_s(step.plan)
+        if record.timing is not None:
+            self._own.setdefault(step.plan.trial.switch, _Seen()).take(record.timing.overhead_s)
+            self._all.take(record.timing.overhead_s)
+
+    def estimate_s(self) -> float:
+        """Seconds that what is left will take."""
+        usual = self._all.mean_s
+        total = 0.0
+        for switch, waiting in self._waiting.items():
+            own = self._own[switch].mean_s if switch in self._own else usual
+            each = FIRST_GUESS_OVERHEAD_S if own is None else own
+            total += waiting.trials * each + (waiting.measuring_s if waiting.trials else 0.0)
+        return total
+
+
+def measuring_time_s(plan: TrialPlan) -> float:
+    """Seconds of traffic that a trial needs (latency adds its separate warm-up run)."""
+    extra = plan.policy.warm_up_s if plan.trial.dimension is Dimension.LATENCY else 0.0
+    return usual_time_s(plan.trial) + extra
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEnd:
+    """Of a campaign whose trials nobody can count before it ends."""
+
+    done: int  # trials so far
+    left_s: float  # of its time
+
+
+def run_campaign(
+    session: Session,
+    run: Run,
+    campaign: str,
+    steps: Sequence[Step],
+    provenance: Callable[[], Mapping[str, Any]],
+    observer: Observer,
+    kept: Calibrations | None = None,
+    repeat_disturbed: int = 0,
+    open_end: OpenEnd | None = None,
+) -> list[Record]:
+    """Run what is not finished yet; returns the records made now.
+
+    `provenance` is asked before each trial, outside the measured window: load and clock
+    speeds change during a campaign. `kept` are the machine's calibrations: they stand in for
+    baselines that the campaign does not measure, and are added to. A trial that other programs
+    disturb is measured again up to `repeat_disturbed` times (again.py). `open_end` is of campaigns
+    that call this again and again."""
+    todo = [step for step in steps if not run.has_finished(step.plan.trial.id)]
+    left = TimeLeft(todo)
+    made: list[Record] = []
+    done, total = len(steps) - len(todo), len(steps)
+    if open_end is not None:
+        done, total = open_end.done, 0
+    begun = time.monotonic()
+    for position, step in enumerate(todo):
+        left_s = left.estimate_s()
+        if open_end is not None:
+            left_s = max(0.0, open_end.left_s - (time.monotonic() - begun))
+        observer.trial_begins(done + position + 1, total, step.plan, left_s)
+
+        def measure(step: Step = step) -> Record:
+            return run_trial(
+                session,
+                step.plan,
+                campaign=campaign,
+                run_id=run.info.run_id,
+                baseline=_baseline(run, step, kept),
+                provenance=dict(provenance()),
+                observe=observer.live,
+            )
+
+        record = again.measured(measure, repeat_disturbed)
+        run.write(record)
+        if kept is not None and record.trial.switch == WIRE:
+            kept.keep(step.plan, record)
+        left.done(step, record)
+        made.append(record)
+        observer.trial_ended(record)
+    return made
+
+
+def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
+    """What the bare wire gave for this trial: as stored in this run, else as kept of this
+    machine; empty when it is not known, or when its figure must not be used."""
+    trial = step.baseline
+    if trial is None:
+        wired = step.plan.trial.switch == WIRE
+        return Baseline() if kept is None or wired else kept.find(step.plan)
+    if not run.path_of(trial.id).exists():
+        return Baseline()
+    record = run.read(trial.id)
+    if record.verdict is None or not record.verdict.valid:
+        return Baseline()
+    return Baseline(
+        forwarded_pps=record.throughput.forwarded_pps if record.throughput else None,
+        rtt_median_ns=record.latency.percentiles_ns["50"] if record.latency else None,
+        ns_per_frame=record.cpu.ns_per_frame if record.cpu else None,
+        met_its_load=_met(record),
+    )
+
+
+def _met(record: Record) -> bool:
+    """Whether the wire was paced and carried everything: more it was not asked."""
+    loads = record.throughput
+    return (
+        loads is not None
+        and loads.intended_pps is not None
+        and loads.forwarded_pps >= LOAD_MET_SHARE * loads.intended_pps
+    )

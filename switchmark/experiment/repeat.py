@@ -1,0 +1,95 @@
+"""Repetitions until every figure is known well enough, or patience or time ends.
+
+After the campaign's own repetitions, whole blocks follow that hold only the trials whose
+95 % confidence interval is still wider than asked, in random order as before. Each look is at
+a level of its own, so that stopping at a narrow interval does not make it lie (boundaries.py).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from switchmark.experiment.steps import Step
+from switchmark.method.registry import usual_time_s
+from switchmark.model.campaign import Campaign
+from switchmark.model.trial import Trial
+from switchmark.results.store import Run
+from switchmark.statistics.boundaries import StoppingRule
+from switchmark.statistics.means import estimate
+from switchmark.statistics.outliers import strange_repetitions
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a trial's repetitions ended, in words for people."""
+
+    trial: Trial  # repetition 0
+    count: int
+    half_width: float | None  # half the interval over the mean; None: fewer than two figures
+    narrow: bool
+    strange: tuple[str, ...]  # outliers and bands among the repetitions; none are dropped
+
+
+def more_blocks(run: Run, campaign: Campaign, steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The blocks still to run, each asked for once the one before is stored."""
+    if campaign.until_ci is None:
+        return
+    draw = random.Random(f"{campaign.seed}/more").random
+    first = [step for step in steps if step.plan.trial.repetition == 0 and _is_asked(step)]
+    spent_s = sum(usual_time_s(step.plan.trial) for step in steps)
+    for repetition in range(campaign.repetitions, campaign.max_repetitions):
+        block = [
+            _again(step, repetition)
+            for step in first
+            if not ending_of(run, campaign, step.plan.trial, repetition).narrow
+        ]
+        spent_s += sum(usual_time_s(step.plan.trial) for step in block)
+        if not block or (campaign.time_budget_s is not None and spent_s > campaign.time_budget_s):
+            return
+        block.sort(key=lambda _step: draw())
+        yield block
+
+
+def ending_of(run: Run, campaign: Campaign, trial: Trial, repetitions: int) -> Ending:
+    """What the first so many repetitions of a trial say. A trial that always fails is done:
+    more of the same tells nothing."""
+    figures = dict(_figures(run, trial, repetitions))
+    numbers, values = list(figures), list(figures.values())
+    rule = StoppingRule.after_each(campaign.repetitions, campaign.max_repetitions)
+    level = rule.level_at(max(rule.looks[0], len(values)))
+    half = estimate(values, level).relative_half_width if values else None
+    strange = strange_repetitions(values, numbers, "{:.6g}".format)
+    narrow = not values or (half is not None and half <= (campaign.until_ci or 1.0))
+    return Ending(trial, len(values), half, narrow, tuple(strange))
+
+
+def endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> list[Ending]:
+    """How every trial of the campaign ended."""
+    return [
+        ending_of(run, campaign, step.plan.trial, campaign.max_repetitions)
+        for step in steps
+        if step.plan.trial.repetition == 0 and _is_asked(step)
+    ]
+
+
+def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, float]]:
+    """Of those that finished, by their repetition."""
+    for repetition in range(repetitions):
+        trial_id = trial.model_copy(update={"repetition": repetition}).id
+        if not run.path_of(trial_id).exists():
+            continue
+        record = run.read(trial_id)
+        if record.status == "finished" and record.headline is not None:
+            yield repetition, record.headline[0]
+
+
+def _is_asked(step: Step) -> bool:
+    """Baselines are made once, for all."""
+    return not step.is_baseline
+
+
+def _again(step: Step, repetition: int) -> Step:
+    trial = step.plan.trial.model_copy(update={"repetition": repetition})
+    return replace(step, plan=replace(step.plan, trial=trial))

@@ -1,0 +1,144 @@
+"""From trials to steps: the bare-wire baselines added, and what cannot run here refused.
+
+Each trial is judged against the same trial over a wire without any switch, its applications
+on the same cores and, where a polling switch would run, a core left idle: otherwise the
+baseline would have more room than the trial. One baseline serves all repetitions and all
+switches that share port kind and placement; it is measured first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import Installed
+from switchmark.errors import UnavailableError
+from switchmark.experiment.wire import baseline_of
+from switchmark.model.campaign import Campaign
+from switchmark.model.capabilities import Probe
+from switchmark.model.nics import is_pci, parse_nics
+from switchmark.model.ports import ConnectMode
+from switchmark.model.topology import (
+    ETHERNET_OVERHEAD_BYTES,
+    STANDARD_MTU_BYTES,
+)
+from switchmark.model.trial import Trial
+from switchmark.remote.site import Site
+from switchmark.switch.support.base import probe_for
+from switchmark.switch.support.contained import problem as contained_problem
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.facts import read_cpus
+from switchmark.testbed.kernel.pci import pci_problem
+from switchmark.testbed.local import LocalHost
+from switchmark.trial.neighbour import probe as probe_neighbour
+from switchmark.trial.plan import Cores, TrialPlan, plan_trial
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A trial to run, and the baseline it is judged against (None for baselines)."""
+
+    plan: TrialPlan
+    baseline: Trial | None
+    is_baseline: bool = False  # made for the others' sake, once
+
+
+def plan_steps(
+    campaign: Campaign, there: Installed, *, baselines: bool = True, site: Site | None = None
+) -> list[Step]:
+    """All steps of a campaign in their order, baselines (if wanted) first. `site` is the other
+    host, which trials with `location: remote` need.
+
+    Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
+    trials = expand(campaign, there.switches, there.environments)
+    cores = Cores(read_cpus())
+    steps: list[Step] = []
+    wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
+    for trial in trials:
+        plan = plan_trial(campaign, trial, there, cores, site)
+        wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
+        if wire is not None:
+            if wire not in wires:
+                planned = plan_trial(campaign, wire, there, cores, site)
+                wires[wire] = Step(planned, None, is_baseline=True)
+            wire = wires[wire].plan.trial
+        steps.append(Step(plan, wire))
+    return [*wires.values(), *steps]
+
+
+def check_available(steps: Sequence[Step]) -> None:
+    """Ask every switch and environment of these steps whether this machine can run it.
+
+    Raises `UnavailableError`, one line each, before anything is started."""
+    problems = []
+    for name in {step.plan.trial.neighbour: None for step in steps}:
+        if name != "none" and not (found := probe_neighbour(name)).available:
+            remedy = f"; {found.remedy}" if found.remedy else ""
+            problems.append(f"neighbour {name} cannot run here: {found.reason}{remedy}")
+    for name in {step.plan.trial.switch_environment: None for step in steps}:
+        if (lacking := contained_problem(name)) is not None:
+            problems.append(lacking)
+    environments = {step.plan.environment.name: step.plan.environment for step in steps}
+    probes = [
+        *((f"switch {name}", probe) for (name, _), probe in _probe_switches(steps).items()),
+        *((f"environment {name}", each.probe()) for name, each in environments.items()),
+    ]
+    for what, probe in probes:
+        if not probe.available:
+            problems.append(f"{what} cannot run here: {_why(probe)}")
+    problems += _nic_problems(steps)
+    problems = list(dict.fromkeys(problems))  # a switch in several modes
+    far = {(f.switch.name, step.plan.mode): f for step in steps if (f := step.plan.far) is not None}
+    for (_, mode), side in far.items():
+        problems += side.check(mode)
+    if problems:
+        raise UnavailableError("\n".join(problems))
+
+
+def _nic_problems(steps: Sequence[Step]) -> list[str]:
+    """Which of the host's ports, that are to be lent, cannot be."""
+    wanted: dict[str, int] = {}
+    for trial in (step.plan.trial for step in steps):
+        mtu_bytes = max(STANDARD_MTU_BYTES, trial.frame_sizes.largest - ETHERNET_OVERHEAD_BYTES)
+        for name in (name for nic in parse_nics(trial.nics) for name in nic.both):
+            wanted[name] = max(mtu_bytes, wanted.get(name, 0))
+    problems = []
+    for name, mtu_bytes in wanted.items():
+        if is_pci(name):
+            problem = pci_problem(name)
+            problems += [f"nics: {name} {problem}"] if problem else []
+            continue
+        try:
+            check_facing(LocalHost(), name, mtu_bytes)
+        except UnavailableError as error:
+            problems.append(f"nics: {error}")
+    return problems
+
+
+def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]:
+    """The steps of the switches that this machine can run, and why the others are left out.
+
+    Raises `UnavailableError` when it can run none of them."""
+    contenders = [step for step in steps if not step.is_baseline]
+    probes = _probe_switches(contenders)
+    reasons = list(
+        dict.fromkeys(
+            f"{name}: {_why(probe)}" for (name, _), probe in probes.items() if not probe.available
+        )
+    )
+    kept = [s for s in contenders if probes[s.plan.switch.name, s.plan.mode].available]
+    if not kept:
+        raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
+    wires = {step.baseline.id for step in kept if step.baseline is not None}
+    return [s for s in steps if s.is_baseline and s.plan.trial.id in wires] + kept, reasons
+
+
+def _probe_switches(steps: Sequence[Step]) -> dict[tuple[str, ConnectMode], Probe]:
+    """Each switch asked once for each of its connect modes."""
+    plans = {(step.plan.switch.name, step.plan.mode): step.plan for step in steps}
+    return {which: probe_for(plan.switch, plan.mode) for which, plan in plans.items()}
+
+
+def _why(probe: Probe) -> str:
+    return f"{probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")

@@ -1,0 +1,1 @@
+"""How values are written: numbers with suffixes, lists, ranges, and YAML with its lines."""

@@ -1,0 +1,220 @@
+"""A campaign file as located text: every key and value with its line, and nothing converted.
+
+The file is YAML, but only its structure is taken from the reader (mappings, lists, text);
+what a value means is decided in `values.py`, so YAML's own guesses (`on`, `010`, `1:30`)
+never apply. Anchors, aliases, tags and doubled keys are refused by line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from switchmark.errors import UsageError
+
+MAX_FILE_BYTES = 100_000
+MAX_LINES = 50  # of errors; who has more fixes these first
+_YAML = "tag:yaml.org,2002:"
+_PLAIN_TAGS = {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
+_NULLS = {"", "~", "null", "Null", "NULL"}
+_OTHER_NAMES = dict.fromkeys(("frame_size", "frame-size", "packet-size"), "packet_size")
+
+
+def canonical(key: str) -> str:
+    """The one name of a key that may be written by another, as the engine's options may be."""
+    section, dot, name = key.rpartition(".")
+    return section + dot + _OTHER_NAMES.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was written: a file and a line, or a flag of the command line."""
+
+    source: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.source if self.line is None else f"{self.source}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A scalar as it was written, without its quotes; None when nothing was written."""
+
+    text: str | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A YAML list."""
+
+    items: tuple[Node, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A YAML mapping, in the order of the file."""
+
+    entries: dict[str, Node]
+    place: Place
+    key_places: dict[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """Something that was already complained about; nothing more is to be said of it."""
+
+    place: Place
+
+
+Node: TypeAlias = Text | Items | Table | Bad
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a campaign: where, which key, what and the remedy."""
+
+    place: Place
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: {self.key}: {self.message}"
+            if self.key
+            else f"{self.place}: {self.message}"
+        )
+
+
+class CampaignError(UsageError):
+    """A campaign that cannot be; one line for each problem, all at once (exit code 2)."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        lines = [str(problem) for problem in problems[:MAX_LINES]]
+        if len(problems) > MAX_LINES:
+            lines.append(f"{problems[0].place.source}: and {len(problems) - MAX_LINES:,} more")
+        super().__init__("\n".join(lines))
+
+
+def read_file(path: Path) -> str:
+    """The text of a campaign file; raises `CampaignError` when it cannot be read as text."""
+    place = Place(str(path))
+    try:
+        if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
+            reason = f"is larger than {MAX_FILE_BYTES:,} bytes; a campaign file is a page of text"
+            raise CampaignError([Problem(place, "", reason)])
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        reason = f"is not UTF-8 text (byte {error.start}); save it as UTF-8"
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror or error}"
+    raise CampaignError([Problem(place, "", reason)])
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is said of a file that is empty, and of one that is something else than a mapping."""
+
+    empty: str
+    no_mapping: str
+
+
+CAMPAIGN = Expected(
+    empty="the file is empty; write at least a switch, e.g. switch: linux-bridge",
+    no_mapping="a campaign is a list of 'key: value' lines, e.g. switch: linux-bridge",
+)
+
+
+def parse(text: str, source: str, problems: list[Problem], expected: Expected = CAMPAIGN) -> Table:
+    """The mapping that the text holds.
+
+    Text that is not YAML raises `CampaignError`; what is YAML but not part of the campaign
+    language is added to `problems` and left out."""
+    root = _compose(text, source)
+    place = Place(source)
+    if root is None:
+        raise CampaignError([Problem(place, "", expected.empty)])
+    node = _Reader(source, problems).node(root, "")
+    if not isinstance(node, Table):
+        raise CampaignError([*problems, Problem(place, "", expected.no_mapping)])
+    return node
+
+
+def _compose(text: str, source: str) -> Any:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        message = " ".join(str(error.problem or error.context).split())
+        problem = Problem(Place(source, line), "", f"not valid YAML: {message}{_hint(message)}")
+    except YAMLError as error:
+        message = str(error).splitlines()[0]
+        problem = Problem(Place(source), "", f"not valid YAML: {message}; save it as plain text")
+    except RecursionError:
+        problem = Problem(Place(source), "", "is nested too deeply; a campaign has three levels")
+    raise CampaignError([problem])
+
+
+def _hint(message: str) -> str:
+    if "'\\t'" in message:
+        return "; indent with spaces, not tabs"
+    if "mapping values are not allowed" in message:
+        return "; check the indentation, and put values that contain ': ' in quotes"
+    if "single document" in message or "another document" in message:
+        return "; keep one campaign a file (one '---' at most)"
+    return ""
+
+
+class _Reader:
+    """Turns the YAML reader's nodes into ours, noting what the language does not have."""
+
+    def __init__(self, source: str, problems: list[Problem]) -> None:
+        self.source = source
+        self.problems = problems
+        self.seen: set[int] = set()
+
+    def node(self, raw: Any, key: str) -> Node:
+        place = Place(self.source, raw.start_mark.line + 1)
+        if id(raw) in self.seen or raw.anchor is not None:
+            self._note(place, key, "anchors and aliases (& and *) are not used here; write it out")
+            return Bad(place)
+        self.seen.add(id(raw))
+        if str(raw.tag).removeprefix(_YAML) not in _PLAIN_TAGS:
+            self._note(place, key, f"YAML tag '{raw.tag}' is not used here; write the value alone")
+            return Bad(place)
+        if isinstance(raw.value, str):
+            absent = raw.style is None and raw.value in _NULLS
+            return Text(None if absent else raw.value.strip(), place)
+        if all(isinstance(item, tuple) for item in raw.value) and raw.id == "mapping":
+            return self._table(raw, place)
+        return Items(tuple(self.node(item, key) for item in raw.value), place)
+
+    def _table(self, raw: Any, place: Place) -> Table:
+        table = Table({}, place)
+        for raw_key, raw_value in raw.value:
+            key_place = Place(self.source, raw_key.start_mark.line + 1)
+            if not isinstance(raw_key.value, str):
+                self._note(key_place, "", "a key must be a single word, not a list or a mapping")
+                continue
+            key = canonical(raw_key.value)
+            if key in table.entries:
+                first = table.key_places[key].line
+                self._note(key_place, key, f"is written twice (first in line {first}); keep one")
+                continue
+            node = self.node(raw_value, key)
+            if isinstance(node, Text) and node.text is None:
+                node = Text(None, key_place)
+            table.entries[key] = node
+            table.key_places[key] = key_place
+        return table
+
+    def _note(self, place: Place, key: str, message: str) -> None:
+        self.problems.append(Problem(place, key, message))

@@ -1,0 +1,271 @@
+"""The values of the campaign language: numbers with suffixes, lists, ranges, seconds.
+
+A value reaches these functions as the text that the user wrote, never as what a YAML reader
+made of it, so `010`, `on` or `1e6` cannot turn into something else on the way. A bad value
+raises `BadValueError`, whose message needs only the place in front. The engine reads numbers,
+times, shares, rates, sizes, flows and schedules by the same grammar; tests/grammar.txt holds both
+to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeVar, cast
+
+T = TypeVar("T")
+
+NS_PER_S = 1_000_000_000
+MAX_VALUES = 100_000  # of one key; more is a slip of the pen, not a campaign
+_SUFFIXES = {"": 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_SECONDS = {
+    "": "1",
+    "ns": "1e-9",
+    "us": "0.000001",
+    "ms": "0.001",
+    "s": "1",
+    "m": "60",
+    "min": "60",
+    "h": "3600",
+}
+_NUMBER = re.compile(r"(?P<sign>-?)(?P<digits>\d+(?:\.\d+)?)\s*(?P<suffix>[A-Za-z]*)", re.ASCII)
+_RANGE = re.compile(r"(?P<low>.*?)\.\.(?P<high>.*?)(?:\s+step\b\s*(?P<step>.*))?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+class BadValueError(ValueError):
+    """A value that cannot be; each message names the value and the remedy."""
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """One line for each thing wrong."""
+        return self.args
+
+    def __str__(self) -> str:
+        return "; ".join(self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The least and greatest number a key takes, and the words to say when it is outside."""
+
+    low: int
+    high: int
+    below: str  # follows "40 is ", e.g. "below the smallest Ethernet frame (64 with FCS)"
+    above: str
+    suffixes: bool = False  # whether 10k and 1M may be written
+
+
+def shorten(text: str) -> str:
+    """The text as an error message may hold it: one line, not longer than it is useful."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 60 else flat[:57] + "..."
+
+
+def _decimal(text: str, units: dict[str, str], unit_help: str) -> Decimal:
+    match = _NUMBER.fullmatch(text)
+    if match is None or len(text) > 40:
+        raise BadValueError(f"'{shorten(text)}' is not a number; write {unit_help}")
+    digits, suffix = match["digits"], match["suffix"]
+    if len(digits) > 1 and digits[0] == "0" and digits[1] != ".":
+        plain = digits.lstrip("0") or "0"
+        raise BadValueError(
+            f"'{text}' has a leading zero, which some readers take for octal; write {plain}{suffix}"
+        )
+    if suffix not in units:
+        raise BadValueError(f"'{text}' has the unknown suffix '{suffix}'; write {unit_help}")
+    number = Decimal(digits) * Decimal(units[suffix])
+    return -number if match["sign"] == "-" else number
+
+
+def whole(text: str, limits: Limits) -> int:
+    """A whole number within its limits; `1.5M` is one where suffixes are allowed."""
+    known = {suffix: str(factor) for suffix, factor in _SUFFIXES.items()}
+    unit_help = "a whole number"
+    if limits.suffixes:
+        unit_help += ", or one with a suffix: 10k, 1.5M, 1G"
+    else:
+        known = {"": "1"}
+    number = _decimal(text, known, unit_help)
+    if number != number.to_integral_value():
+        raise BadValueError(f"'{text}' is not a whole number; write {unit_help}")
+    if number < limits.low:
+        raise BadValueError(f"{text} is {limits.below}; use {limits.low} or more")
+    if number > limits.high:
+        raise BadValueError(f"{text} is {limits.above}; use {limits.high} or less")
+    return int(number)
+
+
+def seconds(text: str, low_s: float, high_s: float) -> float:
+    """A time in seconds: `5s`, `500ms`, `2m`, `1h`; a bare number is seconds."""
+    number = _decimal(text, _SECONDS, "a time such as 5s, 500ms or 2m")
+    if number * NS_PER_S != (number * NS_PER_S).to_integral_value():
+        raise BadValueError(f"{text} is finer than a nanosecond; write fewer digits")
+    if number < Decimal(repr(low_s)):
+        raise BadValueError(
+            f"{text} is below the least time here; use {format_seconds(low_s)} or more"
+        )
+    if number > Decimal(repr(high_s)):
+        raise BadValueError(
+            f"{text} is above the longest time here; use {format_seconds(high_s)} or less"
+        )
+    return float(number)
+
+
+def share(text: str) -> float:
+    """A share between nothing and all: `0.95` or `95%`."""
+    percent = text.endswith("%")
+    number = _decimal(text.removesuffix("%").strip(), {"": "1"}, "a share such as 95% or 0.95")
+    number = number / 100 if percent else number
+    if not 0 <= number <= 1:
+        raise BadValueError(f"{text} is not a share; use 0% to 100%, or 0 to 1")
+    return float(number)
+
+
+def part(text: str) -> float:
+    """A share that is more than nothing and less than all: `2%` or `0.02`."""
+    number = share(text)
+    if not 0 < number < 1:
+        raise BadValueError(f"{text} must be above 0 % and below 100 %; use e.g. 2%")
+    return number
+
+
+def boolean(text: str) -> bool:
+    """`true` or `false` (also yes/no and on/off)."""
+    word = text.lower()
+    if word in {"true", "yes", "on"}:
+        return True
+    if word in {"false", "no", "off"}:
+        return False
+    raise BadValueError(f"'{shorten(text)}' is neither true nor false; write true or false")
+
+
+def name(text: str) -> str:
+    """A name that can stand in a notation, a file name and a table."""
+    if _NAME.fullmatch(text) is None or len(text) > 100:
+        raise BadValueError(
+            f"'{shorten(text)}' is not a name; use letters, digits, '.', '_', '+' and '-'"
+        )
+    return text
+
+
+def choice(text: str, known: Iterable[str] | None, what: str) -> str:
+    """One of the known names; an unknown one is answered with the nearest known.
+
+    `known=None` takes any well-formed name (a notation can be read without a registry)."""
+    if known is None:
+        return name(text)
+    names = list(known)
+    if text in names:
+        return text
+    raise BadValueError(unknown(text, names, what))
+
+
+def unknown(text: str, known: Iterable[str], what: str) -> str:
+    """The message for a name that nobody knows: the nearest known, or all there are."""
+    names = list(known)
+    message = f"unknown {what} '{shorten(text)}'"
+    if not names:
+        return f"{message}; no {what} is installed"
+    near = nearest(text, names)
+    return f"{message}; did you mean {near}?" if near else f"{message}; known: {', '.join(names)}"
+
+
+def nearest(text: str, names: Iterable[str]) -> str | None:
+    """The known name most like the text, or None when none is like it."""
+    from rapidfuzz import fuzz, process, utils
+    from rapidfuzz.distance import OSA
+
+    found = process.extractOne(
+        text,
+        list(names),
+        scorer=OSA.normalized_similarity,
+        processor=utils.default_process,
+        score_cutoff=0.5,
+    )
+    if found is None and len(text) >= 3:  # no slip of the pen; perhaps a part of the name
+        longer = [name for name in names if len(name) >= 3]
+        found = process.extractOne(
+            text, longer, scorer=fuzz.WRatio, processor=utils.default_process, score_cutoff=80
+        )
+    return None if found is None else str(found[0])
+
+
+def many(text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
+    """A value, a list `32, 128`, a range `64..512 step 64`, or a mix of them, without doubles.
+
+    Braces or brackets around the whole are allowed. `one` reads a single value. Raises
+    `BadValueError` with a message for every bad item."""
+    body = text.strip()
+    if len(body) >= 2 and (body[0], body[-1]) in {("{", "}"), ("[", "]")}:
+        body = body[1:-1].strip()
+    found: dict[T, None] = {}
+    wrong: dict[str, None] = {}
+    for raw in body.split(","):
+        try:
+            found.update(dict.fromkeys(_item(raw.strip(), text, one, ranges=ranges)))
+        except BadValueError as error:
+            wrong.update(dict.fromkeys(error.messages))
+        if len(found) > MAX_VALUES:
+            wrong[f"'{shorten(text)}' gives more than {MAX_VALUES:,} values; use fewer"] = None
+            break
+    if wrong:
+        raise BadValueError(*wrong)
+    return list(found)
+
+
+def _item(item: str, text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
+    if not item:
+        if not text.strip():
+            raise BadValueError("is empty; write a value")
+        raise BadValueError(f"'{shorten(text)}' has an empty item; remove the extra comma")
+    return _range(item, one) if ranges and ".." in item else [one(item)]
+
+
+def _range(item: str, one: Callable[[str], T]) -> list[T]:
+    match = _RANGE.fullmatch(item)
+    if match is None or match["step"] is None or not match["step"].strip():
+        raise BadValueError(f"range '{shorten(item)}' has no step; write e.g. 64..512 step 64")
+    low, high = one(match["low"].strip()), one(match["high"].strip())
+    if not isinstance(low, int) or not isinstance(high, int):
+        raise BadValueError(f"range '{shorten(item)}' needs numbers at both ends")
+    step = whole(
+        match["step"].strip(),
+        Limits(1, 10**12, "not a step", "too large a step", suffixes=True),
+    )
+    if low > high:
+        raise BadValueError(f"range '{shorten(item)}' runs downwards; write the smaller end first")
+    count = (high - low) // step + 1
+    if count > MAX_VALUES:
+        raise BadValueError(
+            f"range '{shorten(item)}' gives {count:,} values, above {MAX_VALUES:,}; "
+            "use a larger step"
+        )
+    return cast(list[T], list(range(low, high + 1, step)))
+
+
+def format_rate(rate_pps: int | None) -> str:
+    """Packets per second exactly and shortly: `max`, `1M`, `1.25M`, `812345`."""
+    if rate_pps is None:
+        return "max"
+    for suffix in ("G", "M", "k"):
+        factor = _SUFFIXES[suffix]
+        if rate_pps >= factor and rate_pps % (factor // 100) == 0:
+            digits = f"{rate_pps // factor}.{rate_pps % factor * 100 // factor:02d}"
+            return digits.rstrip("0").rstrip(".") + suffix
+    return str(rate_pps)
+
+
+def format_seconds(time_s: float) -> str:
+    """Seconds to the nanosecond, shortly: `5s`, `1.5s`, `200ms`; `seconds` reads it back."""
+    number = round(Decimal(repr(float(time_s))), 9)
+    if number != 0 and number < 1:
+        return f"{_plain(number * 1000)}ms"
+    return f"{_plain(number)}s"
+
+
+def _plain(number: Decimal) -> str:
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

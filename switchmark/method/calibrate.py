@@ -1,0 +1,68 @@
+"""The engine's own ceiling, its one-way floor, and how late it sends, over the bare wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from switchmark.method.r_plus import of_trial
+from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.one_way import latency_at
+from switchmark.method.support.task import Task, figure, pps_text
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import WIRE
+from switchmark.results.metric import method_metric
+from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.statistics.outliers import in_words
+
+LATENESS_FRACTIONS = (0.1, 0.5, 0.9)
+CEILING = "ceiling"
+
+
+def run(task: Task) -> MethodResult:
+    """The ceiling by saturated trials, then paced ones at fractions of it."""
+    found = of_trial(task)
+    figures = [figure(CEILING, found.estimate, "pps")]
+    for fraction in LATENESS_FRACTIONS:
+        task.measurer.measure(task.trial.duration_s, fraction * found.pps)
+        late_ns = task.measurer.trials()[-1].late_max_ns
+        if late_ns is not None:
+            name = f"latest frame at {fraction * 100:g} % of the ceiling"
+            figures.append(MethodFigure(name=name, value=late_ns, unit="ns"))
+    floor = latency_at(task, 0.1, 0.1 * found.pps)
+    median, unsure = floor.latency.percentiles_ns["50"], floor.latency.clock_uncertainty_ns
+    figures.append(
+        MethodFigure(
+            name="one-way floor, median",
+            value=median,
+            unit="ns",
+            count=floor.latency.count,
+            low=None if unsure is None else max(0.0, median - unsure),
+            high=None if unsure is None else median + unsure,
+        )
+    )
+    return task.result(
+        CEILING,
+        figures,
+        stopped=found.stopped,
+        warm_up_trials=1,
+        notes=in_words(found.outliers, found.bands, "trial", pps_text),
+        latency=[floor],
+    )
+
+
+def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[str]:
+    """It says something about the traffic applications alone."""
+    if switch != WIRE:
+        yield f"method calibrate is of the bare wire; use switch: {WIRE}, not {switch}"
+
+
+METHOD = Method(
+    name="calibrate",
+    meaning="the engine's own ceiling and floor, over the bare wire",
+    run=run,
+    usual_time_s=trials_of_full_length(10),
+    compared=(method_metric(CEILING, "pps"), method_metric("one-way floor, median", "ns")),
+    refusals=refusals,
+    times_frames=True,
+)

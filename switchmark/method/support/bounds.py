@@ -1,0 +1,236 @@
+"""What a search found for one goal, and who decided it: the switch, noise, or something else.
+
+The test for noise is stated and computed from the trials alone. A load *shows bad* when, of
+its trials of full length, at least `MIN_COUNT` and at least `MIN_SHARE` were bad; it *shows
+good* likewise. A switch with a sharp limit shows good below it, bad above it, and both at
+the limit at most. When a load that shows good lies a whole width or more above one that
+shows bad, the passage from good to bad is wider than the width asked for, and where in it
+the bounds fall is decided by noise. Goals that allow fewer than `REPEATED` trials a load
+(RFC 2544, TST 009) have to do with one trial of each kind, and see noise less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from switchmark.method.support.goal import Goal
+from switchmark.method.support.measurer import RING_FULL_SHARE, LoadPoint
+from switchmark.results.record import DecidedBy, GoalBounds
+
+MIN_COUNT = 2
+MIN_SHARE = 0.2
+REPEATED = 5
+WIDTH_SLACK = 0.9  # the search rounds widths down; bounds a nominal width apart still count
+NEAR_ITS_BEST = 0.5  # of the most any trial forwarded: far below, the sender's own trouble
+FAR_BELOW = 0.05  # gap between two goals' loads, beyond their loss ratios, worth a note
+
+Stopped = Literal["done", "budget", "noise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """A whole search: bounds for each goal and every trial made, in order."""
+
+    method: str
+    bounds: tuple[GoalBounds, ...]
+    trials: tuple[LoadPoint, ...]
+    warm_up_trials: int  # the first so many of `trials` served for nothing else
+    spent_s: float
+    stopped: Stopped
+    paused: int = 0  # trials that were repeated because the sender had paused; not in `trials`
+
+    def __getitem__(self, name: str) -> GoalBounds:
+        for bounds in self.bounds:
+            if bounds.goal == name:
+                return bounds
+        raise KeyError(name)
+
+
+def conclude(
+    goal: Goal,
+    lower_pps: float | None,
+    upper_pps: float | None,
+    conditional_throughput_pps: float | None,
+    trials: Sequence[LoadPoint],
+    limits_pps: tuple[float, float],
+) -> GoalBounds:
+    """Put a goal's bounds together with what decided them."""
+    mixed = mixed_range(goal, trials) or (None, None)
+    bounds = GoalBounds(
+        goal=goal.name,
+        loss_ratio=goal.loss_ratio,
+        width=goal.width,
+        lower_pps=lower_pps,
+        upper_pps=upper_pps,
+        conditional_throughput_pps=conditional_throughput_pps,
+        decided_by="switch",
+        mixed_from_pps=mixed[0],
+        mixed_to_pps=mixed[1],
+        notes=[],
+    )
+    decided_by, notes = _decided_by(goal, bounds, trials, limits_pps)
+    notes += _stray_notes(goal, lower_pps, trials)
+    return bounds.model_copy(update={"decided_by": decided_by, "notes": notes})
+
+
+def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
+    """Say so where a goal ends far below a more tolerant one: that is no overload.
+
+    Overload costs frames in proportion to the excess, so NDR and PDR lie about as far apart
+    as their loss ratios. A wide gap means rare losses at loads well within the capacity.
+    """
+    noted = []
+    for bounds in found:
+        above = [
+            other
+            for other in found
+            if other.loss_ratio > bounds.loss_ratio
+            and other.lower_pps is not None
+            and bounds.upper_pps is not None
+            and other.lower_pps * (1 - other.loss_ratio - FAR_BELOW) > bounds.upper_pps
+        ]
+        notes = [
+            f"lies {1 - (bounds.upper_pps or 0.0) / (other.lower_pps or 1.0):.0%} below "
+            f"{other.goal}: what loses frames here is rare and not overload; a soak tells more"
+            for other in above
+        ]
+        noted.append(bounds.model_copy(update={"notes": bounds.notes + notes}))
+    return tuple(noted)
+
+
+def mixed_range(goal: Goal, trials: Sequence[LoadPoint]) -> tuple[float, float] | None:
+    """The loads between which trials went both ways, when a width apart or more; else None."""
+    repeated = goal.duration_sum_s >= REPEATED * goal.final_trial_s
+    least = MIN_COUNT if repeated else 1
+
+    def shows(count: int, total: int) -> bool:
+        return count >= least and count >= MIN_SHARE * total
+
+    seen = outcomes(goal, trials)
+    lows = [load for load, (good, bad) in seen.items() if shows(bad, good + bad)]
+    highs = [load for load, (good, bad) in seen.items() if shows(good, good + bad)]
+    if not lows or not highs:
+        return None
+    lowest, highest = min(lows), max(highs)
+    return (lowest, highest) if highest - lowest >= WIDTH_SLACK * goal.width * highest else None
+
+
+def outcomes(goal: Goal, trials: Sequence[LoadPoint]) -> dict[float, tuple[int, int]]:
+    """Good and bad trials of the goal's full length, by intended load."""
+    counts: dict[float, tuple[int, int]] = {}
+    for trial in trials:
+        if trial.intended_pps is None or trial.duration_s < goal.final_trial_s:
+            continue
+        good, bad = counts.get(trial.intended_pps, (0, 0))
+        is_bad = trial.search_loss_ratio > goal.loss_ratio
+        counts[trial.intended_pps] = (good + (not is_bad), bad + is_bad)
+    return counts
+
+
+def _decided_by(
+    goal: Goal, bounds: GoalBounds, trials: Sequence[LoadPoint], limits_pps: tuple[float, float]
+) -> tuple[DecidedBy, list[str]]:
+    if bounds.mixed_from_pps is not None:
+        return "noise", [
+            f"trials went both ways from {bounds.mixed_from_pps:.0f} to "
+            f"{bounds.mixed_to_pps:.0f} pps, more than the width of {goal.width:.2%}: noise "
+            "decides where the bounds fall; quiet the machine, lengthen trials or widen the goal",
+            *_what_noise(goal, bounds.mixed_to_pps or 0.0, trials),
+        ]
+    if bounds.upper_pps is not None and bounds.upper_pps <= limits_pps[0]:
+        decided_by, notes = _at_upper(goal, bounds, trials)
+        if decided_by == "sender":
+            return decided_by, notes
+        return "range", [f"even the lowest load of {limits_pps[0]:.0f} pps was too much"]
+    if bounds.lower_pps is not None and bounds.lower_pps >= limits_pps[1]:
+        return "range", [
+            f"the highest load of {limits_pps[1]:.0f} pps was carried: raise the maximum"
+        ]
+    if not bounds.reached:
+        return "budget", ["the search ended before the bounds were as close as asked"]
+    return _at_upper(goal, bounds, trials)
+
+
+def _what_noise(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> list[str]:
+    """What the bad trials have in common, at loads that other trials carried; nothing, if they do
+    not. A full ring there says that nobody emptied it for a while."""
+    seen = [
+        trial
+        for trial in trials
+        if trial.intended_pps is not None
+        and trial.duration_s >= goal.final_trial_s
+        and trial.intended_pps <= highest_pps
+    ]
+    bad = [trial for trial in seen if trial.search_loss_ratio > goal.loss_ratio]
+    good = [trial for trial in seen if trial.search_loss_ratio <= goal.loss_ratio]
+    stood = sum(map(_ring_was_full, bad))
+    if bad and stood * 2 > len(bad) and sum(map(_ring_was_full, good)) * 2 < len(good):
+        return [
+            f"in {stood} of {len(bad)} bad trials the sender's ring was full for a while, at loads "
+            "that others carried without: the switch stood still, and what it then passed on at "
+            "once was lost, at the latest where the receiver's ring was full. Give the switch "
+            "cores that nobody else uses, and each application one; where that cannot be, deepen "
+            "the rings (ring: 1024), or read a goal that forgives such pauses (PDR)"
+        ]
+    given_up = sum(not trial.load_met and not _ring_was_full(trial) for trial in bad)
+    if bad and given_up * 2 > len(bad):
+        return [
+            f"in {given_up} of {len(bad)} bad trials the sender gave frames up although its ring "
+            "had room: it was kept from its core. Give each application a core of its own"
+        ]
+    return []
+
+
+def _ring_was_full(trial: LoadPoint) -> bool:
+    return (trial.ring_full_share or 0.0) >= RING_FULL_SHARE
+
+
+def _at_upper(
+    goal: Goal, bounds: GoalBounds, trials: Sequence[LoadPoint]
+) -> tuple[DecidedBy, list[str]]:
+    """Was it loss that made the upper bound, or a load that was never offered?"""
+    bad = [
+        trial
+        for trial in trials
+        if trial.intended_pps == bounds.upper_pps and trial.search_loss_ratio > goal.loss_ratio
+    ]
+    unoffered = [trial for trial in bad if trial.loss_ratio <= goal.loss_ratio]
+    if len(unoffered) * 2 <= len(bad):
+        return "switch", []
+    pushed_back = [trial for trial in unoffered if _ring_was_full(trial)]
+    if len(pushed_back) * 2 > len(unoffered):
+        return "switch", ["the upper bound was refused, not lost: the port pushed back"]
+    return "sender", [
+        "the upper bound's load was never offered although the port took every frame: this is "
+        "the sender's limit, the switch may carry more"
+    ]
+
+
+def _stray_notes(goal: Goal, lower_pps: float | None, trials: Sequence[LoadPoint]) -> list[str]:
+    """Bad trials well below the lower bound: losses that the load does not explain."""
+    if lower_pps is None:
+        return []
+    below = [
+        counts
+        for load, counts in outcomes(goal, trials).items()
+        if load < lower_pps * (1 - goal.width)
+    ]
+    strays, total = sum(bad for _, bad in below), sum(good + bad for good, bad in below)
+    if not strays:
+        return []
+    return [
+        f"{strays} of {total} full-length trials more than a width below the lower bound were "
+        "bad: losses come from something other than the load"
+    ]
+
+
+def refused_in_kernel(
+    pps: float | None, best_pps: float, wire_pps: float | None, *, in_kernel: bool
+) -> bool:
+    """Whether a load that the sender could not offer was refused by the switch all the same.
+
+    An in-kernel switch works inside the sender's system call: what the sender could not offer
+    well below the bare wire's ceiling, but near the best that ever passed, it did not take."""
+    return in_kernel and bool(wire_pps) and pps is not None and pps >= NEAR_ITS_BEST * best_pps

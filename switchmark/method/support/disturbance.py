@@ -1,0 +1,58 @@
+"""What a disturbed trial shows: a load that drops, or a switch that is changed under it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from switchmark.method.support.measurer import LoadPoint
+from switchmark.method.support.outage import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDown:
+    """An overload and the lower load right after it."""
+
+    overload: LoadPoint
+    after: LoadPoint
+    gap_s: float  # between the last frame of the one and the first of the other
+    last_loss: Span | None  # after the first frame of the lower load; None: none was lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """A steady load, and something that was done to the switch under it."""
+
+    point: LoadPoint
+    missing_frames: int  # due and never arrived: lost, or refused by a port that was not there;
+    # without those that the switch delivered and the receiver's own socket dropped
+    silence: Span  # the longest one
+    action_s: float  # how long the bench took to do it
+    resumed: bool  # frames arrived at the end of the trial
+
+    @property
+    def outage_s(self) -> float:
+        """By the missing frames, at the rate at which they were due."""
+        return self.missing_frames / (self.point.intended_pps or 1.0)
+
+
+class Disturber(Protocol):
+    """A measurer that can also drop its load, or act on the switch, in mid-trial."""
+
+    def step_down(
+        self, first_s: float, first_pps: float, second_s: float, second_pps: float
+    ) -> StepDown:
+        """An overload, and the lower load at once after it."""
+        ...
+
+    def disturb(
+        self,
+        duration_s: float,
+        load_pps: float,
+        at_s: float,
+        action: Callable[[], None],
+        tail_s: float | None = None,
+    ) -> Disturbance:
+        """A steady load during which something is done."""
+        ...

@@ -1,0 +1,44 @@
+"""What a method of many trials is: its name, what it says of itself, and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from switchmark.method.support.task import Task
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.trial import Trial
+from switchmark.results.metric import Metric
+from switchmark.results.record import MethodResult
+
+
+def nothing_refused(_sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[str]:
+    """The method can be asked of every switch."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A method, which its file keeps as `METHOD`."""
+
+    name: str  # as campaigns write it: the file's, with dashes
+    meaning: str  # one line, for lists
+    run: Callable[[Task], MethodResult]
+    usual_time_s: Callable[[Trial], float]  # of traffic, without what a budget cuts off
+    default_budget_s: float | None = None  # None: as long as it takes
+    compared: tuple[Metric, ...] = ()  # figures that `compare` puts side by side
+    # What it cannot be asked of, and what to do instead; one sentence each.
+    refusals: Callable[[Sweep, str, Capabilities], Iterable[str]] = nothing_refused
+    one_host: str = ""  # why it is of one host, and what to do instead; empty: of two, too
+    times_frames: bool = False  # takes one-way times, so that a probe stream has a meaning
+    finds_outages: bool = False  # silence of the applications is a finding and no fault
+    restarts_switch: bool = False
+    # What holds the headline where nothing else is seen to: a set load limits nothing.
+    limited_by: Literal["switch", "rate", "unknown"] = "switch"
+
+
+def trials_of_full_length(count: int) -> Callable[[Trial], float]:
+    """The usual time of a method that takes so many trials of the duration asked."""
+    return lambda trial: count * trial.duration_s

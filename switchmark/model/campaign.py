@@ -1,0 +1,129 @@
+"""A campaign as a plain value: which trials, how often, in what order, and what is demanded."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, create_model
+
+from switchmark.model.choices import MAX_REPETITIONS, NAME_PATTERN, Dimension
+from switchmark.model.parameters import SWEPT
+from switchmark.model.trial import Frozen, Trial
+
+MAX_REPEATS = 100
+
+
+class _Grid(Frozen):
+    """A grid of trials: every combination of the values. The fields are those of `Trial`."""
+
+    dimension: Dimension
+
+    @property
+    def count(self) -> int:
+        """How many trials the grid has, without making them."""
+        return math.prod(len(getattr(self, one.field)) for one in SWEPT)
+
+
+if TYPE_CHECKING:
+
+    class Sweep(_Grid):
+        """The grid, with a tuple of values for each parameter but the dimension."""
+
+        def __getattr__(self, field: str) -> tuple[Any, ...]: ...
+
+else:
+    Sweep = create_model(
+        "Sweep", __base__=_Grid, **{one.field: (one.several, ...) for one in SWEPT}
+    )
+
+
+# Of the duration; the defaults of `trim` are reached at 5 s (docs/methods.md).
+WARM_UP_SHARE, COOL_DOWN_SHARE = 1 / 5, 2 / 25
+SAMPLES_A_TRIAL = 25  # at least, unless their length is set
+SHORTEST_SAMPLE_S = 0.001  # the engine's
+
+
+def sample_s(interval_s: float, duration_s: float) -> float:
+    """How long a sample is in a trial of this length: what was asked for, but the default gives
+    way to shorter ones in short trials."""
+    if interval_s != Trial.model_fields["interval_s"].default:
+        return interval_s
+    return min(interval_s, max(SHORTEST_SAMPLE_S, duration_s / SAMPLES_A_TRIAL))
+
+
+class TrimPolicy(Frozen):
+    """What is left out of a trial: the first and last samples of a throughput trial (inside
+    its duration); a latency trial has a warm-up run of its own before it (outside)."""
+
+    # Unless they are set, a share of the duration, and no more than this.
+    warm_up_s: float = Field(default=1.0, ge=0)
+    cool_down_s: float = Field(default=0.4, ge=0)
+
+    def over(self, duration_s: float) -> TrimPolicy:
+        """What it comes to in a trial of this length."""
+        shares = {"warm_up_s": WARM_UP_SHARE, "cool_down_s": COOL_DOWN_SHARE}
+        return TrimPolicy(
+            **{
+                name: value
+                if name in self.model_fields_set
+                else min(value, round(shares[name] * duration_s, 9))
+                for name, value in self.model_dump().items()
+            }
+        )
+
+
+class VerifyPolicy(Frozen):
+    """What the check before each trial sends and what it demands."""
+
+    probes: int = Field(default=16, ge=1)  # frames each way, a pair
+    min_arrived_ratio: float = Field(default=1.0, ge=0, le=1)
+    max_strays: int = Field(default=0, ge=0)  # frames at a port they were not meant for
+    timeout_s: float = Field(default=15.0, gt=0)  # until every port passes frames
+
+
+class Published(Frozen):
+    """A figure from the literature, to be printed beside what was measured here."""
+
+    match: dict[str, str | int | float | bool | None]  # Trial field -> value
+    value: float
+    unit: Literal["pps", "bps", "ns", "us"]
+    source: str
+    note: str = ""
+
+    def matches(self, trial: Trial) -> bool:
+        """True when the figure was measured under what this trial describes."""
+        return all(getattr(trial, field) == value for field, value in self.match.items())
+
+
+class Campaign(Frozen):
+    """A set of trials, how often and in what order they run, and what is demanded of them."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    description: str = ""
+    sweeps: tuple[Sweep, ...] = Field(min_length=1)
+    repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
+    until_ci: float | None = Field(default=None, gt=0, lt=1)  # half the interval over the mean
+    max_repetitions: int = Field(default=20, ge=1, le=MAX_REPETITIONS)  # with `until_ci`
+    repeat_disturbed: int = Field(default=0, ge=0, le=MAX_REPEATS)  # of one measurement
+    prove: float | None = Field(default=None, gt=0, lt=1)  # the smallest lead worth knowing
+    budget_s: float | None = Field(default=None, gt=0)  # None: a set number of blocks
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+    seed: int = Field(default=1, ge=0)  # of the order inside each block
+    trim: TrimPolicy = TrimPolicy()
+    verify: VerifyPolicy = VerifyPolicy()
+    mixed_connect_modes: bool = False
+    tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
+    skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
+    time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
+    published: tuple[Published, ...] = ()
+
+    @property
+    def proves(self) -> bool:
+        """Whether it ends when every comparison is decided, or its budget is spent."""
+        return self.budget_s is not None
+
+    @property
+    def count(self) -> int:
+        """Trials at most, repetitions included (sweeps may overlap)."""
+        return self.repetitions * sum(sweep.count for sweep in self.sweeps)

@@ -1,0 +1,74 @@
+"""What a switch can do and which options it has, as plain values; and whether it can run here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from switchmark.model.ports import CableEnd, ConnectMode, PortKind
+from switchmark.model.taxonomy import Taxonomy
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchOption:
+    """A setting that a campaign may choose: one of some words, a whole number in a range, or
+    text of a form."""
+
+    name: str
+    meaning: str
+    default: str
+    choices: tuple[str, ...] = ()
+    range: tuple[int, int] | None = None
+    form: str = ""  # a regular expression; so far of a probability only
+    modes: tuple[ConnectMode, ...] = ()  # where it can be other than the default; none: everywhere
+
+    @property
+    def allowed(self) -> str:
+        """What may be written, for messages and tables."""
+        if self.form:
+            return "a probability, 0 to 1"
+        return ", ".join(self.choices) if self.range is None else "{} to {}".format(*self.range)
+
+    def takes(self, value: str) -> bool:
+        """Whether the value is one of those."""
+        if self.form:
+            return re.fullmatch(self.form, value) is not None
+        if self.range is None:
+            return value in self.choices
+        low, high = self.range
+        return value.isascii() and value.isdigit() and low <= int(value) <= high
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a switch can do; placement and planning read this, the machine is not touched."""
+
+    port_kinds: tuple[PortKind, ...]  # in order of preference
+    connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
+    polling: bool  # it busy-polls, so it wants a core of its own
+    in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
+    multi_core: bool = False
+    main_thread: bool = False  # one that does not forward, and can be put on a core of its own
+    max_ports: int | None = None
+    needs_hugepages: bool = False
+    known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
+    splits: bool = False  # can deal the frames of one port out to several (`Split`)
+    runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
+    reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
+    settled: str = ""  # why they cannot, where that is known
+    # As what the end of a cable to another host can be a port; none: `uncabled` says why.
+    cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
+    uncabled: str = ""
+    description: str = ""
+    taxonomy: Taxonomy | None = None  # None: no contender
+    options: tuple[SwitchOption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Can this machine run the switch? Either a version, or a reason with a remedy."""
+
+    available: bool
+    version: str | None = None
+    reason: str | None = None
+    remedy: str | None = None

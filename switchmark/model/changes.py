@@ -1,0 +1,16 @@
+"""A change to a running switch, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+UNKNOWN_WAY = "no way is known to change its ports or rules while it runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that is done to the running switch; returns when the switch says it is done."""
+
+    name: str  # e.g. "4 ports added"
+    apply: Callable[[], None]

@@ -1,0 +1,64 @@
+"""The words that a trial is described by, and the bounds of its numbers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
+MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
+MAX_RATE_PPS = 10_000_000_000
+MAX_BURST = 4096
+MAX_PROBE_RATE_PPS = 1_000_000
+MAX_PAIRS = 1024
+MAX_CORES = 1024
+MAX_REPETITIONS = 10_000
+MIN_TIME_S = 0.001
+MAX_TIME_S = 604_800.0  # a week
+PLAIN = "plain"  # one run; every other method makes many trials on one deployment (docs/methods.md)
+WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
+NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket")  # or a path
+CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
+VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
+
+# What stands in a chain: the engine's forwarder by its fastest I/O, a Linux bridge inside the
+# VNF, the engine's forwarder as a program over libpcap would be (packet sockets, one system
+# call a frame), or a program of the user's by its absolute path.
+VNFS = ("forwarder", "bridge", "pcap")
+
+
+def rewrites(vnf: str) -> bool:
+    """Whether the VNF addresses each frame to the next station, as a learning switch needs."""
+    return vnf in ("forwarder", "pcap")
+
+
+class Dimension(StrEnum):
+    """What is measured (D)."""
+
+    THROUGHPUT = "throughput"  # sender -> receiver, forwarded frames per second
+    LATENCY = "latency"  # client <-> server, round-trip time
+
+
+class Io(StrEnum):
+    """How the traffic application talks to its port. `auto` takes the fastest for the port."""
+
+    AUTO = "auto"
+    UDP = "udp"
+    UDP_MMSG = "udp-mmsg"
+    RAW = "raw"
+    RAW_MMSG = "raw-mmsg"
+    PACKET_MMAP = "packet-mmap"
+    AF_XDP = "af-xdp"
+    IO_URING = "io-uring"
+    DPDK = "dpdk"
+    NETMAP = "netmap"
+
+
+class Idle(StrEnum):
+    """What a traffic application does when its ring is full or empty. `auto`: by placement."""
+
+    AUTO = "auto"
+    POLL = "poll"
+    YIELD = "yield"
+    SLEEP = "sleep"
+    BATON = "baton"  # those on one core take turns

@@ -1,0 +1,57 @@
+"""Nodes: where one traffic application or VNF lives, with its ports and its cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.model.nics import Nic
+from switchmark.model.ports import MadePort, PortKind
+
+
+@dataclass(frozen=True, slots=True)
+class NodePort:
+    """A node's port. The caller fills in the upper part; the environment fills in the lower
+    part and hands the whole back in `node.spec.ports`.
+
+    For veth that is the name of the device inside the node (`eth0`) and of the switch's end
+    (None on a wire); for vhost-user and memif the socket path as the *host* and as the node
+    sees it."""
+
+    kind: PortKind
+    mac: str
+    ip: str  # with prefix length, e.g. 10.77.0.1/24; empty: none (a VNF's)
+    mtu_bytes: int = 1500  # of veth devices: at least the frame size (with FCS) less 18
+
+    # Of the veth device itself, where the application brings its own address (raw sockets):
+    # a frame that is addressed to the device would be worked on by the kernel's IP stack, too,
+    # which costs the receiver more than the frame itself and answers with ICMP.
+    device_mac: str | None = None
+    peer_mac: str = ""  # where frames that are sent here go next
+    peer_ip: str = ""
+
+    switch_netns: str | None = None  # where the switch's end of a veth is to be; None: the host's
+
+    device_inside: str | None = None
+    device_switch_side: str | None = None
+    socket_host: Path | None = None
+    socket_inside: str | None = None
+    made: MadePort | None = None  # by the switch, before the node
+    lent: str | None = None  # the end of a cable, in place of a port of its own: device or PCI
+    nic: Nic | None = None  # real ports in place of what would be made
+    back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """What to make: a short name unique in the session, its ports, its cores."""
+
+    name: str  # at most 7 characters (6 with several ports): it ends the names of devices
+    ports: tuple[NodePort, ...]
+    cores: tuple[int, ...]
+    powers: tuple[str, ...] = ()  # capabilities that its application needs in a container
+
+    @property
+    def port(self) -> NodePort:
+        """Its port; of several, the first."""
+        return self.ports[0]

@@ -1,0 +1,65 @@
+"""Options of one switch that a campaign may choose: `switch_options: {emc: off}`.
+
+A switch names its options in its `Capabilities`; what it does not name is refused when the
+campaign is read. As text, in notations and records, a choice is `emc:off+pmd_maxsleep_us:50`,
+sorted by name; no choice is `none`, and leaves every option at its default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import ConnectMode
+
+NONE = "none"
+
+
+_OPTION = re.compile(r"([a-z][a-z0-9_]*)\s*:\s*([A-Za-z0-9._-]+)")
+
+
+def parse(text: str) -> dict[str, str]:
+    """`emc:off+pmd_maxsleep_us:50` as a mapping. Raises ValueError that names the bad part."""
+    if text in ("", NONE):
+        return {}
+    found: dict[str, str] = {}
+    for part in text.split("+"):
+        match = _OPTION.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"'{part.strip()}' is no option; write e.g. emc:off+n:1, or none")
+        if match[1] in found:
+            raise ValueError(f"'{match[1]}' is given twice; keep one")
+        found[match[1]] = match[2]
+    return found
+
+
+def join(options: Mapping[str, str]) -> str:
+    """The mapping as text; `parse` takes it back. Empty for no options."""
+    return "+".join(f"{name}:{value}" for name, value in sorted(options.items()))
+
+
+def refusal(name: str, capabilities: Capabilities, options: Mapping[str, str]) -> str | None:
+    """Why the switch cannot take these options, in one line; None when it can."""
+    known = {option.name: option for option in capabilities.options}
+    for option, value in options.items():
+        if option not in known:
+            has = ", ".join(known) or "none"
+            return f"{name} has no switch option '{option}' (it has: {has})"
+        if not known[option].takes(value):
+            return f"{name}: switch option {option} is '{value}'; it takes {known[option].allowed}"
+    return None
+
+
+def mode_refusal(
+    name: str, capabilities: Capabilities, options: Mapping[str, str], mode: ConnectMode
+) -> str | None:
+    """Why the switch cannot take these options in this connect mode; None when it can."""
+    for option in capabilities.options:
+        value = options.get(option.name, option.default)
+        if value != option.default and option.modes and mode not in option.modes:
+            return (
+                f"{name}: switch option {option.name} is {value}, which connect_mode {mode} cannot "
+                f"have; use {', '.join(option.modes)}, or {option.name}: {option.default}"
+            )
+    return None

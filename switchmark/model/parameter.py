@@ -1,0 +1,187 @@
+"""What a parameter of a trial is: all that a row of the table in `trial.py` says of it.
+
+Nothing else lists parameters: campaigns, notations, `--set`, messages, the tables of docs/, what
+makes two trials comparable, the load of a baseline and the key of a kept ceiling follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+from types import GenericAlias, NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+from pydantic import GetCoreSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
+
+from switchmark.language import values
+from switchmark.language.values import Limits
+from switchmark.model.choices import Dimension
+from switchmark.model.scenario import WRITTEN
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The names that exist on this installation; None takes any well-formed name."""
+
+    switches: tuple[str, ...] | None = None
+    environments: tuple[str, ...] | None = None
+    scenarios: tuple[str, ...] | None = tuple(WRITTEN)
+    methods: tuple[str, ...] | None = None
+    goals: tuple[str, ...] | None = None  # of a search
+
+
+class Kind(Enum):
+    """What a parameter describes. It decides which trials may be compared: those that are at one
+    point, that is, equal in traffic, layout, cores and method."""
+
+    TRAFFIC = auto()  # the frames that are sent, and when
+    LAYOUT = auto()  # the ends and VNFs that there are, and where they live
+    CORES = auto()  # which cores everybody has, and what else loads the machine
+    METHOD = auto()  # how and how long it is measured
+    CONTENDER = auto()  # the means by which frames are carried: what is compared at one point
+    BOOKKEEPING = auto()  # tells apart trials that are equal; no key of a campaign
+
+
+class Wire(Enum):
+    """What the trial over the bare wire, by which another is judged, has in place of a value."""
+
+    SAME = auto()  # the same value: for any other the wire's figure says nothing
+    PACE = auto()  # the same; but the default, which saturates, where only a ceiling is wanted
+    ANY = auto()  # the same value, though its figure holds for every other
+    DEFAULT = auto()  # the default: there is no such thing in a wire
+    PLANNED = auto()  # what experiment/wire.py says, from the ports and cores of the trial
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """How plots are drawn over a parameter of which a run has enough values."""
+
+    title: str
+    place: Callable[[Any], float | None] = float  # of a value; None: it has no place
+    label: Callable[[float], str] = "{:.15g}".format
+    log: bool = True
+
+
+Reader: TypeAlias = Callable[[str, Known], Any]  # one value; raises BadValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a trial. What is not given follows from the type of its field."""
+
+    name: str  # in campaign files, `--set` and notations
+    kind: Kind
+    wire: Wire
+    example: str
+    meaning: str
+    unit: str = ""
+    letter: str | None = None  # of the (D, L, S, V, P, R, B) notation
+    read: Reader | None = None
+    show: Callable[[Any], str] = str  # a value as text that `read` takes back
+    none: str | None = None  # the word for no value at all
+    noun: str = ""  # what messages call a value
+    limits: Limits | None = None  # of a number
+    ranges: bool = False  # `64..512 step 64` may be written
+    mapping: bool = False  # a value may be written as a mapping: {emc: off}
+    as_written: Any = None  # a type of values that become the field's when trials are made
+    usual: Any = None  # the value of a campaign without it, where the field must be given
+    usual_latency: Any = None  # the same of round trips, where it is another
+    say: Callable[[Any], str] | None = None  # a value in reports
+    axis: Axis | None = None
+    settled: bool = False  # `auto` is left to planning; records tell what it came to
+    by_switch: bool = False  # need not agree where one switch is compared with another
+
+    field: str = ""  # of Trial; filled in, as what follows
+    value_type: Any = None  # without None
+    optional: bool = False
+    default: Any = None
+    required: bool = False
+
+    def of(self, name: str, info: FieldInfo) -> Parameter:
+        """The row with what its field says."""
+        return replace(
+            self,
+            field=name,
+            value_type=_without_none(info.annotation),
+            optional=NoneType in get_args(info.annotation),
+            default=None if info.is_required() else info.default,
+            required=info.is_required(),
+        )
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """The field's own schema within the limits of the row."""
+        schema: Any = handler(source)
+        if self.limits is not None:
+            number = schema["schema"] if schema["type"] == "nullable" else schema
+            number |= {"ge": self.limits.low, "le": self.limits.high}
+        return schema  # type: ignore[no-any-return]
+
+    @property
+    def several(self) -> Any:
+        """The type of its values in a sweep."""
+        one = self.value_type if self.as_written is None else self.value_type | self.as_written
+        return GenericAlias(tuple, (one | None if self.optional else one, ...))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values are amounts."""
+        return self.value_type in (int, float) or isinstance(next(iter(self._literals), None), int)
+
+    @property
+    def _literals(self) -> tuple[Any, ...]:
+        return get_args(self.value_type) if get_origin(self.value_type) is Literal else ()
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The values by their words, where there are only some; without the word for none."""
+        if isinstance(self.value_type, type) and issubclass(self.value_type, StrEnum):
+            return {one.value: one for one in self.value_type}
+        return {str(one): one for one in self._literals}
+
+    def usual_for(self, dimension: Dimension) -> Any:
+        """The value when a campaign says none; raises KeyError where it must."""
+        if dimension is Dimension.LATENCY and self.usual_latency is not None:
+            return self.usual_latency
+        if self.required and self.usual is None:
+            raise KeyError(self.name)
+        return self.usual if self.required else self.default
+
+    def parse(self, text: str, known: Known) -> list[Any]:
+        """A value, list or range as written; raises `BadValueError`."""
+        return values.many(text, lambda item: self.value(item, known), ranges=self.ranges)
+
+    def value(self, text: str, known: Known) -> Any:
+        """One value as written; raises `BadValueError`."""
+        if text == self.none:
+            return self.default
+        if self.read is not None:
+            return self.read(text, known)
+        if self.limits is not None:
+            return values.whole(text, self.limits)
+        if self.value_type is bool:
+            return values.boolean(text)
+        words = ([] if self.none is None else [self.none]) + list(self.choices)
+        return self.choices[values.choice(text, words, self.noun or self.name.replace("_", " "))]
+
+    def text(self, value: Any) -> str:
+        """A value as it is written."""
+        if self.none is not None and value == self.default:
+            return self.none
+        if self.value_type is bool:
+            return "true" if value else "false"
+        return self.show(value)
+
+    def words(self, value: Any) -> str:
+        """A value as reports say it."""
+        return self.say(value) if self.say else f"{self.field.replace('_', ' ')} {value}"
+
+
+def _without_none(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, UnionType):
+        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation

@@ -1,0 +1,66 @@
+"""What follows from the table of parameters: which there are, and what must be equal where.
+
+Two trials are at one *point* when they may be compared; a trial and the bare wire have one *load*
+when the wire's figure is the trial's ceiling, or floor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmark.model.choices import Dimension
+from switchmark.model.parameter import Kind, Parameter, Wire
+from switchmark.model.rates import is_steady
+from switchmark.model.scenario import without_vnfs
+from switchmark.model.trial import Trial
+
+PARAMETERS: dict[str, Parameter] = {
+    name: row.of(name, info)
+    for name, info in Trial.model_fields.items()
+    for row in info.metadata
+    if isinstance(row, Parameter)
+}
+KEYS = tuple(one for one in PARAMETERS.values() if one.kind is not Kind.BOOKKEEPING)
+SWEPT = tuple(one for one in KEYS if one.field != "dimension")  # a sweep has one dimension
+BY_NAME: dict[str, Parameter] = {one.name: one for one in KEYS}
+BY_LETTER: dict[str, Parameter] = {one.letter: one for one in KEYS if one.letter}
+SETTLED = tuple(one.field for one in KEYS if one.settled)  # as the record tells, whatever was asked
+
+
+def of_kinds(*kinds: Kind) -> tuple[Parameter, ...]:
+    """The parameters of these kinds."""
+    return tuple(one for one in PARAMETERS.values() if one.kind in kinds)
+
+
+POINT = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.METHOD)
+CONTENDER = tuple(one for one in of_kinds(Kind.CONTENDER) if one.field != "switch")
+
+
+def point_of(trial: Trial) -> tuple[tuple[str, Any], ...]:
+    """What must be equal in trials that are compared, as JSON has it."""
+    values = trial.model_dump(mode="json", include={one.field for one in POINT})
+    return tuple(values.items())
+
+
+def over_wire(trial: Trial) -> dict[str, Any]:
+    """What is otherwise in the trial over the bare wire that this one is judged by, as far as it
+    does not depend on ports and cores."""
+    changes = {one.field: one.default for one in PARAMETERS.values() if one.wire is Wire.DEFAULT}
+    changes["scenario"] = without_vnfs(trial.scenario)
+    return changes if trial.split == "none" else changes | {"pairs": 1}
+
+
+def saturating() -> dict[str, Any]:
+    """What is otherwise in a trial that shows a ceiling."""
+    return {one.field: one.default for one in PARAMETERS.values() if one.wire is Wire.PACE}
+
+
+def load_of(trial: Trial, *, ceiling: bool = False) -> dict[str, Any]:
+    """What a trial and the bare wire that it is judged by have in common, as JSON has it.
+
+    `ceiling`: a throughput with a steady schedule is judged by what a saturated wire carries."""
+    changes = over_wire(trial)
+    if ceiling and trial.dimension is Dimension.THROUGHPUT and is_steady(trial.schedule):
+        changes |= saturating()
+    fields = {one.field for one in PARAMETERS.values() if one.wire in (Wire.SAME, Wire.PACE)}
+    return trial.model_copy(update=changes).model_dump(mode="json", include=fields)

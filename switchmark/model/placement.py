@@ -1,0 +1,21 @@
+"""Which core does what."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from switchmark.model.value import Count, Value
+
+
+class Placement(Value):
+    """Which core did what, and whether there were enough."""
+
+    switch_cores: list[Count]
+    application_cores: dict[str, list[Count]]  # node name -> cores
+    bench_cores: list[Count]
+    oversubscribed: bool
+    reason: str  # why it was placed so
+    idle: str  # the idle strategy chosen
+    catch_up_us: Count = 1000  # for so long a pause senders make up; beyond, frames are given up
+    neighbour_cores: list[Count] = Field(default_factory=list)  # none: it is not pinned
+    switch_main_core: Count | None = None  # of its main thread, where the campaign names one

@@ -1,0 +1,121 @@
+"""Ports: where a node meets the switch, how the switch joins them, and what it counts there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class PortKind(StrEnum):
+    """Where a node meets the switch."""
+
+    VETH = "veth"
+    VHOST_USER = "vhost-user"
+    TAP = "tap"
+    MEMIF = "memif"
+    MACVLAN = "macvlan"  # a device on top of another, which delivers by its address
+    VF = "vf"  # a virtual function of a NIC: the NIC's embedded switch is what is tested
+    VALE = "vale"  # a port of a VALE switch, opened by the application itself (netmap)
+
+
+class CableEnd(StrEnum):
+    """As what the end of a cable to another host is there for a switch."""
+
+    INTERFACE = "interface"  # a network device of the host's
+    PCI = "pci"  # a NIC that is apart from the kernel, for DPDK, named by its PCI address
+
+
+# Ports of these kinds exist only as part of their switch, which makes them before the nodes.
+MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE})
+
+
+class ConnectMode(StrEnum):
+    """How the switch decides where a frame goes; the same meaning for every switch."""
+
+    CROSS_CONNECT = "cross-connect"  # port 2k <-> port 2k+1, whatever the frame says
+    LEARNING = "learning"  # IEEE 802.1D learning bridge
+    STATIC_MAC = "static-mac"  # forwarding by a MAC table written before the trial
+    # IEEE 802.1Q virtual Ethernet bridge: by the addresses of its own ports; broadcast goes to
+    # all of them, what is addressed to none leaves by the uplink
+    VEB = "veb"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What comes in at port 0 is dealt out to chains of VNFs beside each other; what comes out of
+    them leaves by the last port. In between, port 2k joins 2k + 1 as everywhere."""
+
+    by: str  # src-mac or flow
+    chains: int
+    vnfs: int  # of each chain
+    source_macs: tuple[str, ...]  # chain by chain, where those decide
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The first port of each chain."""
+        return tuple(1 + 2 * self.vnfs * chain for chain in range(self.chains))
+
+    @property
+    def tails(self) -> tuple[int, ...]:
+        """The last port of each chain."""
+        return tuple(2 * self.vnfs * (chain + 1) for chain in range(self.chains))
+
+    @property
+    def last(self) -> int:
+        """The port by which all leave."""
+        return 2 * self.vnfs * self.chains + 1
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchPort:
+    """One port of the trial as the switch sees it.
+
+    `index` counts from 0; ports 2k and 2k+1 are the two ends of pair k.
+    For veth, `device` is the name of the end that lies in the root namespace and is already
+    up; a switch may take it into a namespace of its own while it runs, and hands it back
+    (down) on stop. `far_device` in the namespace `far_netns` is the application's end, for a
+    switch that must set something there. For vhost-user, `socket` is the path where the
+    application listens as vhost-user *front end in server mode* (virtio-user `server=1`); the
+    switch connects to it as client, and must cope with the socket appearing later. `mtu_bytes`
+    is the longest payload of a frame, without Ethernet header and FCS.
+    """
+
+    index: int
+    kind: PortKind
+    mac: str  # of the application behind this port
+    device: str | None = None
+    socket: str | None = None
+    mtu_bytes: int = 1500
+    far_device: str | None = None
+    far_netns: str | None = None
+    cable: bool = False  # the host's own interface: behind it another host's switch, or a tester
+    pci: str | None = None  # of such a one that DPDK drives itself
+
+
+@dataclass(frozen=True, slots=True)
+class MadePort:
+    """A port that a switch has made for a node: a device, which lies in the bench's namespace
+    and is moved into the node; or a PCI function for DPDK; or what netmap applications open."""
+
+    device: str | None = None
+    pci: str | None = None
+    netmap: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PortCounters:
+    """What the switch itself counted on one port, from the switch's point of view."""
+
+    rx_frames: int
+    tx_frames: int
+    rx_dropped: int = 0
+    tx_dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCounters:
+    """Counters of all ports, by port index; `witness_rx_frames` counts what came out of the
+    third port that the switch was given to detect flooding (None: mode cannot flood)."""
+
+    ports: dict[int, PortCounters] = field(default_factory=dict)
+    witness_rx_frames: int | None = None

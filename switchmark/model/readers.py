@@ -1,0 +1,147 @@
+"""How one value of a trial's parameter is read: bounds, names, and messages that say what to write.
+
+Each reader takes the text and the names that exist here, and raises `BadValueError`. A type with
+few values needs none (parameter.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from switchmark.language import values
+from switchmark.language.values import BadValueError, Limits
+from switchmark.model import choices, options
+from switchmark.model.parameter import Known, Reader
+
+FRAME = Limits(
+    choices.MIN_FRAME_BYTES,
+    choices.MAX_FRAME_BYTES,
+    "below the smallest Ethernet frame (64 with FCS)",
+    "above the largest frame the engine builds (9018 with FCS)",
+)
+PROBE_RATE = Limits(
+    1, choices.MAX_PROBE_RATE_PPS, "not a rate", "no low rate (1M packets/s at most)", suffixes=True
+)
+BURST = Limits(1, choices.MAX_BURST, "not a burst", "above the largest burst")
+PAIRS = Limits(1, choices.MAX_PAIRS, "not a number of pairs", "above the most pairs one host takes")
+CORES = Limits(1, choices.MAX_CORES, "not a number of cores", "above any machine's cores")
+SPARE = Limits(0, choices.MAX_CORES, "not a number of cores", "above any machine's cores")
+REPETITION = Limits(0, choices.MAX_REPETITIONS - 1, "not a repetition", "above the last repetition")
+_PAIRS_NOTATION = re.compile(r"(\d+)\s*vs\s*(\d+)", re.ASCII)
+
+
+def pairs(text: str, _known: Known) -> int:
+    """How many pairs: `4` or `4vs4`."""
+    match = _PAIRS_NOTATION.fullmatch(text)
+    if match and match[1] != match[2]:
+        raise BadValueError(f"'{text}' is uneven; pairs have as many ends left as right, e.g. 2vs2")
+    return values.whole(match[1] if match else text, PAIRS)
+
+
+def switch(text: str, known: Known) -> str:
+    """The name of a switch."""
+    return values.choice(text, known.switches, "switch")
+
+
+def environment(text: str, known: Known) -> str:
+    """The name of an environment."""
+    return values.choice(text, known.environments, "environment")
+
+
+def method(text: str, known: Known) -> str:
+    """The name of a method."""
+    return values.choice(text, known.methods, "method")
+
+
+def goals(text: str, known: Known) -> str:
+    """The name of what a search looks for."""
+    return values.choice(text, known.goals, "preset of goals")
+
+
+def scenario(text: str, known: Known) -> str:
+    """Names with numbers in them (`loopback-3`) are known by the pattern (`loopback-N`)."""
+    if known.scenarios is None:
+        return values.choice(text, None, "scenario")
+    patterns = {
+        re.sub(r"[MN]", r"[1-9]\\d{0,3}", written, flags=re.ASCII) for written in known.scenarios
+    }
+    if any(re.fullmatch(pattern, text, re.ASCII) for pattern in patterns):
+        return text
+    return values.choice(text, known.scenarios, "scenario")
+
+
+def kind_or_path(kinds: tuple[str, ...], noun: str) -> Reader:
+    """One of some kinds, or the absolute path of a program."""
+
+    def read(text: str, _known: Known) -> str:
+        if not text.startswith("/"):
+            return values.choice(text, kinds, f"{noun} (or absolute path)")
+        if not re.fullmatch(choices.VNF_PATTERN, text, re.ASCII):
+            raise BadValueError(
+                f"'{values.shorten(text)}' is not a path that can be written here; use letters, "
+                "digits, '.', '_', '+', '-' and '/'"
+            )
+        return text
+
+    return read
+
+
+def cpu_limit(text: str, _known: Known) -> float:
+    """A share above 0."""
+    limit = values.share(text)
+    if limit <= 0:
+        raise BadValueError(f"{text} leaves the switch no CPU time; use e.g. 50%")
+    return limit
+
+
+def cores(*words: str) -> Reader:
+    """One of some words, or cores joined by `+`."""
+
+    def read(text: str, _known: Known) -> str:
+        if text in words or re.fullmatch(choices.CORES_PATTERN, text, re.ASCII):
+            return text
+        raise BadValueError(
+            f"'{values.shorten(text)}' names no cores; write e.g. 2+3, or {' or '.join(words)}"
+        )
+
+    return read
+
+
+def one_core(text: str, _known: Known) -> str:
+    """A core's number, or `auto`."""
+    if text == "auto" or re.fullmatch(r"\d{1,4}", text, re.ASCII):
+        return text
+    raise BadValueError(f"'{values.shorten(text)}' is no core; write its number, or auto")
+
+
+def switch_options(text: str) -> str:
+    """Options in their one form: sorted by name. Raises ValueError."""
+    return options.join(options.parse(text))
+
+
+def words(read: Callable[[str], Any]) -> Reader:
+    """A reader of words of another module, whose ValueError is the message."""
+
+    def checked(text: str, _known: Known) -> Any:
+        try:
+            return read(text)
+        except BadValueError:
+            raise
+        except ValueError as error:
+            raise BadValueError(str(error)) from None
+
+    return checked
+
+
+def packet_size(text: str, _known: Known) -> int:
+    """Bytes with FCS; points out a mix of sizes."""
+    if re.match(r"imix$|genome:|random:|\d+[+*]", text):
+        raise BadValueError(f"'{text}' is a mix of sizes in one trial; write packet_mix: {text}")
+    return values.whole(text, FRAME)
+
+
+def time(text: str, _known: Known) -> float:
+    """Seconds, within what a trial can last."""
+    return values.seconds(text, choices.MIN_TIME_S, choices.MAX_TIME_S)

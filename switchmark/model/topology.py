@@ -1,0 +1,208 @@
+"""What a scenario expands to: nodes with their ports, and the paths that traffic takes.
+
+Ports are numbered as the switch sees them, in the order in which a frame meets them: 2k and
+2k+1 are the two sides of one crossing of the switch. So cross-connect is right for a chain
+as it is for a pair, and every port's MAC address follows from its number alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from switchmark.model.nics import Nic
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.model.ports import PortKind
+
+APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
+
+
+STANDARD_MTU_BYTES = 1500
+
+
+ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
+
+
+class Place(StrEnum):
+    """Where a node is: in the environment of the trial, or outside of it, at a wire."""
+
+    ENVIRONMENT = "environment"
+    WIRE = "wire"  # stands in for a tester behind a physical port
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyPort:
+    """A node's port: its number at the switch, its addresses, and where its frames go next."""
+
+    index: int
+    mac: str
+    ip: str  # with prefix length
+    next_mac: str  # of the port that frames sent here must reach
+    next_ip: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyNode:
+    """A place for one traffic application with one port, or for a VNF with two."""
+
+    name: str
+    role: str  # of the engine: sender, receiver, client, server, duplex; or `vnf`
+    pair: int  # which path it belongs to
+    ports: tuple[TopologyPort, ...]
+    place: Place = Place.ENVIRONMENT
+    far: bool = False  # on the other host
+    nic: Nic | None = None  # of a wire end that has real ports: its own, and the switch's
+
+    @property
+    def port_index(self) -> int:
+        """Of its first port, at the switch."""
+        return self.ports[0].index
+
+    @property
+    def mac(self) -> str:
+        """Of its first port."""
+        return self.ports[0].mac
+
+    @property
+    def ip(self) -> str:
+        """Of its first port, with prefix length."""
+        return self.ports[0].ip
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a port is joined to: the switch under test, or (without one) another node."""
+
+    node: str
+    peer: str | None  # None: the switch
+    port: int = 0  # of the node
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The way of one stream of traffic, from node to node, through VNFs if there are any."""
+
+    pair: int
+    stream: int  # the engine's --stream
+    source: str
+    target: str
+    both_ways: bool  # requests and answers, or traffic from both ends
+    via: tuple[str, ...] = ()
+    chains: int = 1  # beside each other, that `via` lists one after the other
+
+    def ways(self) -> list[tuple[str, ...]]:
+        """The VNFs of each chain."""
+        length = len(self.via) // self.chains
+        return [self.via[k * length : (k + 1) * length] for k in range(self.chains)]
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A trial's nodes and paths."""
+
+    nodes: tuple[TopologyNode, ...]  # in the order of their first port
+    paths: tuple[Path, ...]
+    direct: bool  # no switch: each pair on a wire of its own
+    frame_size_bytes: int
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Every port and what it is joined to."""
+        owners = {port.index: node.name for node in self.nodes for port in node.ports}
+        return tuple(
+            Link(node.name, owners[port.index ^ 1] if self.direct else None, number)
+            for node in self.nodes
+            for number, port in enumerate(node.ports)
+        )
+
+    @property
+    def port_count(self) -> int:
+        """Ports of the switch."""
+        return sum(len(node.ports) for node in self.nodes)
+
+    def node(self, name: str) -> TopologyNode:
+        """The node of this name. Raises KeyError."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    def pairs(self, *, far: bool = False) -> tuple[tuple[str, ...], ...]:
+        """Node names of each path, its sending end first, then the receiving one, then the
+        VNFs (for placement): those on this host, or those on the other one."""
+        there = self.far_names
+        return tuple(
+            tuple(n for n in (path.source, path.target, *path.via) if (n in there) == far)
+            for path in self.paths
+        )
+
+    @property
+    def far_names(self) -> frozenset[str]:
+        """The nodes on the other host."""
+        return frozenset(node.name for node in self.nodes if node.far)
+
+    @property
+    def far_ports(self) -> frozenset[int]:
+        """The ports of these nodes."""
+        return frozenset(port.index for node in self.nodes if node.far for port in node.ports)
+
+    def specs(
+        self,
+        kind: PortKind,
+        cores: Mapping[str, Sequence[int]],
+        *,
+        past_ip_stack: bool = False,
+        powers: tuple[str, ...] = (),
+        vnf_powers: tuple[str, ...] = (),
+    ) -> list[NodeSpec]:
+        """What environments are asked to make, node by node; `cores` by node name.
+
+        `past_ip_stack`: the applications read frames from the device themselves, and the
+        kernel's IP stack is to leave them alone; the devices get addresses of their own.
+        `powers`: see `NodeSpec`; VNFs have their own."""
+
+        def port_of(port: TopologyPort, kind: PortKind, nic: Nic | None) -> NodePort:
+            device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
+            return NodePort(
+                kind,
+                port.mac,
+                port.ip,
+                mtu_bytes=self._mtu_bytes(),
+                device_mac=device_mac,
+                peer_mac=port.next_mac,
+                peer_ip=port.next_ip,
+                nic=nic,
+            )
+
+        def kind_at(place: Place) -> PortKind:
+            return wire_kind(kind) if place is Place.WIRE else kind
+
+        return [
+            NodeSpec(
+                node.name,
+                tuple(port_of(port, kind_at(node.place), node.nic) for port in node.ports),
+                tuple(cores.get(node.name, ())),
+                vnf_powers if node.role == "vnf" else powers,
+            )
+            for node in self.nodes
+        ]
+
+    def _mtu_bytes(self) -> int:
+        return max(STANDARD_MTU_BYTES, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
+
+
+def wire_kind(kind: PortKind) -> PortKind:
+    """What a wire end has where the environment has ports of this kind: a tap is there for a
+    virtual machine, and wire ends live in network namespaces."""
+    return PortKind.VETH if kind is PortKind.TAP else kind
+
+
+def port_mac(index: int, prefix: str = APPLICATION_PREFIX) -> str:
+    """The address behind a port of the switch."""
+    return pair_mac(index >> 1, index & 1, prefix)
+
+
+def pair_mac(pair: int, end: int, prefix: str = APPLICATION_PREFIX) -> str:
+    """A locally administered unicast address: prefix, "SM", the pair, the end from 1."""
+    return f"{prefix}:53:4d:{pair >> 8:02x}:{pair & 255:02x}:{end + 1:02x}"

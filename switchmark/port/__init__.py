@@ -1,0 +1,1 @@
+"""The ports by which nodes meet the switch: one file a way to make them; `attach.py` chooses."""

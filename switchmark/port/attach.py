@@ -1,0 +1,69 @@
+"""Attaching a node's ports: what every environment on this machine has in common.
+
+A node is a network namespace with a veth end in it for each port, or with a folder where its
+vhost-user or memif sockets will be. Bare namespaces run the engine right in it; containers
+are put around it; a node without a namespace has its devices among the host's own.
+"""
+
+from __future__ import annotations
+
+from switchmark.errors import UsageError
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.model.ports import MADE_BY_SWITCH, PortKind
+from switchmark.port.attached import Attached
+from switchmark.port.made_by_switch import with_made
+from switchmark.port.nic import with_lent, with_nic
+from switchmark.port.tap import with_tap
+from switchmark.port.veth import wire_of_veth, with_veth
+from switchmark.port.vhost_user import SOCKET_KINDS, socket_folder, wire_of_socket, with_socket
+from switchmark.testbed.host import Session
+
+
+def attach(
+    session: Session, node: Attached, inside_prefix: str | None = None, *, taps: bool = False
+) -> Attached:
+    """Give it its ports for a switch; veth devices are up at both ends on return.
+
+    `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`:
+    it can hold the other end of a tap, as a machine does."""
+    spec = node.spec
+    if any(port.kind in SOCKET_KINDS and port.nic is None for port in spec.ports):
+        folder = socket_folder(session, node)
+    ports = []
+    for number, port in enumerate(spec.ports):
+        if port.nic is not None:
+            ports.append(with_nic(session, node, port, port.nic))
+        elif port.lent is not None:
+            ports.append(with_lent(session, node, port, port.lent))
+        elif port.kind is PortKind.VETH:
+            ports.append(with_veth(session, node, number))
+        elif port.kind is PortKind.TAP and taps:
+            ports.append(with_tap(session, node, number))
+        elif port.kind in SOCKET_KINDS:
+            ports.append(with_socket(port, folder, number, inside_prefix))
+        elif port.kind in MADE_BY_SWITCH:
+            ports.append(with_made(node, number))
+        else:
+            raise _cannot(spec, port)
+    return node.with_ports(ports)
+
+
+def attach_wire(
+    session: Session, a: Attached, b: Attached, inside_prefix: str | None = None
+) -> tuple[Attached, Attached]:
+    """Join two with one port each by one veth pair, or by one vhost-user or memif socket where
+    the first listens, and the second is the back end that connects."""
+    near, far = a.spec.port, b.spec.port
+    if near.kind is not far.kind:
+        raise UsageError(
+            f"wire {a.spec.name}-{b.spec.name}: its ends are {near.kind} and {far.kind}"
+        )
+    if near.kind is PortKind.VETH:
+        return wire_of_veth(session, a, b)
+    if near.kind in SOCKET_KINDS:
+        return wire_of_socket(session, a, b, inside_prefix)
+    raise _cannot(a.spec, near)
+
+
+def _cannot(spec: NodeSpec, port: NodePort) -> UsageError:
+    return UsageError(f"node {spec.name}: a port of kind {port.kind} cannot be made here")

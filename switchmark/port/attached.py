@@ -1,0 +1,89 @@
+"""A node's place in the network: its namespace, its ports so far, and what to undo for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from switchmark.errors import UsageError
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel.netlink import VethEnd
+from switchmark.testbed.undo.things import NetworkNamespace
+
+DEVICE_INSIDE = "eth"  # and the number of the port
+LONGEST_NAME = 7  # a device name holds 15 characters: "sm", 6 digits, and this
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A namespace with its ports: the completed spec, and the ledger entries to undo."""
+
+    spec: NodeSpec
+    netns: str | None  # None: the host's own
+    entries: list[int] = field(default_factory=list)
+    lent: list[int] = field(default_factory=list)  # of devices that the host wants back
+
+    def detach(self, session: Session) -> None:
+        """Remove ports and namespace, last first. Idempotent."""
+        for entry in (*self.lent, *reversed(self.entries)):
+            session.ledger.undo(entry)
+
+    def release_namespace(self, session: Session) -> None:
+        """Give up the namespace's name: the kernel removes it and its devices soon, but for those
+        that are lent, which go back before."""
+        for entry in self.lent:
+            session.ledger.undo(entry)
+        if self.netns is not None:
+            session.ledger.undo(self.entries[0])
+
+    def with_ports(self, ports: list[NodePort]) -> Attached:
+        """The same node, its ports complete."""
+        return replace(self, spec=replace(self.spec, ports=tuple(ports)))
+
+    def end(self, session: Session, number: int) -> VethEnd:
+        """The node's end of a port. Among the host's own devices its name is one of ours, too."""
+        port = self.spec.ports[number]
+        device = f"{DEVICE_INSIDE}{number}"
+        if self.netns is None:
+            device = f"sm{session.id}{self.spec.name}".ljust(14, "_")[:14] + "ij"[number]
+        return VethEnd(device, port.device_mac or port.mac, self.netns)
+
+    def outside(self, session: Session, number: int) -> str:
+        """The name of the switch's end of a port."""
+        mark = "ab"[number] if len(self.spec.ports) > 1 else ""
+        return f"sm{session.id}{self.spec.name}{mark}"
+
+    def bring_up(self, port: NodePort, end: VethEnd) -> None:
+        """The node's end is up, with its address. The host's own routes are none of our business:
+        no address there."""
+        if not port.ip or self.netns is None:
+            netlink.bring_up(end)
+            return
+        neighbour = (port.peer_ip.partition("/")[0], port.peer_mac)
+        netlink.bring_up(end, address=port.ip, neighbour=neighbour)
+
+
+def namespace(session: Session, spec: NodeSpec) -> Attached:
+    """A new namespace without ports. Raises UsageError for a name that is too long."""
+    check_name(spec)
+    netns = f"sm{session.id}-{spec.name}"
+    entry = session.ledger.record(NetworkNamespace(netns))
+    netlink.create_namespace(netns)
+    return Attached(spec, netns, [entry])
+
+
+def hosts_own(spec: NodeSpec) -> Attached:
+    """No namespace: the ports will be among the host's own devices."""
+    check_name(spec, LONGEST_NAME - 1)
+    return Attached(spec, None)
+
+
+def check_name(spec: NodeSpec, longest: int = LONGEST_NAME) -> None:
+    """Raises UsageError for a name that does not fit into those of devices."""
+    longest = min(longest, LONGEST_NAME - (len(spec.ports) > 1))
+    if not 0 < len(spec.name) <= longest:
+        raise UsageError(
+            f"node name {spec.name!r}: must have 1 to {longest} characters, to fit into"
+            " the name of a device"
+        )

@@ -1,0 +1,32 @@
+"""A port that the switch has made (macvlan, a virtual function, VALE): the node takes it in.
+
+The device keeps the application's address, by which its switch delivers. Where applications
+read frames themselves it gets no IP address, so that the IP stack drops them early.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from switchmark.errors import UsageError
+from switchmark.model.node import NodePort
+from switchmark.port.attached import DEVICE_INSIDE, Attached
+from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel.netlink import VethEnd
+
+
+def with_made(node: Attached, number: int) -> NodePort:
+    """The device inside the node; a netmap port is opened from anywhere."""
+    port = node.spec.ports[number]
+    made = port.made
+    if made is None:
+        raise UsageError(f"node {node.spec.name}: its {port.kind} port has not been made")
+    if made.device is None:
+        return port
+    end = VethEnd(f"{DEVICE_INSIDE}{number}", port.mac, node.netns)
+    netlink.take_in(made.device, end, port.mtu_bytes)
+    if port.device_mac is None:
+        node.bring_up(port, end)
+    else:
+        netlink.bring_up(end)
+    return replace(port, device_inside=end.device)

@@ -1,0 +1,29 @@
+"""A port of the host's own: a device that is lent to the node, or a PCI function for DPDK."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from switchmark.model.nics import Nic, is_pci
+from switchmark.model.node import NodePort
+from switchmark.model.ports import MadePort
+from switchmark.port.attached import Attached
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import netlink
+from switchmark.testbed.undo.things import LentDevice
+
+
+def with_nic(session: Session, node: Attached, port: NodePort, nic: Nic) -> NodePort:
+    """The tester's real port, and the switch's beyond it."""
+    beyond = None if is_pci(nic.switch) else nic.switch
+    return replace(with_lent(session, node, port, nic.tester), device_switch_side=beyond)
+
+
+def with_lent(session: Session, node: Attached, port: NodePort, name: str) -> NodePort:
+    """A device, which is lent to the node, or a PCI function that DPDK drives from anywhere."""
+    if is_pci(name):
+        return replace(port, made=MadePort(pci=name))
+    assert node.netns is not None, "such nodes are network namespaces"
+    node.lent.append(session.ledger.record(LentDevice.of(name, node.netns)))
+    netlink.lend(name, node.netns)
+    return replace(port, device_inside=name)

@@ -1,0 +1,20 @@
+"""A tap port: a device on the switch's side; what reads and writes its frames (a machine) comes
+later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from switchmark.model.node import NodePort
+from switchmark.port.attached import Attached
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import netlink
+from switchmark.testbed.undo.things import Link
+
+
+def with_tap(session: Session, node: Attached, number: int) -> NodePort:
+    """The tap device, which has no end inside yet."""
+    device = node.outside(session, number)
+    node.entries.append(session.ledger.record(Link(device)))
+    netlink.create_tap(device, node.spec.ports[number].mtu_bytes)
+    return replace(node.spec.ports[number], device_switch_side=device)

@@ -1,0 +1,46 @@
+"""A vhost-user or memif port: a socket in a folder that node and switch both see.
+
+The folder and the path are made here; which side listens, and the rings that the two then share,
+are the switch's and the engine's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from switchmark.model.node import NodePort
+from switchmark.model.ports import PortKind
+from switchmark.port.attached import Attached
+from switchmark.testbed.host import Session
+from switchmark.testbed.undo.things import Directory
+
+SOCKET_NAME = "port.sock"
+SOCKET_KINDS = (PortKind.VHOST_USER, PortKind.MEMIF)
+
+
+def socket_folder(session: Session, node: Attached) -> Path:
+    """The folder of a node's sockets, made here."""
+    folder = session.run_dir / f"vhost-{node.spec.name}"
+    node.entries.append(session.ledger.record(Directory(str(folder))))
+    folder.mkdir(mode=0o755)
+    return folder
+
+
+def with_socket(port: NodePort, folder: Path, number: int, inside_prefix: str | None) -> NodePort:
+    """The port with its paths on the host and in the node, which may see the folder elsewhere."""
+    name = SOCKET_NAME if number == 0 else f"port{number}.sock"
+    return replace(
+        port,
+        socket_host=folder / name,
+        socket_inside=str(folder / name) if inside_prefix is None else f"{inside_prefix}/{name}",
+    )
+
+
+def wire_of_socket(
+    session: Session, a: Attached, b: Attached, inside_prefix: str | None
+) -> tuple[Attached, Attached]:
+    """One socket between two nodes: the first listens, the second is the back end that connects."""
+    folder = socket_folder(session, a)
+    near, far = (with_socket(node.spec.port, folder, 0, inside_prefix) for node in (a, b))
+    return a.with_ports([near]), b.with_ports([replace(far, back_end=True)])

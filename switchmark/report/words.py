@@ -1,0 +1,126 @@
+"""Figures as people read them: with a unit, three significant digits, and the interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from switchmark.model.choices import Dimension
+from switchmark.model.parameters import PARAMETERS
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.means import RESOLUTION, Estimate
+
+_SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+
+
+def number(value: float) -> str:
+    """Three significant digits without an exponent: 0.0123, 1.23, 12.3, 1230."""
+    if value == 0:
+        return "0"
+    for limit, digits in ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4)):
+        if abs(value) >= limit * 0.9995:
+            return f"{value:.{digits}f}"
+    return f"{value:.2g}"
+
+
+def with_prefix(value: float, unit: str) -> str:
+    """A value with the SI prefix that suits it: `3.52 Mpps`."""
+    for scale, prefix in _SCALES:
+        if abs(value) >= scale * 0.9995 or scale == 1.0:
+            return f"{number(value / scale)} {prefix}{unit}"
+    raise AssertionError("the last scale takes every value")
+
+
+def scale_of(value: float, unit: str) -> tuple[float, str]:
+    """The scale that suits a value, and the unit with its SI prefix: `(1e6, "Mpps")`."""
+    scale, prefix = next(one for one in _SCALES if abs(value) >= one[0] * 0.9995 or one[0] == 1.0)
+    return scale, f"{prefix}{unit}"
+
+
+def time_ns(value: float) -> str:
+    """A duration in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 ms`."""
+    if value < 1e3:
+        return f"{number(value)} ns"
+    return f"{number(value / 1e3)} µs" if value < 1e6 else f"{number(value / 1e6)} ms"
+
+
+def percent(ratio: float) -> str:
+    """A share as a percentage; a tiny one never reads as zero."""
+    if ratio == 0:
+        return "0 %"
+    if abs(ratio) < 0.0001:
+        return "< 0.01 %"
+    return f"{ratio * 100:.2f} %" if abs(ratio) < 0.1 else f"{ratio * 100:.0f} %"
+
+
+def plus_minus(value: Estimate, scale: float) -> str:
+    """Half the width of the confidence interval in units of `scale`, or a dash."""
+    if value.low is None:
+        return "-"
+    if value.mean - value.low < RESOLUTION / 2 * abs(value.mean):
+        return "<0.1 %"
+    return f"±{number((value.mean - value.low) / scale)}"
+
+
+def interval(value: Estimate, scale: float, unit: str) -> str:
+    """`95 % CI 3.45 to 3.59 Mpps, n = 5`, or why there is none."""
+    if value.low is None or value.high is None:
+        return value.note
+    # Neither a rate nor a time is below nothing, whatever a t interval of few runs says.
+    low, high = number(max(0.0, value.low) / scale), number(value.high / scale)
+    return f"95 % CI {low} to {high} {unit}, n = {value.count}"
+
+
+def field(name: str, value: Any) -> str:
+    """One field of a trial in words."""
+    return PARAMETERS[name].words(value)
+
+
+def varying_fields(rows: list[SummaryRow]) -> list[str]:
+    """The fields of the workload in which these rows differ, besides the size."""
+    names = [name for name, _ in rows[0].point] if rows else []
+    skip = {"dimension", "packet_size_bytes"}
+    return [n for n in names if n not in skip and len({dict(row.point)[n] for row in rows}) > 1]
+
+
+def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
+    """Where a figure was measured: the frame size, and what else is not the same everywhere."""
+    named = ("packet_size_bytes", *varying)
+    return ", ".join(field(name, fields[name]) for name in named)
+
+
+def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
+    """The finished rows of plain trials that measured this."""
+    return [
+        row
+        for row in rows
+        if row.trial.dimension is dimension and row.finished and row.method is None
+    ]
+
+
+def of_methods(rows: list[SummaryRow]) -> list[SummaryRow]:
+    """The finished rows of methods of many trials."""
+    return [row for row in rows if row.method is not None]
+
+
+def figure(value: Estimate, unit: str) -> str:
+    """A method's figure with its unit and interval: `1.23 Mpps (1.22 to 1.24)`."""
+    shown = amount(value.mean, unit)
+    if value.low is None or value.high is None:
+        return shown
+    return f"{shown} ({amount(value.low, unit)} to {amount(value.high, unit)})"
+
+
+def amount(value: float, unit: str) -> str:
+    """A value with its unit: `1.23 Mpps`, `7.2 µs`, `12 %`."""
+    match unit:
+        case "ns":
+            return time_ns(value)
+        case "s":
+            return time_ns(value * 1e9) if value < 1 else f"{number(value)} s"
+        case "ratio":
+            return percent(value)
+        case "pps":
+            return with_prefix(value, unit)
+        case _:
+            return number(value)

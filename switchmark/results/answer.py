@@ -1,0 +1,267 @@
+"""The answer of a run: at each point who leads, by what ratio at least and at most, what is the
+same, and what is not decided and would take how long.
+
+Computed from the records alone, at the looks that the campaign planned; nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from switchmark.model.choices import WIRE
+from switchmark.model.parameters import point_of
+from switchmark.model.trial import Trial
+from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
+from switchmark.results.metric import Metric
+from switchmark.results.proving import Looks, Proving, blocks_of
+from switchmark.results.record import Record
+from switchmark.results.rows import KNOWN_TRUTH
+from switchmark.results.store import CorruptResultError, Run, read_record
+from switchmark.statistics.paired import MIN_PAIRS, LogRatio, ratio_of
+from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
+from switchmark.statistics.states import LineTimes, State, find_states, label
+
+Point = tuple[tuple[str, Any], ...]
+
+
+class Verdict(StrEnum):
+    """What is known of two contenders."""
+
+    AHEAD = "ahead"  # by a proven lead, in each state of the machine
+    SAME = "the same"  # within the smallest lead worth knowing, in each state
+    DEPENDS = "depends"  # decided in each state of the machine, not alike in all
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class LeadRatio:
+    """How much better the one ahead is: above 1 where it is, whatever the figure's sense."""
+
+    value: float
+    low: float  # of the interval; above 0
+    high: float
+    pairs: int
+    verdict: Verdict
+    state: State | None = None  # of the machine; None: of all together
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Two contenders, the better one first."""
+
+    ahead: str
+    behind: str
+    verdict: Verdict
+    ratios: tuple[LeadRatio, ...]  # one, or one a state where they differ; none: too few pairs
+    pairs: int  # of trials, in one block and one state
+    further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A contender at a point."""
+
+    contender: str
+    trial: Trial  # its repetition 0
+    typical: float  # median over its trials, in the unit of the metric
+    low: float | None  # interval of the typical figure; None: fewer than five trials
+    high: float | None
+    trials: int  # that count
+
+
+@dataclass(frozen=True, slots=True)
+class PointAnswer:
+    """Who leads in one figure at one point."""
+
+    point: Point
+    metric: Metric
+    decides: bool  # whether the campaign goes on until this figure is decided
+    standings: tuple[Standing, ...]  # the best first
+    leads: tuple[Lead, ...]  # every pair, in that order
+    blocks: int
+    trials: int
+    left_out: Mapping[str, int]  # trials that count for nothing, by reason
+    lines: LineTimes | None  # the machine's two states; None: it had one
+    prove: float
+    confidence: float
+
+    def between(self, one: str, other: str) -> Lead | None:
+        """What is known of two of them, whichever is ahead."""
+        return next((o for o in self.leads if {o.ahead, o.behind} == {one, other}), None)
+
+
+def answer_run(run: Run, names: Mapping[str, str]) -> list[PointAnswer]:
+    """The answers of a run; `names` gives contenders' names by the id of their first trial. Files
+    that cannot be believed are left out, as in the tables, where they are named."""
+    proving = Proving.of(run.info.definition)
+    if proving.most_blocks < MIN_PAIRS:
+        return []
+    resumed = run.resumed_at()
+    observed = [observe(record, resumed) for record in _readable(run)]
+    return answer(observed, proving, names)
+
+
+def _readable(run: Run) -> Iterator[Record]:
+    """Its records one by one, but for those that cannot be believed: the tables name them."""
+    for path in run.paths():
+        with suppress(CorruptResultError):
+            yield read_record(path)
+
+
+def answer(
+    observed: Iterable[Observed], proving: Proving, names: Mapping[str, str]
+) -> list[PointAnswer]:
+    """The answers, point by point in the order of their first trials."""
+    found = []
+    for point, held in points_of(observed).items():
+        for place, metric in enumerate(metrics_of(held)):
+            found.append(_answer(point, held, metric, place == 0, proving, names))
+    return found
+
+
+def points_of(observed: Iterable[Observed]) -> dict[Point, list[Observed]]:
+    """What is compared, by point: two contenders at least; the bare wire is none, and known truth
+    only against itself."""
+    points: dict[Point, list[Observed]] = defaultdict(list)
+    for one in sorted(observed, key=lambda one: one.start_s):
+        if one.trial.switch != WIRE:
+            points[point_of(one.trial)].append(one)
+    chosen = {point: _without_truth(held) for point, held in points.items()}
+    return {p: held for p, held in chosen.items() if len({one.contender for one in held}) > 1}
+
+
+def _without_truth(observed: list[Observed]) -> list[Observed]:
+    others = [one for one in observed if one.trial.switch != KNOWN_TRUTH]
+    return others or observed
+
+
+def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
+    """The figures that are compared, the one that decides first."""
+    return list(dict.fromkeys(metric for one in observed for metric in one.figures))
+
+
+def looks_at(observed: Sequence[Observed], metric: Metric, proving: Proving) -> Looks:
+    """All looks at a figure that were due, the last one at what there is."""
+    contenders = list(dict.fromkeys(one.contender for one in observed))
+    looks = Looks(
+        metric, proving.rule(len(contenders), trial_s(observed)), proving.prove, contenders
+    )
+    blocks = blocks_of(observed)
+    for count in range(1, blocks + 1):
+        looks.after([one for one in observed if one.block < count], count, is_last=count == blocks)
+    return looks
+
+
+def trial_s(observed: Iterable[Observed]) -> float:
+    """Length of the trials of a point, by what was asked."""
+    return min(one.trial.duration_s for one in observed)
+
+
+def _answer(
+    point: Point,
+    observed: list[Observed],
+    metric: Metric,
+    decides: bool,
+    proving: Proving,
+    names: Mapping[str, str],
+) -> PointAnswer:
+    looks = looks_at(observed, metric, proving)
+    standings = sorted(
+        _standings(observed, metric, names),
+        key=lambda one: -one.typical if metric.higher_is_better else one.typical,
+    )
+    trials = as_block_trials(observed, metric)
+    lines = [line for t in trials for line in (t.line_before_ns, t.line_after_ns) if line]
+    block_s = _trial_with_all_s(observed) * 2
+    known = {frozenset((one.a, one.b)): one for one in looks.comparisons}
+    order = [(one.trial.id, one.contender) for one in standings]
+    leads = [
+        _lead(known[frozenset((a, b))], a, (a_name, b_name), metric.higher_is_better, block_s)
+        for place, (a, a_name) in enumerate(order)
+        for b, b_name in order[place + 1 :]
+        if frozenset((a, b)) in known
+    ]
+    return PointAnswer(
+        point=point,
+        metric=metric,
+        decides=decides,
+        standings=tuple(standings),
+        leads=tuple(leads),
+        blocks=blocks_of(observed),
+        trials=len(observed),
+        left_out=left_out(observed, metric),
+        lines=find_states(lines),
+        prove=proving.prove,
+        confidence=proving.confidence,
+    )
+
+
+def _standings(
+    observed: Sequence[Observed], metric: Metric, names: Mapping[str, str]
+) -> Iterable[Standing]:
+    trials = as_block_trials(observed, metric)
+    states = label(trials)
+    first = {one.contender: one.trial for one in observed}
+    held: dict[str, list[LogRatio]] = defaultdict(list)
+    for one, state in zip(trials, states, strict=True):
+        if one.figure is not None:
+            held[one.contender].append(LogRatio(one.block, math.log(one.figure), state))
+    for contender, logs in held.items():
+        interval = ratio_of(logs)
+        yield Standing(
+            contender=names.get(contender, first[contender].switch),
+            trial=first[contender],
+            typical=math.exp(statistics.median(one.log_ratio for one in logs)),
+            low=interval.low if interval else None,
+            high=interval.high if interval else None,
+            trials=len(logs),
+        )
+
+
+def _lead(
+    found: PairedComparison, first: str, names: tuple[str, str], higher: bool, pair_s: float
+) -> Lead:
+    """The comparison of a with b, seen from the one whose typical figure is better; where the
+    pairs say otherwise, from the other."""
+    turned = (found.a == first) != higher  # whether ratios of figures are below 1 for a lead
+    ratios = tuple(_lead_ratio(one, turned=turned) for one in found.decisions)
+    verdict = _verdict(ratios)
+    ahead, behind = names
+    if ratios and all(one.value < 1 for one in ratios):
+        ratios = tuple(_lead_ratio(one, turned=not turned) for one in found.decisions)
+        ahead, behind = behind, ahead
+    further = found.further_blocks
+    return Lead(
+        ahead, behind, verdict, ratios, found.pairs, None if further is None else further * pair_s
+    )
+
+
+def _lead_ratio(decision: Decision, *, turned: bool) -> LeadRatio:
+    ratio = decision.ratio
+    value, low, high = ratio.value, ratio.low, ratio.high
+    if turned:
+        value, low, high = 1 / value, 1 / high, 1 / low
+    verdict = {Outcome.SAME: Verdict.SAME, Outcome.UNDECIDED: Verdict.UNDECIDED}.get(
+        decision.outcome, Verdict.AHEAD
+    )
+    return LeadRatio(value, low, high, ratio.pairs, verdict, ratio.state)
+
+
+def _verdict(ratios: Sequence[LeadRatio]) -> Verdict:
+    told = {one.verdict for one in ratios}
+    if not told or Verdict.UNDECIDED in told:
+        return Verdict.UNDECIDED
+    sides = {one.value > 1 for one in ratios if one.verdict is Verdict.AHEAD}
+    return told.pop() if len(told) == 1 and len(sides) <= 1 else Verdict.DEPENDS
+
+
+def _trial_with_all_s(observed: Sequence[Observed]) -> float:
+    """Usual time of a trial, the bench's own included."""
+    return statistics.median(one.end_s - one.start_s for one in observed)

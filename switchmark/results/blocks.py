@@ -1,0 +1,141 @@
+"""The records of a run as blocks: what each contender did in each block, or why it counts for
+nothing.
+
+A block measures every contender of a point once. Its number is the repetition; where a run was
+interrupted in the middle of a block, what came before and what came after are two blocks, since
+what is hours apart was not disturbed alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from switchmark.model.trial import Trial
+from switchmark.model.value import parse_utc
+from switchmark.results.metric import RUN_METRICS, Metric, method_metric
+from switchmark.results.record import Record
+from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.states import State, label
+
+_METRICS = {metric.name: metric for metric in RUN_METRICS}
+_LATENCIES = {"rtt-p50": "50", "rtt-p99": "99"}  # the first one decides
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a record says in a comparison by blocks."""
+
+    trial: Trial  # its repetition 0
+    block: int  # as the campaign counts them
+    part: int  # how often the run had been interrupted before
+    start_s: float  # POSIX time
+    end_s: float
+    figures: Mapping[Metric, float]  # the first decides
+    unused: str = ""  # why it counts for nothing; empty: it counts
+    line_before_ns: float | None = None
+    line_after_ns: float | None = None
+    cores: frozenset[int] = frozenset()  # between which the lines went
+    samples: tuple[float, ...] = ()  # of the figure that decides
+
+    @property
+    def contender(self) -> str:
+        """What is compared, as one word: the id of its first trial at this point."""
+        return self.trial.id
+
+
+def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
+    """The record as an observation; `resumed` are the times at which the run went on."""
+    begun, ended = parse_utc(record.started_at), parse_utc(record.ended_at)
+    before, after = record.state_before, record.state_after
+    return Observed(
+        trial=record.trial.repeated(0),
+        block=record.trial.repetition,
+        part=bisect_right(resumed, begun),
+        start_s=begun.timestamp(),
+        end_s=ended.timestamp(),
+        figures=_figures(record),
+        unused=_unused(record),
+        line_before_ns=before.line_ns if before else None,
+        line_after_ns=after.line_ns if after else None,
+        cores=frozenset(before.cores) if before else frozenset(),
+        samples=_samples(record),
+    )
+
+
+def as_block_trials(observed: Iterable[Observed], metric: Metric) -> list[BlockTrial]:
+    """What statistics compare: the figure of one metric, block by block.
+
+    Contenders on different cores have line times that cannot be compared: those are left out."""
+    observed = list(observed)
+    alike = len({one.cores for one in observed if one.cores}) <= 1
+    held = sorted(observed, key=lambda one: one.start_s)
+    parts = sorted({(one.block, one.part) for one in held})
+    numbers = {part: number for number, part in enumerate(parts)}
+    begin_s = held[0].start_s if held else 0.0
+    return [
+        BlockTrial(
+            block=numbers[one.block, one.part],
+            contender=one.contender,
+            start_s=one.start_s - begin_s,
+            figure=None if one.unused else one.figures.get(metric),
+            line_before_ns=one.line_before_ns if alike else None,
+            line_after_ns=one.line_after_ns if alike else None,
+            samples=one.samples,
+        )
+        for one in held
+    ]
+
+
+def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
+    """Why trials count for nothing, and how many for each reason."""
+    reasons: dict[str, int] = {}
+    counted = [one for one in observed if not one.unused]
+    states = label(as_block_trials(counted, metric))
+    changed = sum(state is State.CHANGED for state in states)
+    for reason in [one.unused for one in observed if one.unused]:
+        reasons[reason] = reasons.get(reason, 0) + 1
+    return reasons | ({"the machine's state changed meanwhile": changed} if changed else {})
+
+
+def _figures(record: Record) -> dict[Metric, float]:
+    """The figures that are compared; none of what is not above 0."""
+    found: dict[Metric, float] = {}
+    if record.throughput is not None:
+        found[_METRICS["forwarded"]] = record.throughput.forwarded_pps
+    elif record.latency is not None:
+        told = record.latency.percentiles_ns
+        found = {_METRICS[name]: told[key] for name, key in _LATENCIES.items()}
+    elif record.method is not None and record.method.headline is not None:
+        figure = record.method.figure(record.method.headline)
+        found = {method_metric(figure.name, figure.unit): figure.value} if figure else {}
+    return {metric: value for metric, value in found.items() if value > 0}
+
+
+def _unused(record: Record) -> str:
+    if record.status == "failed":
+        return "failed"
+    if record.verdict is None or not record.verdict.valid:
+        return "not valid"
+    return ""
+
+
+def _samples(record: Record) -> tuple[float, ...]:
+    """Forwarded load, sample by sample of those that were kept, summed over the receivers."""
+    if record.throughput is None or record.trim is None:
+        return ()
+    kept_from, kept_to = record.trim.kept_from_ns, record.trim.kept_to_ns
+    receivers = [one for one in record.engines if one.role in ("receiver", "duplex", "tester")]
+    series = [
+        [
+            sample.counters.get("rx_frames", 0) * 1e9 / sample.duration_ns
+            for sample in one.intervals
+            if sample.duration_ns
+            and sample.t_ns - sample.duration_ns >= kept_from
+            and sample.t_ns <= kept_to
+        ]
+        for one in receivers
+    ]
+    return tuple(map(sum, zip(*series, strict=False)))

@@ -1,0 +1,96 @@
+"""How a campaign proves: which lead is worth knowing, with which confidence, at which looks.
+
+Read from the definition that is kept with a run, so that a run stopped half-way, resumed, or shown
+years later is judged at the same looks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmark.results.blocks import Observed, as_block_trials
+from switchmark.results.metric import Metric
+from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.sequential import PROVE, PairedComparison, look, still_asked
+
+CONFIDENCE = 0.95
+BUDGET_S = 600.0
+LEAST_TRIAL_S = 0.1  # of the bench's own time around a trial: none is faster
+
+
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """What a campaign asks of its comparisons."""
+
+    prove: float = PROVE  # the smallest lead worth knowing
+    confidence: float = CONFIDENCE  # of all that is claimed of one figure at one point
+    budget_s: float | None = None  # None: a set number of blocks
+    blocks: int = 1  # where their number is set
+    most_blocks: float = 1
+
+    @classmethod
+    def of(cls, definition: Mapping[str, Any]) -> Proving:
+        """From the definition of a campaign, of whatever age."""
+        blocks = int(definition.get("repetitions") or 1)
+        until_ci = definition.get("until_ci") is not None
+        more = int(definition.get("max_repetitions") or 1) if until_ci else 1
+        return cls(
+            prove=definition.get("prove") or PROVE,
+            confidence=definition.get("confidence") or CONFIDENCE,
+            budget_s=definition.get("budget_s"),
+            blocks=blocks,
+            most_blocks=math.inf if definition.get("budget_s") else max(blocks, more),
+        )
+
+    @property
+    def stops(self) -> bool:
+        """Whether it ends when everything is decided, or its time is over."""
+        return self.budget_s is not None
+
+    def rule(self, contenders: int, trial_s: float) -> StoppingRule:
+        """The looks at one figure of one point, whose trials take so long each."""
+        family = max(1, math.comb(contenders, 2))
+        if self.budget_s is None:
+            return StoppingRule((max(2, self.blocks),), 1 - self.confidence, family)
+        fastest_s = 2 * (trial_s + LEAST_TRIAL_S)  # two contenders, nothing else
+        most = max(2, self.blocks, math.ceil(self.budget_s / fastest_s))
+        return StoppingRule(planned_looks(most), 1 - self.confidence, family)
+
+
+@dataclass
+class Looks:
+    """One figure at one point, look by look: as the campaign runs, or afterwards."""
+
+    metric: Metric
+    rule: StoppingRule
+    prove: float
+    contenders: Sequence[str]
+    comparisons: list[PairedComparison] = field(default_factory=list)
+
+    def after(self, observed: Sequence[Observed], blocks: int, *, is_last: bool = False) -> None:
+        """So many blocks have been measured: look, if a look is planned, or it is the last."""
+        if not is_last and not self.rule.is_look(blocks):
+            return
+        names = sorted(self.contenders)
+        self.comparisons = look(
+            as_block_trials(observed, self.metric),
+            self.rule,
+            blocks,
+            asked=[(a, b) for place, a in enumerate(names) for b in names[place + 1 :]],
+            earlier=self.comparisons,
+            prove=self.prove,
+            is_last=is_last,
+        )
+
+    @property
+    def asked(self) -> set[str]:
+        """The contenders that are still needed: all before the first look."""
+        return still_asked(self.comparisons) if self.comparisons else set(self.contenders)
+
+
+def blocks_of(observed: Iterable[Observed]) -> int:
+    """How many blocks these are of."""
+    return len({one.block for one in observed})

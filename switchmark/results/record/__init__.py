@@ -1,0 +1,85 @@
+"""The record of one trial: its one schema, and every name that a reader of records needs."""
+
+from switchmark.model.placement import Placement
+from switchmark.results.record.cost import CpuCost
+from switchmark.results.record.document import L1_OVERHEAD_BYTES, SCHEMA_VERSION, Record
+from switchmark.results.record.figures import (
+    Direction,
+    DirectionLoads,
+    Latency,
+    LoadBeside,
+    PairLoads,
+    Throughput,
+)
+from switchmark.results.record.method_result import (
+    DecidedBy,
+    GoalBounds,
+    LatencyAtLoad,
+    MethodFigure,
+    MethodResult,
+    MethodTrial,
+)
+from switchmark.results.record.reconciliation import (
+    Path,
+    Place,
+    Reconciliation,
+    Stage,
+)
+from switchmark.results.record.runs import (
+    Attempt,
+    ClockOffset,
+    CpuQuota,
+    EngineRun,
+    FarHost,
+    Interval,
+    Neighbour,
+    OutlierSample,
+    SteadyRun,
+    Timing,
+    Trim,
+    VnfRun,
+)
+from switchmark.results.record.trust import (
+    Limit,
+    Verdict,
+    Verification,
+)
+
+__all__ = [
+    "L1_OVERHEAD_BYTES",
+    "SCHEMA_VERSION",
+    "Attempt",
+    "ClockOffset",
+    "CpuCost",
+    "CpuQuota",
+    "DecidedBy",
+    "Direction",
+    "DirectionLoads",
+    "EngineRun",
+    "FarHost",
+    "GoalBounds",
+    "Interval",
+    "Latency",
+    "LatencyAtLoad",
+    "Limit",
+    "LoadBeside",
+    "MethodFigure",
+    "MethodResult",
+    "MethodTrial",
+    "Neighbour",
+    "OutlierSample",
+    "PairLoads",
+    "Path",
+    "Place",
+    "Placement",
+    "Reconciliation",
+    "Record",
+    "Stage",
+    "SteadyRun",
+    "Throughput",
+    "Timing",
+    "Trim",
+    "Verdict",
+    "Verification",
+    "VnfRun",
+]

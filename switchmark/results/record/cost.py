@@ -1,0 +1,64 @@
+"""What a trial cost, as the record keeps it: cores, time and cycles a frame, misses, energy."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from switchmark.model.value import Amount, Count, Ratio, Value
+
+
+class HardwareUse(Value):
+    """What the hardware's counters saw over the trial, bench and pauses included."""
+
+    scope: str  # the switch's threads, or all that ran on some cores
+    events: dict[str, Count]
+    counted_share: Ratio  # of the time; below 1, events took turns and were scaled up
+    instructions_per_cycle: Amount | None
+    cache_miss_ratio: Amount | None  # of references to the last level
+    cycles_per_frame: Amount | None
+    instructions_per_frame: Amount | None
+    cache_misses_per_frame: Amount | None
+    dtlb_misses_per_frame: Amount | None
+
+
+class EnergyUse(Value):
+    """What RAPL counted over the trial, for the whole machine."""
+
+    joules: dict[str, Amount]  # by domain
+    microjoules_per_frame: Amount | None  # of the packages
+
+
+class CpuCost(Value):
+    """CPU seconds per second, by who used them, over the trial; and for each frame."""
+
+    switch_cores_used: Amount | None  # None: in-kernel, cannot be told from its callers
+    applications_cores_used: Amount
+    softirq_cores_used: Amount | None
+    run_delay_share: Amount | None  # share of time applications were runnable but waited
+    total_cores_used: Amount | None = None  # by the trial in all, nothing counted twice
+    others_cores_used: Amount | None = None  # by programs that have nothing to do with the trial
+    stolen_cores: Amount | None = None  # taken by the hypervisor
+    # Of the applications' time, that inside the kernel: where an in-kernel switch works.
+    applications_system_cores: Amount | None = None
+    softirq_by_core: dict[str, Amount] = Field(default_factory=dict)
+    ksoftirqd_cores_used: Amount | None = None  # part of the softirq time
+    frames: Count | None = None  # that passed the switch: what the following is divided by
+    ns_per_frame: Amount | None = None  # of CPU time, all of the trial's
+    beyond_wire_ns_per_frame: float | None = None  # less what the bare wire takes
+    switch_ns_per_frame: Amount | None = None  # of the switch's processes
+    mpps_per_core: Amount | None = None
+    switch_busy_cycles: Count | None = None  # as the switch itself tells
+    switch_idle_cycles: Count | None = None
+    switch_busy_share: Ratio | None = None
+    switch_busy_cycles_per_frame: Amount | None = None
+    switch_useful_ns_per_frame: Amount | None = None
+    switch_work_source: str = ""
+    hardware: HardwareUse | None = None
+    hardware_absent: str = ""  # why there are no hardware counters
+    energy: EnergyUse | None = None
+    energy_absent: str = ""
+
+    @property
+    def taken_cores(self) -> float:
+        """Cores that the trial could not have: other programs', and the hypervisor's."""
+        return (self.others_cores_used or 0.0) + (self.stolen_cores or 0.0)

@@ -1,0 +1,158 @@
+"""The record of one trial: everything that was asked, done, seen and concluded.
+
+Its parts lie in modules of their own (runs, figures, method_result, reconciliation, trust, cost,
+quality); this one holds the whole, and names all of them for those who read records.
+
+One JSON document a trial, validated when written and again when read. Units are in the
+names. Raw samples and histograms are kept, so every figure can be computed again. The
+validators refuse numbers that contradict each other: a wrong number is the worst bug.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from switchmark.model.choices import PLAIN, Dimension
+from switchmark.model.machine_state import MachineState
+from switchmark.model.placement import Placement
+from switchmark.model.trial import Trial
+from switchmark.model.value import FreeForm, UtcTime, Value, parse_utc
+from switchmark.results.record.cost import CpuCost
+from switchmark.results.record.figures import (
+    Latency,
+    Throughput,
+)
+from switchmark.results.record.method_result import (
+    MethodResult,
+)
+from switchmark.results.record.quality import LoopCost
+from switchmark.results.record.reconciliation import Reconciliation
+from switchmark.results.record.runs import (
+    Attempt,
+    CpuQuota,
+    EngineRun,
+    FarHost,
+    Neighbour,
+    SteadyRun,
+    Timing,
+    Trim,
+    VnfRun,
+)
+from switchmark.results.record.trust import Limit, Verdict, Verification
+
+SCHEMA_VERSION: Literal[1] = 1
+
+L1_OVERHEAD_BYTES = 20  # preamble 7, start delimiter 1, inter-frame gap 12 (IEEE 802.3)
+
+
+class Record(Value):
+    """One trial, finished or failed."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    trial_id: str = Field(pattern=r"^[0-9a-f]{16}$")
+    trial: Trial
+    campaign: str
+    run_id: str
+    status: Literal["finished", "failed"]
+    message: str = ""  # why it failed; empty when finished
+    started_at: UtcTime  # RFC 3339 UTC
+    ended_at: UtcTime
+    notation: str  # the (D, L, S, V, P, R, B) tuple
+    connect_mode: str | None = None
+    port_kind: str | None = None
+    io: str | None = None
+    placement: Placement | None = None
+    verification: Verification | None = None
+    throughput: Throughput | None = None
+    latency: Latency | None = None
+    one_way: Latency | None = None  # of a latency trial between hosts: the way to the server
+    method: MethodResult | None = None
+    limit: Limit | None = None
+    verdict: Verdict | None = None
+    cpu: CpuCost | None = None
+    cpu_quota: CpuQuota | None = None
+    neighbour: Neighbour | None = None
+    trim: Trim | None = None
+    steady: SteadyRun | None = None
+    timing: Timing | None = None
+    state_before: MachineState | None = None  # of the machine, right before the traffic
+    state_after: MachineState | None = None  # and right after it
+    reconciliation: Reconciliation | None = None
+    far_host: FarHost | None = None  # of a trial between hosts
+    engines: list[EngineRun] = Field(default_factory=list)
+    faults: list[str] = Field(default_factory=list)  # why results of applications are partial
+    vnfs: list[VnfRun] = Field(default_factory=list)
+    machines: dict[str, dict[str, str]] = Field(default_factory=dict)  # virtual ones, by node
+    topology: list[str] = Field(default_factory=list)  # a line for each path
+    wire_ends: list[str] = Field(default_factory=list)  # nodes that stand in for physical ports
+    loops: dict[str, LoopCost] = Field(default_factory=dict)  # by role
+    switch_details: dict[str, str] = Field(default_factory=dict)
+    switch_counters_before: FreeForm = Field(default_factory=dict)
+    switch_counters_after: FreeForm = Field(default_factory=dict)
+    switch_log: str = ""
+    provenance: FreeForm = Field(default_factory=dict)
+    attempts: list[Attempt] = Field(default_factory=list)  # all, where it was measured again
+
+    @property
+    def headline(self) -> tuple[float, str] | None:
+        """The figure that counts, and its unit: forwarded load, median round trip, a method's."""
+        if self.throughput is not None:
+            return self.throughput.forwarded_pps, "pps"
+        if self.latency is not None:
+            return self.latency.percentiles_ns["50"], "ns"
+        if self.method is not None and self.method.headline is not None:
+            figure = self.method.figure(self.method.headline)
+            return None if figure is None else (figure.value, figure.unit)
+        return None
+
+    @model_validator(mode="after")
+    def _status_and_content_agree(self) -> Record:
+        if (self.status == "failed") != bool(self.message.strip()):
+            raise ValueError("a failed record needs a message, a finished one must not have any")
+        if parse_utc(self.ended_at) < parse_utc(self.started_at):
+            raise ValueError("ended_at lies before started_at")
+        if self.status == "finished":
+            needed = ["placement", "limit", "verdict"]
+            if self.trial.method != PLAIN:
+                needed.append("method")
+            else:
+                latency = self.trial.dimension is Dimension.LATENCY
+                needed.append("latency" if latency else "throughput")
+            missing = [name for name in needed if getattr(self, name) is None]
+            if missing:
+                raise ValueError(f"a finished record lacks {', '.join(missing)}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_says_how_surely(self) -> Record:
+        """Between hosts there is no one-way time without the uncertainty of their clocks."""
+        at_loads = [one.latency for one in self.method.latency] if self.method else []
+        timed = [one for one in [self.one_way, *at_loads] if one is not None]
+        for one in timed if self.trial.location == "remote" else []:
+            if one.kind == "one_way" and one.clock_uncertainty_ns is None:
+                raise ValueError("a one-way time between hosts lacks clock_uncertainty_ns")
+        return self
+
+    @model_validator(mode="after")
+    def _bit_rates_follow_from_frames(self) -> Record:
+        """L2 counts the frame with FCS; L1 adds 20 B. A slip here would change every figure."""
+        if self.throughput is None:
+            return self
+        size: float = self.trial.packet_size_bytes
+        if self.trial.packet_mix and self.throughput.forwarded_pps > 0:  # the mean that arrived
+            size = self.throughput.forwarded_l2_bps / 8 / self.throughput.forwarded_pps
+        for name, frame_bytes in (
+            ("forwarded_l2_bps", size),
+            ("forwarded_l1_bps", size + L1_OVERHEAD_BYTES),
+        ):
+            stored: float = getattr(self.throughput, name)
+            due = self.throughput.forwarded_pps * frame_bytes * 8
+            if not math.isclose(stored, due, rel_tol=0.01, abs_tol=frame_bytes * 8):
+                raise ValueError(
+                    f"throughput.{name} is {stored:.0f}, but {self.throughput.forwarded_pps:.1f} "
+                    f"frames/s of {frame_bytes:g} B make {due:.0f}"
+                )
+        return self

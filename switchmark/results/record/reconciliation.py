@@ -1,0 +1,90 @@
+"""Where frames were lost: the counters of switch and applications against each other."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from switchmark.model.value import Amount, Count, Value
+
+Place = Literal[
+    "into the switch",
+    "in the switch",
+    "in the chain",
+    "between the hosts",  # in either switch, in a chain that is cut in two, or on the cable
+    "out of the switch",
+    "on the wire",
+]
+
+
+class Stage(Value):
+    """One part of a path: what went in less what came out, and who owns up to the difference."""
+
+    place: Place
+    lost: int  # below 0: more came out than went in
+    counted: Count  # frames that something there says it has dropped
+    unexplained: int  # of `lost`, what nothing has counted
+
+    @model_validator(mode="after")
+    def _only_the_rest_is_unexplained(self) -> Stage:
+        if self.unexplained != min(self.lost, max(0, self.lost - self.counted)):
+            raise ValueError(
+                f"{self.place}: of {self.lost} lost and {self.counted} counted frames, "
+                f"{self.unexplained} cannot be unexplained"
+            )
+        return self
+
+
+class Path(Value):
+    """The frames that went one way through one pair, as each station counted them."""
+
+    pair: Count
+    sender: str  # node
+    receiver: str
+    not_sent: Count  # wanted by the schedule, and never accepted by the sender's port
+    sent: Count
+    switch_received: Count | None  # None: the switch counts nothing
+    switch_sent: Count | None
+    arrived: Count  # whatever it was, and whether or not it was ours
+    stages: list[Stage]
+
+    @model_validator(mode="after")
+    def _stages_add_up(self) -> Path:
+        lost = sum(stage.lost for stage in self.stages)
+        if lost != self.sent - self.arrived:
+            raise ValueError(
+                f"pair {self.pair}: its stages lose {lost} frames of {self.sent} sent, and "
+                f"{self.arrived} arrived"
+            )
+        return self
+
+
+class ChainFrames(Value):
+    """What one of several chains beside each other carried, by the switch's counters."""
+
+    chain: Count
+    entered: Count  # frames that the switch sent to its first VNF
+    left: Count  # and received from its last
+
+
+class Reconciliation(Value):
+    """The switch's counters against the applications': what was lost, and where."""
+
+    paths: list[Path]
+    sent: Count
+    unexplained_frames: Count  # over all stages, too few and too many alike
+    unexplained_ratio: Amount  # of the frames sent
+    agrees: bool  # at most 0.01 % is unexplained
+    chains: list[ChainFrames] = Field(default_factory=list)  # where a stream was split
+    cable_lost: Count = 0  # left one host's switch and never entered the other's
+    findings: list[str]  # one sentence for each place where frames were lost, or appeared
+
+    @model_validator(mode="after")
+    def _sums_are_sums(self) -> Reconciliation:
+        stages = [stage for path in self.paths for stage in path.stages]
+        if self.unexplained_frames != sum(abs(stage.unexplained) for stage in stages):
+            raise ValueError("reconciliation.unexplained_frames is not the sum of its stages")
+        if self.sent != sum(path.sent for path in self.paths):
+            raise ValueError("reconciliation.sent is not the sum of its paths")
+        return self

@@ -1,0 +1,135 @@
+"""What a scenario expands to: nodes with their ports, and the paths that traffic takes.
+
+Ports are numbered as the switch sees them, in the order in which a frame meets them: 2k and
+2k+1 are the two sides of one crossing of the switch. So cross-connect is right for a chain
+as it is for a pair, and every port's MAC address follows from its number alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from switchmark.errors import UsageError
+from switchmark.model.choices import Dimension, rewrites
+from switchmark.model.nics import parse_nics
+from switchmark.model.topology import Path, Place, Topology, TopologyNode, TopologyPort, port_mac
+from switchmark.model.trial import Trial
+
+MOST_PAIRS = 500  # paths, that is: their addresses are planned
+MOST_PORTS = 2 * 2048  # of the switch
+
+
+# By dimension: for each end, how its nodes are called (at most 3 letters: they end the names
+# of devices) and the engine's role there.
+ENDS = {
+    Dimension.THROUGHPUT: (("tx", "sender"), ("rx", "receiver")),
+    Dimension.LATENCY: (("cl", "client"), ("sv", "server")),
+}
+
+
+def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topology:
+    """`trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other end.
+
+    Raises UsageError when there are more than addresses or names are planned for."""
+    check_pairs(trial, chain)
+    duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
+    nodes, paths = _laid_out(
+        trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
+        trial.location == "remote",
+    )  # fmt: skip
+    return Topology(nodes, paths, trial.switch == "direct", trial.frame_sizes.largest)
+
+
+@lru_cache(maxsize=256)
+def _laid_out(
+    dimension: Dimension,
+    pairs: int,
+    places: tuple[Place, Place],
+    chain: int,
+    duplex: bool,
+    rewriting: bool,
+    remote: bool,
+) -> tuple[tuple[TopologyNode, ...], tuple[Path, ...]]:
+    """Campaigns have many trials and few layouts: equal ones are the same objects."""
+    crossings = chain + 1  # of the switch, a path
+    nodes: list[TopologyNode] = []
+    paths: list[Path] = []
+    for pair in range(pairs):
+        first = 2 * crossings * pair  # port of the switch
+        last = first + 2 * crossings - 1
+        (source, near), (target, far) = ENDS[dimension]
+        near, far = ("duplex", "duplex") if duplex else (near, far)
+        names = [f"{source}{pair}", *(f"v{pair}-{k}" for k in range(1, chain + 1))]
+        names.append(f"{target}{pair}")
+        roles = [near, *["vnf"] * chain, far]
+        numbers = [(first,), *((first + 2 * k - 1, first + 2 * k) for k in range(1, chain + 1))]
+        numbers.append((last,))
+        between = places[0], *[Place.ENVIRONMENT] * chain, places[1]
+        # The first half of a chain is here, the rest and the other end there: one crossing of
+        # the cable, wherever it is.
+        here = 1 + (chain + 1) // 2 if remote else len(names)
+        nodes += [
+            TopologyNode(
+                name,
+                role,
+                pair,
+                tuple(_port(index, pair, first, last, rewriting) for index in own),
+                place,
+                far=station >= here,
+            )
+            for station, (name, role, own, place) in enumerate(
+                zip(names, roles, numbers, between, strict=True)
+            )
+        ]
+        both_ways = duplex or dimension is Dimension.LATENCY
+        paths.append(Path(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
+    return tuple(nodes), tuple(paths)
+
+
+def _port(index: int, pair: int, first: int, last: int, rewriting: bool) -> TopologyPort:
+    """Frames that leave by a port cross the switch to the other side of the crossing. Where the
+    VNFs do not rewrite addresses, the ends address each other. The ends of a path are one IP
+    subnet; VNFs have no IP address."""
+    if index not in (first, last):
+        return TopologyPort(index, port_mac(index), "", port_mac(index ^ 1), "")
+    other = first + last - index
+    next_mac = port_mac(index ^ 1 if rewriting else other)
+    own_ip, other_ip = (pair_ip(pair, int(which == last)) for which in (index, other))
+    return TopologyPort(index, port_mac(index), own_ip, next_mac, other_ip)
+
+
+def pair_ip(pair: int, end: int) -> str:
+    """Each pair has a /24 of its own from 10.64.0.0 on; its ends are .1 and .2."""
+    return f"10.{64 + (pair >> 8)}.{pair & 255}.{end + 1}/24"
+
+
+def with_nics(topology: Topology, text: str) -> Topology:
+    """The topology with these real ports at its wire ends, in turn. Raises UsageError where they
+    are not as many as there are ends."""
+    nics = parse_nics(text)
+    if not nics:
+        return topology
+    ends = [node.name for node in topology.nodes if node.place is Place.WIRE]
+    if len(ends) != len(nics):
+        raise UsageError(
+            f"nics: {text} names {len(nics)} of TESTER/SWITCH, and there are {len(ends)} wire ends"
+            f" ({', '.join(ends) or 'none in this scenario'}); name one for each"
+        )
+    at = dict(zip(ends, nics, strict=True))
+    nodes = tuple(replace(node, nic=at.get(node.name)) for node in topology.nodes)
+    return replace(topology, nodes=nodes)
+
+
+def check_pairs(trial: Trial, chain: int = 0) -> None:
+    """Raises UsageError when there are more paths than addresses, or VNFs than names."""
+    if trial.pairs > MOST_PAIRS:
+        raise UsageError(
+            f"pairs: {trial.pairs} is more than the {MOST_PAIRS} that addresses are planned for"
+        )
+    ports = 2 * (chain + 1) * trial.pairs
+    if chain and (trial.pairs > 100 or ports > MOST_PORTS):
+        raise UsageError(
+            f"{trial.scenario}: {trial.pairs} chains of {chain} VNFs make {ports} ports; at most "
+            f"100 chains and {MOST_PORTS} ports are planned for"
+        )

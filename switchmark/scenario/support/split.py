@@ -1,0 +1,74 @@
+"""`chains-MxN` with `split`: one sender, M chains of N VNFs, one receiver.
+
+The switch deals the sender's frames out to the chains, by the source MAC address (the sender then
+has one for each chain) or by a hash of the flow, and joins them again. Port 0 is the sender's,
+the last the receiver's; in between come the chains, one after the other.
+"""
+
+from __future__ import annotations
+
+from switchmark.model.choices import rewrites
+from switchmark.model.ports import Split
+from switchmark.model.topology import Path, Place, Topology, TopologyNode, TopologyPort, port_mac
+from switchmark.model.trial import Trial
+from switchmark.scenario.support.layout import ENDS, check_pairs, pair_ip
+
+
+def lay_out_split(trial: Trial, chain: int) -> Topology:
+    """The topology of a trial. Raises UsageError when there are more than are planned for."""
+    check_pairs(trial, chain)
+    split = split_of(trial, chain)
+    assert split is not None
+    (source, near), (target, far) = ENDS[trial.dimension]
+    ends = (f"{source}0", f"{target}0")
+    vnfs = [
+        TopologyNode(
+            f"v{number}-{k}",
+            "vnf",
+            number,
+            tuple(_between(trial, split, head + 2 * (k - 1) + side) for side in (0, 1)),
+        )
+        for number, head in enumerate(split.heads)
+        for k in range(1, chain + 1)
+    ]
+    first, last = _end(split, 0), _end(split, split.last)
+    nodes = (
+        TopologyNode(ends[0], near, 0, (first,), Place.WIRE),
+        *vnfs,
+        TopologyNode(ends[1], far, 0, (last,), Place.WIRE),
+    )
+    path = Path(0, 0, *ends, False, tuple(node.name for node in vnfs), split.chains)
+    return Topology(nodes, (path,), False, trial.frame_sizes.largest)
+
+
+def split_of(trial: Trial, vnfs: int) -> Split | None:
+    """What the switch is told of chains of so many VNFs; None where nothing is split."""
+    if trial.split == "none":
+        return None
+    base = int(port_mac(0).replace(":", ""), 16)
+    macs = (f"{base + chain:012x}" for chain in range(trial.pairs))
+    return Split(
+        by=trial.split,
+        chains=trial.pairs,
+        vnfs=vnfs,
+        source_macs=tuple(":".join(mac[k : k + 2] for k in range(0, 12, 2)) for mac in macs),
+    )
+
+
+def _end(split: Split, index: int) -> TopologyPort:
+    """Of the sender or the receiver; what goes back goes through the first chain."""
+    end = int(index != 0)
+    beyond = split.tails[0] if end else split.heads[0]
+    return TopologyPort(index, port_mac(index), pair_ip(0, end), port_mac(beyond),
+                        pair_ip(0, 1 - end))  # fmt: skip
+
+
+def _between(trial: Trial, split: Split, index: int) -> TopologyPort:
+    """Of a VNF. One that leaves addresses alone is asked for none."""
+    beyond = index ^ 1
+    if index in split.heads:
+        beyond = 0
+    elif index in split.tails:
+        beyond = split.last
+    next_mac = port_mac(beyond) if rewrites(trial.vnf) else port_mac(split.last)
+    return TopologyPort(index, port_mac(index), "", next_mac, "")

@@ -1,0 +1,1 @@
+"""All statistics of the project, on scipy: one idea a module."""

@@ -1,0 +1,250 @@
+"""Is B better or worse than A, by how much, and how sure is that? The statistics alone.
+
+Everything here takes plain lists of values, one value a repetition. The figure is the ratio
+B / A with its interval; a difference needs two things: significance after correction for the
+number of comparisons, and a size that matters (the practical threshold). "No difference" is
+claimed only when the whole interval lies within the threshold; all else is unclear.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmark.errors import UsageError
+from switchmark.statistics.means import LEVEL, RESOLUTION, Estimate
+
+METHOD = (
+    "Mean over repetitions with its 95 % Student-t confidence interval (two or more "
+    "repetitions). Two switches are called different only when Welch's two-sided t-test of the "
+    "logarithms, with Holm's correction over the comparisons at that point, gives p below 0.05 "
+    "and they are more than 0.2 % apart (the resolution of the histograms)."
+)
+THRESHOLD = 0.02
+BOOTSTRAP_FROM = 15  # repetitions on both sides; fewer cannot tell their own tails
+BOOTSTRAP_SKEW = 1.0
+RESAMPLES = 9999
+BOOTSTRAP_SEED = 20
+_NO_SPREAD = 1e-12  # of logarithms: what rounding leaves of equal values
+Array = NDArray[np.float64]
+
+
+class Correction(StrEnum):
+    """How p-values are adjusted for the number of comparisons."""
+
+    HOLM = "holm"  # chance of even one false difference (S. Holm, 1979)
+    FDR = "fdr"  # share of false ones among the differences (Benjamini, Hochberg, 1995)
+    NONE = "none"
+
+
+class Verdict(StrEnum):
+    """What a comparison says about B."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"  # the whole interval lies within the threshold
+    NEGLIGIBLE = "negligible"  # significant, but smaller than the threshold
+    UNCLEAR = "unclear"  # more repetitions are needed
+    UNTESTABLE = "untestable"  # fewer than two repetitions, or a value that is not above 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """B over A with its interval, before any correction."""
+
+    value: float | None
+    low: float | None  # 95 % interval of this one ratio
+    high: float | None
+    p: float | None  # two-sided, that the ratio is 1
+    method: str
+    count_a: int
+    count_b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A ratio with its place among all comparisons made together."""
+
+    ratio: Ratio
+    adjusted_p: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The verdict on whether two means differ."""
+
+    ratio: float  # larger mean over smaller mean
+    low: float | None  # 95 % interval of the ratio, before correction; None: not testable
+    high: float | None
+    p: float | None  # Holm-adjusted; None when it cannot be tested
+    significant: bool
+    note: str
+
+
+def ratio_of(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    """Ratio of the geometric means by Welch's t on logarithms.
+
+    With many and skewed values, ratio of the means by the bootstrap instead;
+    `method` names which. Values must be above 0; below two a side there is no interval.
+    """
+    if not a or not b or min(*a, *b) <= 0:
+        value = None
+        if a and b and statistics.fmean(a) > 0:
+            value = statistics.fmean(b) / statistics.fmean(a)
+        return Ratio(value, None, None, None, "none: a value of 0 or none", len(a), len(b))
+    if min(len(a), len(b)) >= BOOTSTRAP_FROM and _is_skewed(a, b):
+        return _bootstrap(a, b)
+    return _welch_on_logs(a, b)
+
+
+def judge(
+    ratios: Sequence[Ratio],
+    *,
+    higher_is_better: Sequence[bool],
+    threshold: float = THRESHOLD,
+    correction: Correction = Correction.HOLM,
+) -> list[Judged]:
+    """Correct all comparisons together and give each its verdict."""
+    if not 0 <= threshold < 1:
+        raise UsageError(f"threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
+    adjusted = adjust([ratio.p for ratio in ratios], correction)
+    return [
+        Judged(ratio, p, _verdict(ratio, p, good, threshold))
+        for ratio, p, good in zip(ratios, adjusted, higher_is_better, strict=True)
+    ]
+
+
+def adjust(p_values: Sequence[float | None], correction: Correction) -> list[float | None]:
+    """Adjusted p-values, in the given order; None stays None and counts for nothing."""
+    tested = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = list(p_values)
+    if correction is Correction.HOLM:
+        floor = 0.0
+        for rank, (p, index) in enumerate(tested):
+            floor = max(floor, min(1.0, p * (len(tested) - rank)))
+            adjusted[index] = floor
+    elif correction is Correction.FDR:
+        from scipy.stats import false_discovery_control
+
+        found = false_discovery_control([p for p, _ in tested]) if tested else []
+        for (_, index), p in zip(tested, found, strict=True):
+            adjusted[index] = float(p)
+    return adjusted
+
+
+def _verdict(
+    ratio: Ratio, adjusted_p: float | None, higher_is_better: bool, threshold: float
+) -> Verdict:
+    if adjusted_p is None or ratio.value is None or ratio.low is None or ratio.high is None:
+        return Verdict.UNTESTABLE
+    # As factors: half as much and twice as much are equally far from no change.
+    lowest, highest = 1 - threshold, 1 / (1 - threshold)
+    if adjusted_p < LEVEL:
+        if lowest <= ratio.value <= highest:
+            return Verdict.NEGLIGIBLE
+        grew = ratio.value > 1
+        return Verdict.BETTER if grew == higher_is_better else Verdict.WORSE
+    if lowest <= ratio.low and ratio.high <= highest:
+        return Verdict.SAME
+    return Verdict.UNCLEAR
+
+
+def compare_with_best(best: Estimate, others: Sequence[Estimate]) -> list[Difference]:
+    """Test the best against each other one, correcting for the number of tests (Holm)."""
+    ratios = [
+        ratio_of(other.values, best.values)
+        if best.mean >= other.mean
+        else ratio_of(best.values, other.values)
+        for other in others
+    ]
+    adjusted = adjust([ratio.p for ratio in ratios], Correction.HOLM)
+    return [
+        _difference(best, other, ratio, p)
+        for other, ratio, p in zip(others, ratios, adjusted, strict=True)
+    ]
+
+
+def _difference(best: Estimate, other: Estimate, found: Ratio, p: float | None) -> Difference:
+    larger, smaller = max(best.mean, other.mean), min(best.mean, other.mean)
+    ratio = larger / smaller if smaller > 0 else math.inf
+    is_close = ratio < 1 + 2 * RESOLUTION
+    significant = p is not None and p < LEVEL and not is_close
+    if p is None and min(best.count, other.count) < 2:
+        note = "not testable: needs two or more repetitions on both sides"
+    elif p is None:
+        note = "not testable: a repetition has a figure of 0"
+    elif is_close:
+        note = "not significant: within the resolution of 0.2 %"
+    else:
+        told = "< 0.001" if p < 0.001 else f"= {p:.3f}"
+        note = f"{'' if significant else 'not '}significant, p {told}"
+    return Difference(ratio, found.low, found.high, p, significant, note)
+
+
+def _welch_on_logs(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    logs_a, logs_b = [math.log(x) for x in a], [math.log(x) for x in b]
+    value = math.exp(statistics.fmean(logs_b) - statistics.fmean(logs_a))
+    method = "Welch's t on logarithms, ratio of geometric means"
+    if len(a) < 2 or len(b) < 2:
+        return Ratio(value, None, None, None, "none: one repetition", len(a), len(b))
+    if max(statistics.stdev(logs_a), statistics.stdev(logs_b)) < _NO_SPREAD:
+        p = 1.0 if abs(math.log(value)) < _NO_SPREAD else 0.0
+        return Ratio(value, value, value, p, method + " (values without spread)", len(a), len(b))
+    from scipy.stats import ttest_ind
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # one side may well have no spread
+        test = ttest_ind(logs_b, logs_a, equal_var=False)
+    low, high = (math.exp(bound) for bound in test.confidence_interval(1 - LEVEL))
+    return Ratio(value, low, high, float(test.pvalue), method, len(a), len(b))
+
+
+def _bootstrap(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    """Bias-corrected and accelerated bootstrap of ln(mean of b / mean of a) (B. Efron, 1987).
+
+    The seed is fixed: the same values always give the same answer. p is the level at which the
+    interval just reaches no difference."""
+    from scipy.stats import bootstrap
+
+    def log_ratio(a: Array, b: Array, axis: int) -> Array:
+        return np.asarray(np.log(np.mean(b, axis=axis) / np.mean(a, axis=axis)))
+
+    samples = (np.asarray(a, float), np.asarray(b, float))
+    found = bootstrap(
+        samples, log_ratio, n_resamples=RESAMPLES, confidence_level=1 - LEVEL, rng=BOOTSTRAP_SEED
+    )
+
+    def excludes(level: float) -> bool:
+        bounds = bootstrap(
+            samples, log_ratio, n_resamples=0, confidence_level=1 - level, bootstrap_result=found
+        ).confidence_interval
+        return bool(bounds.low > 0 or bounds.high < 0)
+
+    low, high = 1 / RESAMPLES, 1.0  # of p, halved until its third digit is known
+    while high - low > 0.0005 * (1 + 100 * low):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if excludes(middle) else (middle, high)
+    interval = found.confidence_interval
+    return Ratio(
+        float(np.mean(b) / np.mean(a)),
+        math.exp(interval.low),
+        math.exp(interval.high),
+        high,
+        f"bootstrap (BCa) of the ratio of means, {RESAMPLES} resamples",
+        len(a),
+        len(b),
+    )
+
+
+def _is_skewed(*sides: Sequence[float]) -> bool:
+    from scipy.stats import skew
+
+    return any(abs(skew(side)) > BOOTSTRAP_SKEW for side in sides if min(side) < max(side))

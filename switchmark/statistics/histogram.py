@@ -1,0 +1,227 @@
+"""Histograms of times: what they hold, merged, shifted, and read as percentiles and curves.
+
+Repetitions are merged as histograms, never by averaging percentiles: the percentile of a
+union is not the mean of percentiles. HdrHistogram: hdrhistogram.org (G. Tene).
+"""
+
+# mypy: disable-error-code="import-untyped"
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hdrh.histogram import HdrHistogram
+from pydantic_core import CoreSchema, core_schema
+
+PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999")
+
+
+@dataclass(frozen=True, slots=True)
+class PercentileCurve:
+    """A latency distribution for plotting: `value_ns[i]` is reached at `quantile[i]` (0..1)."""
+
+    quantile: tuple[float, ...]
+    value_ns: tuple[float, ...]
+
+
+class Histogram:
+    """Samples in nanoseconds, each good to a thousandth; never changed.
+
+    Lines and records hold its text (HdrHistogram V2, compressed, base64). The text is decoded
+    when the samples are first asked for, and once: what passes a histogram on passes this value.
+    """
+
+    __slots__ = ("_held", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text: str | None = text
+        self._held: HdrHistogram | None = None
+
+    @classmethod
+    def of(cls, times: Mapping[int, int], highest: int = 100_000_000_000) -> Histogram:
+        """Of so many samples of each value, from 1 to `highest` ns."""
+        held = HdrHistogram(1, highest, 3)
+        for value, count in times.items():
+            held.record_value(value, count)
+        return cls._holding(held)
+
+    @classmethod
+    def merged(cls, parts: Iterable[Histogram]) -> Histogram:
+        """All samples of all parts, as wide and precise as the widest and most precise of them.
+
+        Raises ValueError when there is no part, or when samples were lost in merging."""
+        all_ = list(parts)
+        if not all_:
+            raise ValueError("no histogram to merge")
+        if len(all_) == 1:
+            return all_[0]
+        held = [part._samples for part in all_]
+        merged = HdrHistogram(
+            1,
+            max(part.highest_trackable_value for part in held),
+            max(part.significant_figures for part in held),
+        )
+        for part in held:
+            merged.add(part)
+        due = sum(part.count for part in all_)
+        if merged.get_total_count() != due:
+            raise ValueError(f"merged histogram holds {merged.get_total_count()} of {due} samples")
+        return cls._holding(merged)
+
+    @classmethod
+    def _holding(cls, held: HdrHistogram) -> Histogram:
+        made = cls.__new__(cls)
+        made._text, made._held = None, held
+        return made
+
+    @property
+    def text(self) -> str:
+        """HdrHistogram V2, compressed, base64."""
+        if self._text is None:
+            encoded: str = self._samples.encode().decode()
+            self._text = encoded
+        return self._text
+
+    @property
+    def count(self) -> int:
+        """Samples. Raises ValueError, as all that look into it, where its text is none."""
+        return int(self._samples.get_total_count())
+
+    @property
+    def _samples(self) -> HdrHistogram:
+        if self._held is None:
+            self._held = _decoded(self._text or "")
+        return self._held
+
+    @property
+    def _counts(self) -> Any:
+        return np.ctypeslib.as_array(self._samples.counts)
+
+    def shifted(self, less_ns: int) -> Histogram:
+        """Every sample less by so much, at least 1 ns. What it cannot tell of a sample (below
+        0.1 %) is that of the sample before."""
+        before, counts = self._samples, self._counts
+        after = HdrHistogram(1, before.highest_trackable_value, before.significant_figures)
+        for index in np.flatnonzero(counts):
+            value = before.get_value_from_index(int(index))
+            middle = (value + before.get_highest_equivalent_value(value)) // 2
+            after.record_value(max(1, middle - less_ns), int(counts[index]))
+        return Histogram._holding(after)
+
+    def slots(self) -> Iterable[tuple[int, int, int]]:
+        """Lowest and highest value of each slot that holds samples, and how many."""
+        held, counts = self._samples, self._counts
+        for index in np.flatnonzero(counts):
+            low = held.get_value_from_index(int(index))
+            yield low, held.get_highest_equivalent_value(low), int(counts[index])
+
+    def percentiles_ns(self, wanted: Iterable[str] = PERCENTILES) -> dict[str, float]:
+        """The values at or below which the given percentages of samples lie."""
+        names = list(wanted)
+        values = self._values_at([float(name) for name in names])
+        return dict(zip(names, values, strict=True))
+
+    def curve(self, points: int = 120) -> PercentileCurve:
+        """The distribution at `points` quantiles, evenly spread on the log scale of 1/(1-q).
+
+        Ends at the last quantile that the number of samples can tell: 1 - 1/count."""
+        nines = float(np.log10(max(self.count, 2)))
+        quantiles = [float(quantile) for quantile in 1.0 - 10.0 ** -np.linspace(0.0, nines, points)]
+        values = self._values_at([quantile * 100.0 for quantile in quantiles])
+        return PercentileCurve(tuple(quantiles), tuple(values))
+
+    def values_at_ranks(self, ranks: Sequence[int]) -> list[float]:
+        """The sample at each rank (1 is the smallest), as exactly as the histogram keeps it."""
+        held = self._samples
+        return [
+            float(held.get_highest_equivalent_value(held.get_value_from_index(int(index))))
+            for index in np.searchsorted(np.cumsum(self._counts), ranks)
+        ]
+
+    def _values_at(self, percentages: list[float]) -> list[float]:
+        """One cumulative sum, then a search for each percentage. (The library's own function loops
+        over every bucket, and rounds to the nearest rank: 90 % of 16 samples would be the 14th.)"""
+        held, reached = self._samples, np.cumsum(self._counts)
+        targets = [_rank(wanted, self.count) for wanted in percentages]
+        values: list[float] = []
+        for wanted, index in zip(percentages, np.searchsorted(reached, targets), strict=True):
+            value = held.get_value_from_index(int(index))
+            values.append(float(held.get_highest_equivalent_value(value) if wanted else value))
+        return values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Histogram) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Histogram({self.text!r})"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
+        """In a model: the value itself or its text; printed as its text."""
+        from_text = core_schema.no_info_after_validator_function(
+            cls, core_schema.str_schema(strict=True)
+        )
+        return core_schema.json_or_python_schema(
+            json_schema=from_text,
+            python_schema=core_schema.union_schema(
+                [core_schema.is_instance_schema(cls), from_text]
+            ),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda value: value.text, return_schema=core_schema.str_schema()
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """Samples by their distance from a base (ns), a histogram for each side: so that little
+    variation of large values is kept."""
+
+    base_ns: float
+    above: Histogram
+    below: Histogram
+
+
+def percentiles_of_distances(
+    parts: Iterable[Distances], wanted: Iterable[str] = PERCENTILES
+) -> dict[str, float]:
+    """Of all samples of all parts, as `Histogram.percentiles_ns`; empty where there is none."""
+    values, counts = [], []
+    for part in parts:
+        for _, high, count in part.above.slots():
+            values.append(part.base_ns + high)
+            counts.append(count)
+        for low, _, count in part.below.slots():
+            values.append(part.base_ns - low)
+            counts.append(count)
+    if not counts:
+        return {}
+    order = np.argsort(values)
+    reached = np.cumsum(np.asarray(counts)[order])
+    names = list(wanted)
+    ranks = [_rank(float(name), int(reached[-1])) for name in names]
+    found = np.asarray(values)[order][np.searchsorted(reached, ranks)]
+    return dict(zip(names, (float(value) for value in found), strict=True))
+
+
+def _decoded(text: str) -> HdrHistogram:
+    try:
+        return HdrHistogram.decode(text)
+    except Exception as error:  # the library raises several unrelated types
+        raise ValueError(
+            f"not an HdrHistogram (V2 compressed base64): {type(error).__name__}: {error}"
+        ) from error
+
+
+def _rank(percentage: float, count: int) -> int:
+    """The rank (1 is the smallest) of the first sample that has this share at or below it.
+
+    As the engine: a step down in the last bit, or 99.9 % of 1000 would round up to all of them."""
+    return max(1, math.ceil(math.nextafter(percentage, 0) * count / 100))

@@ -1,0 +1,49 @@
+"""How sure is a percentile? Its confidence interval from the ranks of the samples alone.
+
+Of n samples, the number above the true q-quantile is binomial, whatever the distribution; the
+samples at the ranks that this number allows with 95 % bound the quantile (order-statistic
+interval; e.g. H. A. David, H. N. Nagaraja, Order Statistics, 2003, section 7.1). Where n is too
+small for a percentile there is no upper bound, and that is said instead of a number.
+
+The interval takes the samples as independent. Round trips in one queue are not quite, so it is
+the narrowest that can be claimed; the spread between repetitions shows the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from switchmark.statistics.histogram import PERCENTILES, Histogram
+
+CONFIDENCE = 0.95
+Bounds = tuple[float | None, float | None]
+
+
+def percentile_intervals_ns(
+    histogram: Histogram, wanted: Iterable[str] = PERCENTILES
+) -> dict[str, Bounds]:
+    """Lower and upper 95 % bound of each percentile in ns; None where the samples do not reach."""
+    ranks = {name: ranks_of(histogram.count, float(name) / 100) for name in wanted}
+    asked = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
+    values = dict(zip(asked, histogram.values_at_ranks(asked), strict=True))
+    return {
+        name: (
+            None if low is None else values[low],
+            None if high is None else values[high],
+        )
+        for name, (low, high) in ranks.items()
+    }
+
+
+@lru_cache(maxsize=4096)
+def ranks_of(count: int, quantile: float) -> tuple[int | None, int | None]:
+    """The ranks (1 is the smallest sample) between which the quantile lies with 95 %."""
+    if count <= 0:
+        return None, None
+    from scipy.stats import binom
+
+    tail = (1 - CONFIDENCE) / 2
+    fewest, most = binom.ppf([tail, 1 - tail], count, 1 - quantile)  # samples above the quantile
+    low, high = count - int(most), count - int(fewest) + 1
+    return (low if low >= 1 else None), (high if high <= count else None)

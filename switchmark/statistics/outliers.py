@@ -1,0 +1,74 @@
+"""Values that do not belong to the rest: single ones, and two groups. Reported, never dropped.
+
+Outliers by the modified z-score beyond 3.5 (B. Iglewicz, D. C. Hoaglin, How to Detect and Handle
+Outliers, 1993); two groups as in two_bands.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from switchmark.statistics.two_bands import Bands, find_bands
+
+OUTLIER_SCORE = 3.5
+TWO_BANDS = "two bands:"  # so begins the sentence that tells of them
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A value that does not belong to the rest; reported, never dropped."""
+
+    index: int
+    value: float
+    score: float  # modified z-score; beyond +-3.5
+
+
+def find_outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
+    """Values whose modified z-score lies beyond +-3.5, in order."""
+    if len(values) < 3:
+        return ()
+    from scipy.stats import median_abs_deviation
+
+    distances = np.asarray(values, float) - np.median(values)
+    # Where more than half of the values are equal, their median distance is 0 and the mean
+    # distance has to serve (Iglewicz and Hoaglin, the same section).
+    scale = float(median_abs_deviation(values, scale="normal"))
+    scale = scale or math.sqrt(math.pi / 2) * float(np.abs(distances).mean())
+    if scale == 0:
+        return ()
+    with np.errstate(over="ignore"):  # of next to nothing all is infinitely far
+        scores = distances / scale
+    return tuple(
+        Outlier(index, value, float(score))
+        for index, (value, score) in enumerate(zip(values, scores, strict=True))
+        if abs(score) > OUTLIER_SCORE
+    )
+
+
+def in_words(
+    outliers: Sequence[Outlier],
+    bands: Bands | None,
+    what: str,
+    amount: Callable[[float], str],
+    numbers: Sequence[int] | None = None,
+) -> list[str]:
+    """A sentence each, about values that are `what` (repetitions, trials), shown as `amount`; they
+    are called by their `numbers`, or counted from 1."""
+    told = [
+        f"outlier: {what} {numbers[one.index] if numbers else one.index + 1} with "
+        f"{amount(one.value)} (score {one.score:.1f}), kept in the mean"
+        for one in outliers
+    ]
+    return [*told, *([f"{TWO_BANDS} {bands.describe(amount)}"] if bands else [])]
+
+
+def strange_repetitions(
+    values: Sequence[float], numbers: Sequence[int], amount: Callable[[float], str]
+) -> list[str]:
+    """What to know about the repetitions of a trial before their mean is believed; their numbers
+    are those of their trials, of which some may have failed."""
+    return in_words(find_outliers(values), find_bands(values), "repetition", amount, numbers)

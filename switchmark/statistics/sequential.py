@@ -1,0 +1,157 @@
+"""Which contender leads, which are the same, and what is not yet known: look by look.
+
+At each planned look every pair of contenders gets its ratio with an interval at the look's
+level (boundaries.py), divided among all pairs of the point. The intervals of all pairs at all
+looks hold together with the stated confidence, so that whatever is read off them is at most
+so often wrong:
+
+* a lead is proven when the interval lies on one side of 1; its near end is the least lead;
+* two are the same when the whole interval lies within `prove`, the smallest lead worth
+  knowing;
+* otherwise it is undecided, and the spread so far tells how many more blocks it would take.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.boundaries import StoppingRule
+from switchmark.statistics.paired import MIN_PAIRS, LogRatio, PairedRatio, pairs_of, ratios_of
+from switchmark.statistics.states import label
+
+PROVE = 0.05
+POWER = 0.8  # chance that the further blocks told of are enough
+BEYOND_HOPE = 10_000  # blocks; nobody waits for more
+
+
+class Outcome(StrEnum):
+    """What an interval says of contender a against b. A lead is of figures: of delays, the
+    smaller one is the better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    SAME = "same"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A ratio and what it proves, in one state of the machine or all together."""
+
+    ratio: PairedRatio
+    outcome: Outcome
+
+    @property
+    def least(self) -> float | None:
+        """The least lead that is proven, above 0 (0.08 is 8 %); None where none is."""
+        if self.outcome is Outcome.HIGHER:
+            return self.ratio.low - 1
+        return 1 / self.ratio.high - 1 if self.outcome is Outcome.LOWER else None
+
+
+@dataclass(frozen=True, slots=True)
+class PairedComparison:
+    """Two contenders after a look. Several decisions: the answer depends on the state."""
+
+    a: str
+    b: str
+    decisions: tuple[Decision, ...]  # none: too few pairs
+    pairs: int
+    blocks: int  # at which this was found
+    further_blocks: int | None  # to decide what is undecided; None: 0, or beyond hope
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether nothing is left to ask."""
+        return bool(self.decisions) and all(
+            decision.outcome is not Outcome.UNDECIDED for decision in self.decisions
+        )
+
+
+def judge(ratio: PairedRatio, prove: float = PROVE) -> Outcome:
+    """What an interval proves. Within `prove` two are the same, even if not equal."""
+    if 1 / (1 + prove) <= ratio.low and ratio.high <= 1 + prove:
+        return Outcome.SAME
+    if not ratio.excludes(1.0):
+        return Outcome.UNDECIDED
+    return Outcome.HIGHER if ratio.low > 1 else Outcome.LOWER
+
+
+def look(
+    trials: Sequence[BlockTrial],
+    rule: StoppingRule,
+    blocks: int,
+    *,
+    asked: Iterable[tuple[str, str]] | None = None,
+    earlier: Iterable[PairedComparison] = (),
+    prove: float = PROVE,
+    is_last: bool = False,
+) -> list[PairedComparison]:
+    """Compare all pairs of contenders (or those `asked`) after so many blocks.
+
+    What an earlier look has decided stays decided; a later interval takes its place where it
+    proves the same. Raises ValueError when the rule divides its level among fewer pairs."""
+    wanted = list(asked) if asked is not None else all_pairs(trials)
+    if len(wanted) > rule.family:
+        raise ValueError(f"{len(wanted)} pairs, but the level is divided among {rule.family}")
+    states = label(trials)
+    level = rule.level_at(blocks, is_last=is_last)
+    known = {(one.a, one.b): one for one in earlier}
+    found = []
+    for a, b in wanted:
+        now = compare(a, b, pairs_of(trials, states, a, b), blocks, level=level, prove=prove)
+        before = known.get((a, b))
+        is_kept = before is not None and before.is_decided and _outcomes(before) != _outcomes(now)
+        found.append(before if before is not None and is_kept else now)
+    return found
+
+
+def all_pairs(trials: Iterable[BlockTrial]) -> list[tuple[str, str]]:
+    """Every pair of contenders, in the order of their names."""
+    return list(combinations(sorted({trial.contender for trial in trials}), 2))
+
+
+def still_asked(comparisons: Iterable[PairedComparison]) -> set[str]:
+    """The contenders that the next blocks need: those of undecided pairs."""
+    return {name for one in comparisons if not one.is_decided for name in (one.a, one.b)}
+
+
+def compare(
+    a: str, b: str, pairs: Sequence[LogRatio], blocks: int, *, level: float, prove: float = PROVE
+) -> PairedComparison:
+    """Judge one pair of contenders at a two-sided level."""
+    decisions = tuple(Decision(one, judge(one, prove)) for one in ratios_of(pairs, level))
+    needed = [
+        _pairs_needed(one.ratio, level, prove)
+        for one in decisions
+        if one.outcome is Outcome.UNDECIDED
+    ]
+    further: int | None = None
+    if not decisions and pairs:
+        further = math.ceil((MIN_PAIRS - len(pairs)) * blocks / len(pairs))
+    elif needed:
+        # Pairs of each state come as often as they have come so far.
+        have = [one.ratio.pairs for one in decisions if one.outcome is Outcome.UNDECIDED]
+        most = max(blocks * (more / held - 1) for more, held in zip(needed, have, strict=True))
+        further = max(1, math.ceil(most)) if most < BEYOND_HOPE else None
+    return PairedComparison(a, b, decisions, len(pairs), blocks, further)
+
+
+def _pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
+    """Pairs at which an interval of this spread leaves 1 aside, or fits within `prove`."""
+    from scipy.special import ndtri, stdtrit
+
+    reach = float(stdtrit(max(ratio.degrees, 10), 1 - level / 2) + ndtri(POWER))
+    lead = abs(math.log(ratio.value))
+    room = math.log1p(prove) - lead
+    gap = max(lead, room, 1e-9)
+    return (reach * ratio.log_error / gap) ** 2 * ratio.pairs
+
+
+def _outcomes(comparison: PairedComparison) -> list[Outcome]:
+    return [decision.outcome for decision in comparison.decisions]

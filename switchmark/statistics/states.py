@@ -1,0 +1,184 @@
+"""The state of the machine around each trial: near, far, or changed while it ran.
+
+A host moves virtual cores, and a cache line between two of them then takes 150 ns instead of
+30; rates follow it. The line times of a whole campaign are split into two groups where there
+are two (two_bands.py), and the groups are believed only when they are far
+apart in their own spread (Ashman's D; K. Ashman, C. Bird, S. Zepf, Astronomical Journal 108,
+1994) and differ by a factor that matters. A change *within* a trial shows as lines that
+differ before and after it, or as a stretch of its samples at another level (the statistic of
+circular binary segmentation; A. Olshen et al., Biostatistics 5, 2004).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.two_bands import best_split
+
+LEAST_FACTOR = 1.5  # between the line times of two states
+LEAST_DISTANCE = 4.0  # Ashman's D; halves of one broad group reach 3 at most
+LEAST_SPREAD = 0.02  # of ln(line): a clock's resolution must not look like certainty
+STEP_LEVEL = 0.05  # trials in which the machine held still and that are called changed, at most
+LEAST_STEP = math.log(1.25)  # smaller steps are noise, or cost less than the trial is worth
+CORRELATION = (
+    3.0  # variance of a stretch's mean over that of independent samples: (1 + r) / (1 - r)
+)
+# for a lag-1 correlation r of 0.5; samples of a trial are alike, and few tell how much
+
+
+class State(StrEnum):
+    """What the machine was like during a trial."""
+
+    ONLY = "only"  # the machine has one state, or the cores cannot be told apart
+    NEAR = "near"  # cache lines take the shorter time
+    FAR = "far"
+    CHANGED = "changed"  # while the trial ran: it belongs to neither state
+
+
+@dataclass(frozen=True, slots=True)
+class LineTimes:
+    """The two levels of a cache line's time that a campaign has seen."""
+
+    near_ns: float  # medians
+    far_ns: float
+    border_ns: float  # geometric mean of the nearest of both groups
+    far_share: float
+
+
+def find_states(lines_ns: Iterable[float]) -> LineTimes | None:
+    """The two states that line times tell of; None when they tell of one."""
+    logs = np.sort(np.log(np.fromiter(lines_ns, float)))
+    if logs.size < 4:
+        return None
+    split, _ = best_split(logs)
+    near, far = logs[:split], logs[split:]
+    if min(near.size, far.size) < 2:
+        return None
+    gap = float(np.median(far) - np.median(near))
+    distance = math.sqrt(2) * gap / math.hypot(_spread(near), _spread(far))
+    if gap < math.log(LEAST_FACTOR) or distance < LEAST_DISTANCE:
+        return None
+    near_ns, far_ns = (math.exp(float(np.median(group))) for group in (near, far))
+    border_ns = math.exp(float(near[-1] + far[0]) / 2)
+    return LineTimes(near_ns, far_ns, border_ns, far.size / logs.size)
+
+
+def label(trials: Sequence[BlockTrial]) -> list[State]:
+    """The state of each trial, from the lines of all between the same cores and its own samples.
+
+    Where all these lines agree the machine has one state, and steps are the contender's own."""
+    groups: dict[str, list[BlockTrial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.cores, []).append(trial)
+    levels = {cores: _states_of(held) for cores, held in groups.items()}
+    read = {trial.contender for trial in trials if _lines_of(trial)}
+    return [_label(trial, levels[trial.cores], trial.contender in read) for trial in trials]
+
+
+def _states_of(trials: Sequence[BlockTrial]) -> LineTimes | None:
+    """Levels of which no contender has seen both are where the contenders' cores are, and no
+    states of the machine."""
+    lines = find_states(line for trial in trials for line in _lines_of(trial))
+    if lines is None:
+        return None
+    seen: dict[str, set[bool]] = {}
+    for trial in trials:
+        sides = {line > lines.border_ns for line in _lines_of(trial)}
+        seen.setdefault(trial.contender, set()).update(sides)
+    return lines if any(len(sides) > 1 for sides in seen.values()) else None
+
+
+def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
+    """`is_read`: lines of this contender can be read, so a trial without any is of no state."""
+    if lines is None:
+        return State.CHANGED if not is_read and has_step(trial.samples) else State.ONLY
+    told = {line > lines.border_ns for line in _lines_of(trial)}
+    if len(told) > 1 or has_step(trial.samples) or (is_read and not told):
+        return State.CHANGED
+    if not told:
+        return State.ONLY
+    return State.FAR if told.pop() else State.NEAR
+
+
+@lru_cache(maxsize=8192)  # every look at a campaign asks again about all its trials
+def has_step(samples: tuple[float, ...]) -> bool:
+    """Whether a stretch of the samples (positive) lies at another level than the rest.
+
+    The largest t between any stretch and the rest, against Student's t over the number of
+    stretches (Bonferroni): exact enough for the 5 to 20 samples of a short trial."""
+    if len(samples) < 4 or min(samples) <= 0:
+        return False
+    logs = np.log(np.asarray(samples, float))
+    count = logs.size
+    first, last = _stretches(count)
+    sums = np.concatenate([[0.0], np.cumsum(logs - logs.mean())])
+    inside = sums[last] - sums[first]
+    size = last - first
+    step = inside / size + inside / (count - size)
+    squares = float(np.sum((logs - logs.mean()) ** 2))
+    between = inside**2 * (1 / size + 1 / (count - size))
+    place = int(np.argmax(between))
+    if abs(step[place]) < LEAST_STEP:
+        return False
+    within = max(squares - float(between[place]), 1e-12 * squares)
+    return bool(between[place] / within * (count - 2) > CORRELATION * _critical_t(count) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a machine did while its cache lines were watched."""
+
+    lines: LineTimes | None  # None: one state
+    line_ns: float  # median of all readings
+    watched_s: float
+    changes: int
+
+    @property
+    def dwell_s(self) -> float | None:
+        """Mean time between changes; None when none was seen."""
+        return self.watched_s / self.changes if self.changes else None
+
+
+def watch(times_s: Sequence[float], lines_ns: Sequence[float]) -> Watched:
+    """Sum up readings of a cache line's time over some seconds. Raises ValueError without any."""
+    if not lines_ns or len(times_s) != len(lines_ns):
+        raise ValueError("as many times as readings are needed, at least one")
+    lines = find_states(lines_ns)
+    sides = [lines is not None and line > lines.border_ns for line in lines_ns]
+    changes = sum(a != b for a, b in pairwise(sides))
+    return Watched(lines, float(np.median(lines_ns)), times_s[-1] - times_s[0], changes)
+
+
+def _lines_of(trial: BlockTrial) -> list[float]:
+    return [line for line in (trial.line_before_ns, trial.line_after_ns) if line is not None]
+
+
+def _spread(logs: NDArray[np.floating[Any]]) -> float:
+    """Standard deviation of a normal group, by the median distance from its median."""
+    distance = float(np.median(np.abs(logs - np.median(logs))))
+    return max(1.4826 * distance, LEAST_SPREAD)
+
+
+@lru_cache(maxsize=64)
+def _stretches(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Begin and end of every stretch; one that reaches the end is the rest of one that begins."""
+    first, last = np.triu_indices(count, 1)
+    return first, last
+
+
+@lru_cache(maxsize=64)
+def _critical_t(count: int) -> float:
+    from scipy.special import stdtrit
+
+    stretches = count * (count - 1) / 2
+    return float(stdtrit(count - 2, 1 - STEP_LEVEL / stretches / 2))

@@ -1,0 +1,148 @@
+"""Where a run became steady, whether it stayed so, and what does not fit: stated tests.
+
+Three questions about a series of samples taken at equal intervals (a trial's forwarded
+rate, or one figure a repetition). Nothing here drops a sample: it says which ones a figure
+should be made of, and what the rest looked like.
+
+* warm-up: MSER-5 (K. P. White, "An effective truncation heuristic for bias reduction in
+  simulation output", Simulation 69, 1997), with batches below 5 for series below 100;
+* steady: the CUSUM test for one change of the mean, its variance corrected for correlated
+  samples (W. K. Newey, K. D. West, Econometrica 55, 1987), at `ALPHA`;
+* outliers: the modified z-score (B. Iglewicz, D. C. Hoaglin, 1993).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from switchmark.statistics.outliers import Outlier, find_outliers
+from switchmark.statistics.two_bands import Bands, find_bands
+
+MSER_BATCH = 5
+MIN_SAMPLES = 20
+ALPHA = 0.01
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyState:
+    """The account of one series. Values are in the unit of the samples."""
+
+    samples: int
+    warm_up_samples: int  # to leave out at the start
+    steady: bool
+    reason: str  # one sentence
+    change_p: float | None  # of the CUSUM test over the kept samples; None: not testable
+    mean: float | None  # over the kept samples, outliers included
+    mean_without_outliers: float | None
+    outliers: tuple[Outlier, ...]  # indices count from the whole series' start
+    bands: Bands | None  # set when the kept samples fall into two
+
+    @property
+    def policy(self) -> str:
+        """For the record: how the kept window was found."""
+        left_out = f"first {self.warm_up_samples} of {self.samples} samples left out"
+        return f"MSER-{batch_size(self.samples)}: {left_out}"
+
+
+def detect(samples: Sequence[float]) -> SteadyState:
+    """Find the warm-up, then test what is left."""
+    if len(samples) < MIN_SAMPLES:
+        return _too_short(samples)
+    cut = find_warm_up(samples)
+    if cut is None:
+        reason = "no steady part: the run was still settling half-way"
+        return _account(samples, 0, False, reason, None)
+    kept = samples[cut:]
+    p = change_p(kept)
+    bands = find_bands(kept)
+    if bands is not None:
+        reason = f"two bands: {bands.describe()}"
+    elif p < ALPHA:
+        reason = f"the mean changes within the run (CUSUM, p {p:.2g})"
+    else:
+        reason = f"steady after {cut} samples (CUSUM, p {p:.2g})"
+    return _account(samples, cut, bands is None and p >= ALPHA, reason, p)
+
+
+def find_warm_up(samples: Sequence[float]) -> int | None:
+    """Samples to leave out at the start; None when it is half of the run or more.
+
+    Of all cuts in the first half, that one is taken for which the standard error of the
+    mean of what is left is smallest, over means of `batch_size` samples.
+    """
+    batch = batch_size(len(samples))
+    count = len(samples) // batch
+    means = np.asarray(samples[: count * batch], float).reshape(count, batch).mean(axis=1)
+    means -= means.mean()
+    cuts = np.arange(count // 2 + 1)
+    left = count - cuts
+    totals, squares = (np.cumsum(v[::-1])[::-1][cuts] for v in (means, means**2))
+    errors = np.maximum(0, squares - totals**2 / left) / left**2
+    best = int(errors.argmin())
+    return None if best >= count // 2 else best * batch
+
+
+def batch_size(count: int) -> int:
+    """5 as published; fewer for short series, which would have too few batches to choose from."""
+    return max(1, min(MSER_BATCH, count // MIN_SAMPLES))
+
+
+def change_p(samples: Sequence[float]) -> float:
+    """p-value that the mean is the same all along (CUSUM, Brownian-bridge limit).
+
+    The largest distance of the cumulative sum from a straight line, over the long-run
+    standard deviation. The latter is taken around the trend: a drift must not hide in it.
+    """
+    from scipy.special import kolmogorov
+
+    deviations = np.asarray(samples, float) - np.mean(samples)
+    times = np.arange(deviations.size) - (deviations.size - 1) / 2
+    trend = times * (times @ deviations / (times @ times))
+    scale = _long_run_variance(deviations - trend)
+    if scale <= 0:
+        return 1.0
+    largest = float(np.abs(deviations.cumsum()).max())
+    return float(kolmogorov(largest / math.sqrt(scale * deviations.size)))
+
+
+def _long_run_variance(deviations: Array) -> float:
+    """Newey-West with Bartlett weights; lag n^(1/3)."""
+    count = deviations.size
+    lags = int(count ** (1 / 3))
+    products = [float(deviations[lag:] @ deviations[: count - lag]) for lag in range(lags + 1)]
+    weights = [1.0, *(2 * (1 - lag / (lags + 1)) for lag in range(1, lags + 1))]
+    return math.fsum(w * p for w, p in zip(weights, products, strict=True)) / count
+
+
+def _too_short(samples: Sequence[float]) -> SteadyState:
+    reason = f"{len(samples)} samples are too few to tell: {MIN_SAMPLES} are needed"
+    return _account(samples, 0, False, reason, None)
+
+
+def _account(
+    samples: Sequence[float], cut: int, steady: bool, reason: str, p: float | None
+) -> SteadyState:
+    kept = samples[cut:]
+    outliers = tuple(
+        Outlier(found.index + cut, found.value, found.score) for found in find_outliers(kept)
+    )
+    strange = {outlier.index for outlier in outliers}
+    rest = [value for index, value in enumerate(kept, cut) if index not in strange]
+    return SteadyState(
+        samples=len(samples),
+        warm_up_samples=cut,
+        steady=steady,
+        reason=reason,
+        change_p=p,
+        mean=statistics.fmean(kept) if kept else None,
+        mean_without_outliers=statistics.fmean(rest) if rest else None,
+        outliers=outliers,
+        bands=find_bands(kept),
+    )

@@ -1,0 +1,1 @@
+"""What the switches share."""

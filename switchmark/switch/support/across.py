@@ -1,0 +1,157 @@
+"""A switch on each of two hosts, with a cable between them, seen as one switch.
+
+Each host has an instance of its own. The last port of this host's and the first port of the
+other host's are the two ends of the cable; all others are ports of nodes. So a path crosses the
+cable once, wherever it is cut in two. Counters are those of both, the ends of the cable behind
+all ports of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from switchmark.model.capabilities import Probe
+from switchmark.model.ports import CableEnd, ConnectMode, PortKind, SwitchCounters, SwitchPort
+from switchmark.switch.support.base import Switch
+from switchmark.switch.support.cable import end_of
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel.pci import pci_address
+
+CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a cable
+
+
+class FarSwitch(Protocol):
+    """The switch of the other host, as far as it takes part in a trial."""
+
+    def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
+        """Start it on the cores that its host gives it."""
+        ...
+
+    def check_facing(self, device: str, mtu_bytes: int) -> None:
+        """Raises UnavailableError where the interface cannot be lent to it."""
+        ...
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """See `Switch`."""
+        ...
+
+    def settle(self) -> None:
+        """See `Switch`."""
+        ...
+
+    def counters(self) -> SwitchCounters:
+        """See `Switch`."""
+        ...
+
+    def alive(self) -> str | None:
+        """See `Switch`."""
+        ...
+
+    def details(self) -> dict[str, str]:
+        """See `Switch`."""
+        ...
+
+    def stop(self) -> None:
+        """See `Switch`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CableEnds:
+    """The interfaces that face each other, and which ports of nodes lie beyond the cable."""
+
+    near: str
+    far: str
+    far_ports: frozenset[int]
+
+
+class AcrossHosts:
+    """Both switches, and what lies between them."""
+
+    def __init__(self, near: Switch, far: FarSwitch, cable: CableEnds) -> None:
+        self.name = near.name
+        self.capabilities = near.capabilities
+        self.near = near
+        self.far = far
+        self.cable = cable
+        self._near_indexes: list[int] = []  # of each port of this host's, its number in the whole
+        self._far_indexes: list[int] = []
+        self._far_started = False
+
+    def probe(self) -> Probe:
+        """Of this host; the other one is asked when the connection to it is opened."""
+        return self.near.probe()
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Lend each switch its end of the cable, and start both."""
+        near = [port for port in ports if port.index not in self.cable.far_ports]
+        far = [port for port in ports if port.index in self.cable.far_ports]
+        mtu_bytes = max(port.mtu_bytes for port in ports)
+        check_facing(session.host, self.cable.near, mtu_bytes)
+        self.far.check_facing(self.cable.far, mtu_bytes)
+        near_end, far_end = (
+            cable_port(name, mtu_bytes) for name in (self.cable.near, self.cable.far)
+        )
+        self._near_indexes = [*(port.index for port in near), len(ports)]
+        self._far_indexes = [len(ports) + 1, *(port.index for port in far)]
+        self._far_started = True
+        self.far.start(_numbered([far_end, *far]), mode)
+        self.near.start(session, _numbered([*near, near_end]), mode, cores)
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Both ends of the cable have a carrier when both are up."""
+        self.near.wait_ports_up(timeout_s)
+        self.far.wait_ports_up(timeout_s)
+
+    def settle(self) -> None:
+        """Both."""
+        self.near.settle()
+        self.far.settle()
+
+    def counters(self) -> SwitchCounters:
+        """Of all ports; what came out of either's witness counts."""
+        near, far = self.near.counters(), self.far.counters()
+        ports = {self._near_indexes[index]: one for index, one in near.ports.items()}
+        ports |= {self._far_indexes[index]: one for index, one in far.ports.items()}
+        seen = [one.witness_rx_frames for one in (near, far) if one.witness_rx_frames is not None]
+        return SwitchCounters(ports, sum(seen) if seen else None)
+
+    def alive(self) -> str | None:
+        """How either died."""
+        return self.near.alive() or self.far.alive()
+
+    def process_ids(self) -> Sequence[int]:
+        """Of this host: its CPU time is what is measured here."""
+        return self.near.process_ids()
+
+    def details(self) -> dict[str, str]:
+        """This host's, and the other's under names of their own."""
+        far = {f"far:{name}": text for name, text in self.far.details().items()}
+        return {
+            **self.near.details(),
+            "cable": f"{self.cable.near} to {self.cable.far}",
+            **far,
+        }
+
+    def stop(self) -> None:
+        """Both, whatever happens to one of them."""
+        try:
+            self.near.stop()
+        finally:
+            if self._far_started:
+                self.far.stop()
+
+
+def cable_port(name: str, mtu_bytes: int) -> SwitchPort:
+    """The end of a cable, an interface or a PCI address, as a port of a switch."""
+    device, pci = (name, None) if end_of(name) is CableEnd.INTERFACE else (None, pci_address(name))
+    return SwitchPort(0, PortKind.VETH, CABLE_MAC, device, mtu_bytes=mtu_bytes, cable=True, pci=pci)
+
+
+def _numbered(ports: Sequence[SwitchPort]) -> list[SwitchPort]:
+    return [replace(port, index=index) for index, port in enumerate(ports)]

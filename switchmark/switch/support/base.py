@@ -1,0 +1,142 @@
+"""What every switch under test must offer: the protocol, its capabilities, its ports.
+
+A switch is one file of `switchmark/switch/`, which holds a class that fulfils `Switch` and has the
+file's name (`ovs_dpdk.py` is `ovs-dpdk`); nothing else names it. The bench calls `probe`, then
+`start` with the ports of the trial, reads `counters` around the measurement, and calls `stop`.
+Everything a switch makes on the machine is written to the session's ledger first, so that a
+killed bench can be cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import (
+    ConnectMode,
+    MadePort,
+    Split,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.testbed.host import Session
+
+
+@runtime_checkable
+class MakesPorts(Protocol):
+    """A switch with port kinds of `MADE_BY_SWITCH`: its ports come first, then the nodes."""
+
+    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make a port for each of `wanted`, which have their index, kind, address and MTU.
+        Called before `start`, which gets the same ports in their nodes; undone by `stop`."""
+        ...
+
+
+@runtime_checkable
+class ProbesModes(Protocol):
+    """A switch that needs more for some connect modes than for others."""
+
+    def probe_mode(self, mode: ConnectMode) -> Probe:
+        """Say whether this machine can run it in this mode, which it has in principle."""
+        ...
+
+
+@runtime_checkable
+class Splits(Protocol):
+    """A switch that can deal frames out to several chains (`Capabilities.splits`)."""
+
+    split: Split | None  # set before `start`; None: every port has one peer
+
+
+@runtime_checkable
+class HasMainThread(Protocol):
+    """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
+
+    main_core: int | None  # set before `start`; None: its own choice
+
+
+def splits(switch: Switch) -> TypeGuard[Splits]:
+    """Whether it can deal frames out."""
+    return _has(type(switch), Splits, switch)
+
+
+def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
+    """Whether it has a main thread beside those that forward."""
+    return _has(type(switch), HasMainThread, switch)
+
+
+_ABILITIES: dict[tuple[type, type], bool] = {}
+
+
+def _has(kind: type, ability: Any, switch: Switch) -> bool:
+    """`isinstance` looks at every member anew each time; campaigns have many trials and few
+    classes of switches, so each class is looked at once."""
+    if (kind, ability) not in _ABILITIES:
+        _ABILITIES[kind, ability] = isinstance(switch, ability)
+    return _ABILITIES[kind, ability]
+
+
+def probe_for(switch: Switch, mode: ConnectMode) -> Probe:
+    """Whether this machine can run the switch in this mode."""
+    return switch.probe_mode(mode) if isinstance(switch, ProbesModes) else switch.probe()
+
+
+@runtime_checkable
+class Discardable(Protocol):
+    """A switch that takes its devices where they are made, and can be ended together with them."""
+
+    def discard(self) -> None:
+        """`stop` for good: devices of ours need not be handed back. Idempotent."""
+        ...
+
+
+class Switch(Protocol):
+    """A virtual switch under test. A context manager in effect: `stop` is always called."""
+
+    name: str
+    capabilities: Capabilities
+
+    def probe(self) -> Probe:
+        """Say whether this machine can run it. Must not change the machine."""
+        ...
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Start a private instance with these ports on these cores and return when it
+        forwards or is ready to as soon as the ports' peers appear (polled, with a deadline).
+
+        Raises `UnavailableError` or `TrialFailed` with the switch's own last words."""
+        ...
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Return when every port has its peer and passes frames; raise `TrialFailed` else."""
+        ...
+
+    def settle(self) -> None:
+        """Called once every application has been heard: return when what the switch has
+        learnt from that is in force for every frame to come."""
+        ...
+
+    def counters(self) -> SwitchCounters:
+        """Frames per port since start; to be read while the applications are still there.
+
+        Raises `TrialFailed` where they have gone and took the counters with them."""
+        ...
+
+    def alive(self) -> str | None:
+        """None while the switch runs; otherwise a line that says how it died (with log tail)."""
+        ...
+
+    def process_ids(self) -> Sequence[int]:
+        """Processes whose CPU time is the switch's own (empty for in-kernel switches)."""
+        ...
+
+    def details(self) -> dict[str, str]:
+        """Version and every setting worth recording."""
+        ...
+
+    def stop(self) -> None:
+        """Undo everything `start` did. Idempotent."""
+        ...

@@ -1,0 +1,143 @@
+"""A switch inside a container: a host whose spawned programs run in containers of their own.
+
+A switch under test starts its programs through its session's host. Given this one in its place,
+it starts them in an LXC or Docker container each, and otherwise works as it does on the host: its
+tools reach it by the sockets in the session's folder, which the container sees under the same
+path, as it sees the host's /usr, read-only. `netns` sets nothing apart but the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from switchmark.engine.binary import find_engine
+from switchmark.environment.support.rootfs import build_root
+from switchmark.testbed.container import docker_daemon
+from switchmark.testbed.container.in_container import (
+    Inside,
+    Shown,
+    lxc_root,
+    spawn_docker,
+    spawn_lxc,
+)
+from switchmark.testbed.host import Completed, Host, Session, Spawned
+from switchmark.testbed.kernel import mounts, netlink
+from switchmark.testbed.undo.things import Container, Directory, DockerThing, NetworkNamespace
+
+HOST = "host"
+CONTAINERS = ("lxc", "docker")  # which have a control group of their own
+
+# Root's powers that a switch needs: its devices and sockets, memory locked and placed by node.
+CAPABILITIES = ("net_admin", "net_raw", "ipc_lock", "sys_nice")
+TUN = "/dev/net/tun"  # of an internal port in the container's own network
+
+
+class ContainedHost:
+    """The host, but programs that are spawned run in containers. `close` removes these."""
+
+    def __init__(self, session: Session, kind: str) -> None:
+        self.name = session.host.name
+        self.kind = kind
+        self._session = session
+        self._host: Host = session.host
+        self._count = 0
+        self._entries: list[int] = []
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        timeout_s: float = 30.0,
+        check: bool = True,
+        input_text: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """On the host: tools of a switch are no part of it."""
+        return self._host.run(
+            args, timeout_s=timeout_s, check=check, input_text=input_text, env=env
+        )
+
+    def spawn(
+        self,
+        args: Sequence[str],
+        *,
+        cores: Sequence[int] | None = None,
+        env: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        netns: str | None = None,
+    ) -> Spawned:
+        """Start it in a container of its own, which sees `netns`, or a network without devices.
+
+        Raises SwitchmarkError, or TrialFailed with the last words of what did not start."""
+        name = f"sm{self._session.id}-sw{self._count}"
+        self._count += 1
+        if self.kind == "netns":
+            own = netns or self._namespace(name)
+            return self._host.spawn(args, cores=cores, env=env, log=log, netns=own)
+        inside = Inside(
+            name,
+            args,
+            CAPABILITIES,
+            [Shown(self._session.run_dir, writable=True)],
+            cores or (),
+            env,
+            [path for path in [Path(TUN)] if path.exists()],
+        )
+        started = self._lxc if self.kind == "lxc" else self._docker
+        return started(inside, log, netns)
+
+    def close(self) -> None:
+        """Remove the containers; what runs in them has ended, or is ended. Idempotent."""
+        while self._entries:
+            self._session.ledger.undo(self._entries.pop())
+
+    def _namespace(self, name: str) -> str:
+        self._entries.append(self._session.ledger.record(NetworkNamespace(name)))
+        netlink.create_namespace(name)
+        return name
+
+    def _lxc(self, inside: Inside, log: Path | None, netns: str | None) -> Spawned:
+        session, record = self._session, self._session.ledger.record
+        self._entries.append(record(Directory(str(lxc_root(session, inside.name)))))
+        self._entries.append(record(Container(inside.name, str(session.run_dir / "lxc"))))
+        return spawn_lxc(session, inside, log, netlink.NETNS_DIR / netns if netns else None)
+
+    def _docker(self, inside: Inside, log: Path | None, netns: str | None) -> Spawned:
+        daemon = docker_daemon.daemon_for(self._session, build_root(find_engine()))
+        thing = DockerThing("container", inside.name, daemon.host)
+        self._entries.append(self._session.ledger.record(thing))
+        started = spawn_docker(self._session, daemon, inside, log)
+        if netns:  # Docker joins none, so the name goes to the container's own
+            path = netlink.NETNS_DIR / netns
+            mounts.unmount(path)
+            mounts.bind(f"/proc/{started.pid}/ns/net", path)
+        return started
+
+
+def contained(session: Session, kind: str) -> Session:
+    """The session that a switch is to be started with."""
+    return session if kind == HOST else replace(session, host=ContainedHost(session, kind))
+
+
+def close(session: Session) -> None:
+    """Remove the containers of a session made by `contained`. Idempotent."""
+    if isinstance(session.host, ContainedHost):
+        session.host.close()
+
+
+def problem(kind: str) -> str | None:
+    """What this machine lacks for such containers; None when nothing. (Imported late: the
+    environments know about switches.)"""
+    from switchmark.environment.registry import ENVIRONMENTS
+
+    if kind == HOST:
+        return None
+    found = ENVIRONMENTS[kind]().probe()
+    remedy = f"; {found.remedy}" if found.remedy else ""
+    if not found.available:
+        return f"switch_environment {kind} cannot run here: {found.reason}{remedy}"
+    if kind in CONTAINERS and not Path("/usr/bin/taskset").exists():
+        return f"switch_environment {kind}: no `taskset` program; apt install util-linux"
+    return None

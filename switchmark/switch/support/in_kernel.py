@@ -1,0 +1,128 @@
+"""What all switches inside the kernel have in common: ports that are devices in a namespace.
+
+Such a switch forwards in the softirq of whichever core the sender runs on: it has no
+process and no core of its own. The private namespace keeps the host's firewall off the
+measured path: with `bridge-nf-call-iptables=1` (any machine with Docker) every bridged
+frame would otherwise walk through, or be dropped by, rules that are not the switch's.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from switchmark.errors import TrialFailed
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortCounters, SwitchCounters, SwitchPort
+from switchmark.switch.support.ports import check_request, device_of, lent_of, require
+from switchmark.switch.support.private import Footprint, LinkCounters, Namespace, WithFootprint
+from switchmark.testbed.host import Session
+
+POLL_S = 0.005
+NONE_YET = LinkCounters(0, 0, 0, 0)
+
+
+class InKernelSwitch(WithFootprint, ABC):
+    """A switch that is kernel configuration: say how to `connect` the ports, the rest is here."""
+
+    name: str
+    capabilities: Capabilities
+    namespace: Namespace
+    session: Session
+    ports: Sequence[SwitchPort] = ()
+    mode: ConnectMode
+    witness: str | None = None  # device outside the switch on which flooded frames come out
+
+    _footprint: Footprint | None = None
+
+    @abstractmethod
+    def probe(self) -> Probe:
+        """Say whether this machine can run it. Must not change the machine."""
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Make the switch in `self.namespace`, where the ports already are, and are up."""
+
+    @abstractmethod
+    def fault(self) -> str | None:
+        """Why the switch no longer forwards, or None."""
+
+    @abstractmethod
+    def details(self) -> dict[str, str]:
+        """Version and every setting worth recording."""
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Take the ports in and connect them; `cores` mean nothing to an in-kernel switch."""
+        del cores
+        require(self.name, self.probe())
+        check_request(self.name, self.capabilities, ports, mode)
+        self.session, self.ports, self.mode = session, tuple(ports), mode
+        self._footprint = Footprint(session)
+        try:
+            self.namespace = self._footprint.namespace("sw")
+            self.namespace.adopt([device_of(port) for port in ports], lent_of(ports))
+            self.connect()
+            self._before = self.namespace.link_counters()
+        except BaseException:
+            self.stop()
+            raise
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Wait until every port has its carrier."""
+        deadline = time.monotonic() + timeout_s
+        while waiting := self._without_carrier():
+            if time.monotonic() > deadline:
+                raise TrialFailed(
+                    f"{self.name}: {', '.join(waiting)} without carrier after {timeout_s:g} s; "
+                    "is the other end of the veth up?"
+                )
+            time.sleep(POLL_S)
+
+    def _without_carrier(self) -> list[str]:
+        """The port devices that have none, asked of all at once."""
+        links = self.namespace.query("ip", "link", "show")
+        up = {link["ifname"] for link in links if "LOWER_UP" in link["flags"]}
+        return [device for device in map(device_of, self.ports) if device not in up]
+
+    def settle(self) -> None:
+        """What the kernel learns is in force at once."""
+
+    def counters(self) -> SwitchCounters:
+        """The port devices' own counters since start; of a veth that has gone, none."""
+        now = self.namespace.link_counters()
+        ports = {}
+        for port in self.ports:
+            device = device_of(port)
+            before = self._before.get(device, NONE_YET)
+            after = now.get(device, before)
+            ports[port.index] = PortCounters(
+                after.rx_frames - before.rx_frames,
+                after.tx_frames - before.tx_frames,
+                after.rx_dropped - before.rx_dropped,
+                after.tx_dropped
+                - before.tx_dropped
+                + (self.namespace.queue_drops(device) if port.cable else 0),
+            )
+        if self.witness is None:
+            return SwitchCounters(ports)
+        seen = now.get(self.witness, NONE_YET).rx_frames
+        return SwitchCounters(ports, seen - self._before.get(self.witness, NONE_YET).rx_frames)
+
+    def alive(self) -> str | None:
+        """None while the switch is there and holds all its ports."""
+        if self._footprint is None:
+            return "not started"
+        return self.fault()
+
+    def process_ids(self) -> Sequence[int]:
+        """None: it runs in the kernel, on its callers' time."""
+        return ()
+
+    def stop(self) -> None:
+        """Undo it all and hand the devices back."""
+        if self._footprint is not None:
+            self._footprint.undo()
+            self._footprint = None

@@ -1,0 +1,111 @@
+"""What switches have in common that make their ports themselves, as devices for the nodes.
+
+A macvlan or a virtual function is port of the switch and device of the node at once, so the
+device's own counters, read inside the node, are the port's: what it received has left the
+switch there, what it sent has entered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switchmark.errors import UnavailableError
+from switchmark.model.ports import ConnectMode, MadePort, PortCounters, SwitchCounters, SwitchPort
+from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.ports import check_request, require
+from switchmark.switch.support.private import Footprint, Namespace
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import netlink
+
+
+class PortMakingSwitch(InKernelSwitch):
+    """A switch inside the kernel or a NIC whose ports are made first: say how to `make`."""
+
+    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make the switch and these ports; `self.session` and `self.footprint` are there."""
+        raise NotImplementedError
+
+    @property
+    def footprint(self) -> Footprint:
+        """What the switch has made."""
+        assert self._footprint is not None
+        return self._footprint
+
+    def make_namespace(self) -> Namespace:
+        """A namespace for what is the switch's own: parent, witness."""
+        return self.footprint.namespace("sw")
+
+    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make the ports, in the bench's namespace; whatever goes wrong, nothing stays."""
+        require(self.name, self.probe())
+        check_request(self.name, self.capabilities, wanted, self.capabilities.connect_modes[0])
+        self.session, self._footprint = session, Footprint(session)
+        try:
+            return self.make(wanted)
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """It forwards already: take note of where its ports are now."""
+        del cores
+        if self._footprint is None:
+            require(self.name, self.probe())
+        check_request(self.name, self.capabilities, ports, mode)
+        self.session, self.ports, self.mode = session, tuple(ports), mode
+        if self._footprint is None:
+            names = ", ".join(str(port.device or port.index) for port in ports)
+            raise UnavailableError(f"{self.name}: ports {names}: it makes its ports itself")
+        if away := self._away():
+            self.stop()
+            raise UnavailableError(f"{self.name}: {away} is gone")
+        self._first = self._raw_counters()
+        self._before = self.namespace.link_counters()
+
+    def connect(self) -> None:
+        """Nothing: the ports are connected as soon as they are made."""
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """A port is up when its node has set it up, which has happened."""
+
+    def counters(self) -> SwitchCounters:
+        """Of the devices in the nodes, and of the witness."""
+        now = self._raw_counters()
+        ports = {
+            index: PortCounters(
+                after.rx_frames - self._first[index].rx_frames,
+                after.tx_frames - self._first[index].tx_frames,
+            )
+            for index, after in now.items()
+        }
+        if self.witness is None:
+            return SwitchCounters(ports)
+        links = self.namespace.link_counters()
+        seen = links[self.witness].rx_frames if self.witness in links else 0
+        return SwitchCounters(ports, seen - self._before[self.witness].rx_frames)
+
+    def _raw_counters(self) -> dict[int, PortCounters]:
+        """Since the devices were made. What a device drops is its node's to tell."""
+        counted = {}
+        for port in self.ports:
+            if port.far_device is not None:
+                received, sent = netlink.device_frames(port.far_netns, port.far_device)
+                counted[port.index] = PortCounters(rx_frames=sent, tx_frames=received)
+        return counted
+
+    def _away(self) -> str:
+        """The ports that are not where they belong, for a message; empty when all are."""
+        missing = []
+        for port in self.ports:
+            try:
+                if port.far_device is not None:
+                    netlink.device_frames(port.far_netns, port.far_device)
+            except OSError:
+                missing.append(f"port {port.index} ({port.far_device} in {port.far_netns})")
+        return ", ".join(missing)
+
+    def fault(self) -> str | None:
+        """Whether a port has gone."""
+        return f"{away} is gone" if (away := self._away()) else None

@@ -1,0 +1,58 @@
+"""Settings of one switch that a campaign may choose: `switch_options: {emc: off}`.
+
+A switch names its options in its `Capabilities`; what it does not name is refused when the
+campaign is read. As text, in notations and records, a choice is `emc:off+pmd_maxsleep_us:50`,
+sorted by name; no choice is `none`, and leaves every option at its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from switchmark.errors import UsageError
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.options import parse, refusal
+from switchmark.switch.support.base import Switch
+
+
+@runtime_checkable
+class Configurable(Protocol):
+    """What a switch with options has besides those of the `Switch` protocol."""
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Take these options for every later start. Raises `UsageError` for what it has not."""
+        ...
+
+
+class WithOptions:
+    """The usual way to be `Configurable`: keeps the choice, knows the defaults."""
+
+    name: str
+    capabilities: Capabilities
+    _chosen: Mapping[str, str] | None = None
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Take these options. Raises `UsageError` for what the switch does not have."""
+        if (message := refusal(self.name, self.capabilities, options)) is not None:
+            raise UsageError(message)
+        self._chosen = dict(options)
+
+    def option(self, name: str) -> str:
+        """The value of an option: the chosen one, or the default."""
+        defaults = {option.name: option.default for option in self.capabilities.options}
+        return (self._chosen or {}).get(name, defaults[name])
+
+    def option_details(self) -> dict[str, str]:
+        """Every option and its value, for the record."""
+        return {f"option:{one.name}": self.option(one.name) for one in self.capabilities.options}
+
+
+def configured(switch: Switch, text: str) -> Switch:
+    """The switch with the options that the text names. Raises `UsageError`."""
+    options = parse(text)
+    if options:
+        if not isinstance(switch, Configurable):
+            raise UsageError(f"{switch.name} has no switch options; leave switch_options out")
+        switch.configure(options)
+    return switch

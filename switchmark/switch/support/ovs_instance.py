@@ -1,0 +1,255 @@
+"""One private Open vSwitch: its own database, daemons, sockets, logs and network namespace.
+
+Nothing of a user's running Open vSwitch is read or touched: both daemons are started by us
+with every path named, in a namespace of their own (all userspace instances make a device
+`ovs-netdev`, and all kernel instances of one namespace share the datapath `ovs-system`).
+The whole configuration is in the database before the switch daemon starts, so that one
+pass brings everything up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.model.ports import PortCounters
+from switchmark.switch.support.ports import how_it_ended
+from switchmark.switch.support.private import Footprint, check_socket_path
+from switchmark.switch.support.tools import find_program, version_text, which
+from switchmark.testbed.host import Session
+
+POLL_S = 0.005
+DEADLINE_S = 60.0  # for a machine busy with other things; normally 0.1 s, with DPDK 0.4 s
+COUNTER_LINE = re.compile(r"(RX|TX) packets:(\S+) errors:(\S+) dropped:(\S+)")
+HELPERS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-appctl", "ovs-ofctl")
+SCHEMAS = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
+
+
+def find_schema() -> Path | None:
+    """The database schema that belongs to the installed Open vSwitch."""
+    chosen = find_program("SWITCHMARK_OVS_SCHEMA", [])
+    folders = [*map(Path, SCHEMAS)]
+    if chosen is not None:
+        return chosen
+    files = (folder / "vswitch.ovsschema" for folder in folders)
+    return next((file for file in files if file.is_file()), None)
+
+
+def missing_helper() -> str | None:
+    """What the instance needs besides `ovs-vswitchd` and does not find."""
+    for program in HELPERS:
+        if which(program) is None:
+            return f"program `{program}`"
+    return None if find_schema() else "file `vswitch.ovsschema`"
+
+
+# Of no consequence, though logged as warnings: how long a round of the main loop took, and that
+# a daemon of the userspace datapath finds no kernel datapath.
+HARMLESS = re.compile(
+    r"\|timeval\||failed to enumerate system datapaths|Generic Netlink family 'ovs_datapath'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One row of the Interface table: what became of a port."""
+
+    error: str
+    ofport: int
+    link_up: bool
+
+
+class OvsInstance:
+    """`configure`, then `launch`, then `flows`; `close` is the footprint's."""
+
+    def __init__(self, session: Session, footprint: Footprint, program: Path) -> None:
+        self.session = session
+        self.program = program
+        self.version = version_text(program)
+        self.bridge = f"sm{session.id}br"
+        self.namespace = footprint.namespace("sw")
+        self.folder = footprint.folder("ovs")
+        self._footprint = footprint
+        self._database = check_socket_path(self.folder / "db.sock")
+        self._control = check_socket_path(self.folder / "vs.ctl")
+        self._openflow = check_socket_path(self.folder / f"{self.bridge}.mgmt")
+        self._log = self.folder / "vswitchd.log"
+        self._environment = {
+            "OVS_RUNDIR": str(self.folder),
+            "OVS_LOGDIR": str(self.folder),
+            "OVS_DBDIR": str(self.folder),
+            "OVS_SYSCONFDIR": str(self.folder),
+            "RUNTIME_DIRECTORY": str(self.folder),  # where DPDK keeps its own files
+        }
+        self._start_database()
+
+    def _start_database(self) -> None:
+        schema = find_schema()
+        if schema is None:
+            raise UnavailableError("vswitch.ovsschema not found; apt install openvswitch-common")
+        file = self.folder / "conf.db"
+        self.session.host.run(["ovsdb-tool", "create", str(file), str(schema)])
+        self._server = self._footprint.spawn(
+            [
+                "ovsdb-server",
+                str(file),
+                f"--remote=punix:{self._database}",
+                f"--unixctl={check_socket_path(self.folder / 'db.ctl')}",
+                f"--log-file={self.folder / 'ovsdb.log'}",
+                "-vconsole:off",
+            ],
+            env=self._environment,
+        )
+        deadline = time.monotonic() + DEADLINE_S
+        while not accepts_connections(self._database):
+            if self._server.poll() is not None or time.monotonic() > deadline:
+                raise TrialFailed(f"ovsdb-server did not start: {self._tail('ovsdb.log')}")
+            time.sleep(POLL_S)
+
+    def configure(self, commands: Sequence[Sequence[str]]) -> None:
+        """Write the configuration, `ovs-vsctl` commands in one transaction."""
+        words = ["init", "--", "set", "Open_vSwitch", ".", "next_cfg=1"]
+        for command in commands:
+            words += ["--", *command]
+        self._vsctl(*words)
+
+    def launch(self, cores: Sequence[int]) -> None:
+        """Start the switch daemon on `cores` and return when it has applied everything."""
+        self._daemon = self._footprint.spawn(
+            [
+                str(self.program),
+                f"unix:{self._database}",
+                f"--unixctl={self._control}",
+                f"--log-file={self._log}",
+                "-vconsole:off",
+            ],
+            cores=cores,
+            env=self._environment,
+            netns=self.namespace.name,
+        )
+        deadline = time.monotonic() + DEADLINE_S
+        while self._rows("Open_vSwitch", "cur_cfg")[0]["cur_cfg"] < 1:
+            if (words := self.died()) is not None:
+                raise TrialFailed(words)
+            if time.monotonic() > deadline:
+                raise TrialFailed(f"ovs-vswitchd not ready in {DEADLINE_S:g} s: {self._tail()}")
+            time.sleep(POLL_S)
+        for name, interface in self.interfaces().items():
+            if interface.error or interface.ofport < 0:
+                raise TrialFailed(f"Open vSwitch refused port {name}: {interface.error}")
+
+    def flows(self, flows: Sequence[str]) -> None:
+        """Add OpenFlow rules to the bridge."""
+        self.session.host.run(
+            ["ovs-ofctl", "add-flows", f"unix:{self._openflow}", "-"],
+            input_text="\n".join(flows) + "\n",
+        )
+
+    def remove_flows(self, cookie: str) -> None:
+        """Remove the rules that carry this cookie."""
+        self.session.host.run(
+            ["ovs-ofctl", "del-flows", f"unix:{self._openflow}", f"cookie={cookie}/-1"]
+        )
+
+    def reconfigure(self, commands: Sequence[Sequence[str]]) -> None:
+        """Change the running switch, `ovs-vsctl` commands in one transaction; returns when the
+        daemon has taken them in."""
+        words = [word for command in commands for word in ("--", *command)][1:]
+        self.session.host.run(
+            ["ovs-vsctl", f"--db=unix:{self._database}", f"--timeout={DEADLINE_S:.0f}", *words]
+        )
+
+    def interfaces(self) -> dict[str, Interface]:
+        """Every port as the switch daemon reports it."""
+        rows = self._rows("Interface", "name,error,ofport,link_state")
+        return {
+            row["name"]: Interface(
+                row["error"] if isinstance(row["error"], str) else "",
+                row["ofport"] if isinstance(row["ofport"], int) else -1,
+                row["link_state"] == "up",
+            )
+            for row in rows
+        }
+
+    def appctl(self, *command: str) -> str:
+        """Ask the running switch daemon."""
+        return self.session.host.run(["ovs-appctl", "-t", self._control, *command]).stdout
+
+    def port_counters(self) -> dict[str, PortCounters]:
+        """Counters straight from the datapath (the database's copy is up to 5 s old)."""
+        return parse_datapath_counters(self.appctl("dpctl/show", "-s"))
+
+    def died(self) -> str | None:
+        """None while both daemons run, else how the first one ended."""
+        for name, process in (("ovs-vswitchd", self._daemon), ("ovsdb-server", self._server)):
+            if (code := process.poll()) is not None:
+                log = self._tail() if process is self._daemon else self._tail("ovsdb.log")
+                return f"{name} (pid {process.pid}) {how_it_ended(code)}: {log}"
+        return None
+
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """The switch daemon; the database only holds its configuration."""
+        return (self._daemon.pid,)
+
+    def _tail(self, name: str = "vswitchd.log", lines: int = 3) -> str:
+        """What a log says of the cause: its last errors, else its last warnings, else its last
+        lines."""
+        try:
+            text = (self.folder / name).read_text(errors="replace").splitlines()
+        except OSError:
+            return "no log was written"
+        told = [line.split("|", 2)[-1] for line in text if not HARMLESS.search(line)]
+        for levels in ("ERR|EMER", "WARN"):
+            if grave := [line for line in told if re.search(rf"\|({levels})\|", line)]:
+                return " / ".join(grave[-lines:])
+        return " / ".join(told[-lines:]) or "its log says nothing"
+
+    def _vsctl(self, *words: str) -> str:
+        base = ["ovs-vsctl", "--no-wait", f"--db=unix:{self._database}", "--timeout=10"]
+        return self.session.host.run([*base, *words]).stdout
+
+    def _rows(self, table: str, columns: str) -> list[dict[str, Any]]:
+        answer = json.loads(self._vsctl("-f", "json", f"--columns={columns}", "list", table))
+        return [dict(zip(answer["headings"], row, strict=True)) for row in answer["data"]]
+
+
+def accepts_connections(path: str) -> bool:
+    """Whether somebody listens on a Unix socket: its file is there a moment earlier."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
+
+
+def option(key: str, value: str) -> str:
+    """`key="value"` as ovs-vsctl wants it."""
+    return f"{key}={json.dumps(value)}"
+
+
+def other_config(settings: Mapping[str, str]) -> list[str]:
+    """One `set Open_vSwitch` command for the daemon's settings."""
+    pairs = [option(f"other_config:{key}", value) for key, value in settings.items()]
+    return ["set", "Open_vSwitch", ".", *pairs]
+
+
+def parse_datapath_counters(text: str) -> dict[str, PortCounters]:
+    """Read `ovs-appctl dpctl/show -s`: one paragraph a port, counters as `name:value`.
+
+    A vhost-user port without its peer has none, and is left out."""
+    counters = {}
+    for paragraph in re.split(r"\s\sport \d+: ", text)[1:]:
+        found = {
+            # `?` stands for a counter that the port's driver does not have.
+            way: [int(field) if field.isdigit() else 0 for field in fields]
+            for way, *fields in COUNTER_LINE.findall(paragraph)
+        }
+        if found:
+            rx, tx = found["RX"], found["TX"]
+            counters[paragraph.split()[0]] = PortCounters(rx[0], tx[0], rx[2], tx[2])
+    return counters

@@ -1,0 +1,81 @@
+"""What every switch checks about the ports, the mode and the cores it is handed.
+
+The messages name the switch, the value and the remedy, the same for every switch.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import CableEnd, ConnectMode, SwitchPort
+
+# The address of a witness that has one: where a table has an entry for it, too, a switch that
+# sends frames by the wrong entry is found out.
+WITNESS_MAC = "02:53:4d:ff:ff:01"
+
+
+def check_request(
+    name: str, capabilities: Capabilities, ports: Sequence[SwitchPort], mode: ConnectMode
+) -> None:
+    """Raise `UsageError` when the switch `name` cannot do what is asked."""
+    if mode not in capabilities.connect_modes:
+        can = ", ".join(capabilities.connect_modes)
+        raise UsageError(f"{name}: connect mode {mode} is not something it can do; it can: {can}")
+    for port in ports:
+        if port.cable:
+            end = CableEnd.PCI if port.pci else CableEnd.INTERFACE
+            if end not in capabilities.cable_ends:
+                can = ", ".join(capabilities.cable_ends) or capabilities.uncabled
+                raise UsageError(f"{name}: port {port.index} is a cable by {end}; it takes: {can}")
+        elif port.kind not in capabilities.port_kinds:
+            can = ", ".join(capabilities.port_kinds)
+            raise UsageError(f"{name}: port {port.index} is {port.kind}; it takes: {can}")
+    cabled = any(port.cable for port in ports)  # many ports may lie behind that one
+    odd = len(ports) % 2 and not cabled
+    if not ports or odd or [port.index for port in ports] != list(range(len(ports))):
+        indexes = ", ".join(str(port.index) for port in ports) or "none"
+        raise UsageError(f"{name}: ports come in pairs, numbered from 0 (got: {indexes})")
+    if capabilities.max_ports is not None and len(ports) > capabilities.max_ports:
+        raise UsageError(f"{name}: {len(ports)} ports, it takes at most {capabilities.max_ports}")
+
+
+def require(name: str, probe: Probe) -> None:
+    """Raise `UnavailableError` with the probe's reason and remedy unless it is available."""
+    if not probe.available:
+        raise UnavailableError(f"{name}: {probe.reason}; {probe.remedy}")
+
+
+def device_of(port: SwitchPort) -> str:
+    """The device of a veth or tap port."""
+    if port.device is None:
+        raise UsageError(f"port {port.index}: a {port.kind} port needs the name of its device")
+    return port.device
+
+
+def lent_of(ports: Sequence[SwitchPort]) -> list[str]:
+    """The devices among the ports that are the host's own: ends of cables."""
+    return [device_of(port) for port in ports if port.cable and port.pci is None]
+
+
+def socket_of(port: SwitchPort) -> str:
+    """The socket path of a vhost-user or memif port."""
+    if port.socket is None:
+        raise UsageError(f"port {port.index}: a {port.kind} port needs the path of its socket")
+    return port.socket
+
+
+def how_it_ended(exit_code: int | None) -> str:
+    """An exit code in words; negative ones are signals."""
+    if exit_code is None:
+        return "still runs"
+    if exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"ended with code {exit_code}"
+
+
+def peer_index(index: int) -> int:
+    """The other end of the same pair: 0 <-> 1, 2 <-> 3, ..."""
+    return index ^ 1

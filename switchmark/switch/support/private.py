@@ -1,0 +1,254 @@
+"""What a switch makes on the machine for itself alone: a network namespace, a folder, processes.
+
+Each thing is entered in the session's ledger before it is made and struck out after it is
+undone, in reverse order. A namespace of its own keeps a switch apart from the host's
+firewall hooks, from a user's own switch, and from another instance of the same switch
+(every userspace Open vSwitch makes a device of the same name, for example).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.kernel import netlink, procfs
+from switchmark.testbed.kernel.netlink import NETNS_DIR
+from switchmark.testbed.undo.things import Directory, LentDevice, NetworkNamespace, Thing
+
+# A line of `ss -0 -m`: `p_raw 0 0 *:DEVICE * skmem:(...,dDROPS)`.
+PACKET_SOCKET = re.compile(
+    r"^p_\w+\s+\d+\s+\d+\s+\S+:(?P<device>\S+)\s.*skmem:\(.*,d(?P<drops>\d+)\)", re.MULTILINE
+)
+SOCKET_PATH_MAX = 107  # sun_path holds 108 bytes with the closing NUL
+
+NO_FIREWALL = ("bridge-nf-call-iptables", "bridge-nf-call-ip6tables", "bridge-nf-call-arptables")
+SWITCH_NAMESPACE = "sw"  # in which a switch has its devices, behind the session's name
+
+
+def check_socket_path(path: Path | str) -> str:
+    """The path as text, or `UnavailableError` when the kernel could not bind it."""
+    text = str(path)
+    length = len(os.fsencode(text))
+    if length > SOCKET_PATH_MAX:
+        raise UnavailableError(
+            f"socket {text}: {length} bytes, a Unix socket path holds at most "
+            f"{SOCKET_PATH_MAX}; use a shorter run directory"
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounters:
+    """The kernel's counters of one device, from that device's point of view."""
+
+    rx_frames: int
+    tx_frames: int
+    rx_dropped: int
+    tx_dropped: int
+
+
+def parse_socket_drops(text: str) -> dict[str, int]:
+    """By device, of all its sockets together."""
+    drops: dict[str, int] = {}
+    for found in PACKET_SOCKET.finditer(text):
+        drops[found["device"]] = drops.get(found["device"], 0) + int(found["drops"])
+    return drops
+
+
+class Namespace:
+    """A private network namespace and the port devices that live in it for a while."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session = session
+        self.name = name
+        self._adopted: list[str] = []
+        self._made_here: list[str] = []
+        self._lent: list[int] = []  # entries of the ledger
+
+    def make(self) -> None:
+        """Create it, silent: no IPv6, no netfilter hooks on bridged frames."""
+        netlink.create_namespace(self.name)
+        netlink.inside(self.name, _disable_firewall)
+
+    def hand_back(self, *, made_here: bool = True) -> None:
+        """Return the devices that still exist to where they came from, and put those that were
+        made here there, too, if they are wanted any more. Idempotent."""
+        while self._lent:
+            self.session.ledger.undo(self._lent.pop())
+        if made_here:
+            self._adopted += self._made_here
+            self._made_here.clear()
+        if self._adopted:
+            home = os.getpid()  # the bench itself lives where the devices came from
+            lines = [f"link set dev {device} netns {home}" for device in self._adopted]
+            self.batch("ip", lines, force=True)
+            self._adopted.clear()
+
+    def adopt(self, devices: Sequence[str], lent: Collection[str] = ()) -> None:
+        """Move devices here from the root namespace and set them up, but for those that were made
+        here. Those that are `lent` are the host's own, and go back even when we are killed."""
+        for device in lent:
+            entry = self.session.ledger.record(LentDevice.of(device, self.name))
+            self._lent.append(entry)
+        here = netlink.all_device_counters(self.name)
+        self._made_here += [device for device in devices if device in here]
+        devices = [device for device in devices if device not in here]
+        if not devices:
+            return
+        self._adopted += devices  # those that are not moved after all are handed back in vain
+        lines = [f"link set dev {device} netns {self.name}" for device in devices]
+        moved = self.session.host.run(
+            ["ip", "-batch", "-"], input_text="\n".join(lines) + "\n", check=False
+        )
+        if moved.exit_code != 0:
+            here = netlink.all_device_counters(self.name)
+            device = next((name for name in devices if name not in here), "?")
+            self._adopted = [name for name in devices if name in here]
+            reason = moved.stderr.strip().splitlines()[:1] or ["ip gave no reason"]
+            raise UnavailableError(
+                f"port device {device}: cannot be given to the switch ({reason[0]}); "
+                "make the node that owns it first, and give each device to one switch only"
+            )
+        self.batch("ip", [f"link set dev {device} up" for device in devices])
+        if lent:  # frames are for the applications' addresses, not for those of the interfaces
+            self.batch("ip", [f"link set dev {device} promisc on" for device in lent])
+
+    def batch(self, tool: str, lines: Sequence[str], *, force: bool = False) -> None:
+        """Run lines of `ip`, `bridge` or `tc` inside, in one process."""
+        args = [tool, "-n", self.name, *(["-force"] if force else []), "-batch", "-"]
+        self.session.host.run(args, input_text="\n".join(lines) + "\n", check=not force)
+
+    def query(self, tool: str, *args: str) -> list[dict[str, Any]]:
+        """What `ip`, `bridge` or `tc` answers in JSON; an empty list on failure."""
+        answer = self.session.host.run([tool, "-n", self.name, "-j", *args], check=False)
+        if answer.exit_code != 0 or not answer.stdout.strip():
+            return []
+        return [entry for entry in json.loads(answer.stdout) if entry]
+
+    def link_counters(self) -> dict[str, LinkCounters]:
+        """The kernel's counters of every device in here, by name."""
+        return {
+            name: LinkCounters(fields[1], fields[9], fields[3], fields[11])
+            for name, fields in netlink.all_device_counters(self.name).items()
+        }
+
+    def queue_drops(self, device: str) -> int:
+        """Frames that a device's queueing discipline has dropped; no other counter has them."""
+        roots = self.query("tc", "-s", "qdisc", "show", "dev", device)
+        return sum(int(one.get("drops", 0)) for one in roots if one.get("root"))
+
+    def packet_socket_drops(self) -> dict[str, int]:
+        """Frames that found no room in the AF_PACKET sockets on each device, which no counter of
+        the device has; empty where the kernel does not tell (CONFIG_PACKET_DIAG)."""
+        sockets = ["ss", "-N", self.name, "-0", "-n", "-m"]
+        return parse_socket_drops(self.session.host.run(sockets, check=False).stdout)
+
+    def sysctl(self, key: str) -> str:
+        """One kernel setting as it stands inside; `absent` where the kernel has none."""
+        answer = self.session.host.run(
+            ["ip", "netns", "exec", self.name, "sysctl", "-n", "-e", key], check=False
+        )
+        return answer.stdout.strip() or "absent"
+
+
+def prepare_namespace(session: Session) -> tuple[str, int]:
+    """Make the namespace in which the switch that is started next will have its devices, so that
+    they can be made there; its name, and its entry in the ledger."""
+    namespace = Namespace(session, f"sm{session.id}{SWITCH_NAMESPACE}")
+    entry = session.ledger.record(NetworkNamespace(namespace.name))
+    namespace.make()
+    return namespace.name, entry
+
+
+class Footprint:
+    """Everything one started switch has made, undone in reverse by `undo`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.for_good = False  # `undo` is final: our own devices may go with their namespace
+        self._undo = ExitStack()
+
+    def namespace(self, suffix: str) -> Namespace:
+        """Make a namespace named after the session, or take over the one that is prepared."""
+        namespace = Namespace(self.session, f"sm{self.session.id}{suffix}")
+        entry = self.session.ledger.record(NetworkNamespace(namespace.name))
+        self._undo.callback(self.session.ledger.undo, entry)
+        self._undo.callback(lambda: namespace.hand_back(made_here=not self.for_good))
+        if not (NETNS_DIR / namespace.name).exists():
+            namespace.make()
+        return namespace
+
+    def note(self, thing: Thing) -> None:
+        """Enter something that a program is about to make by itself."""
+        entry = self.session.ledger.record(thing)
+        self._undo.callback(self.session.ledger.undo, entry)
+
+    def folder(self, name: str) -> Path:
+        """Make an empty folder under the session's run directory."""
+        path = self.session.run_dir / name
+        entry = self.session.ledger.record(Directory(str(path)))
+        self._undo.callback(self.session.ledger.undo, entry)
+        path.mkdir(parents=True)
+        return path
+
+    def spawn(
+        self,
+        args: Sequence[str],
+        *,
+        cores: Sequence[int] | None = None,
+        env: Mapping[str, str] | None = None,
+        netns: str | None = None,
+    ) -> Spawned:
+        """Start a process that `undo` ends by its id, with what is left of its process group.
+        The host marks every process it starts with the session, so that it is found again even
+        when we are killed right here."""
+        process = self.session.host.spawn(args, cores=cores, env=env, netns=netns)
+        self._undo.callback(self._end_group, process.pid)
+        self._undo.callback(process.terminate)
+        return process
+
+    def _end_group(self, leader: int) -> None:
+        """End the children that outlive their parent (it led a process group of its own)."""
+        left = []
+        for identity in procfs.marked(self.session.id):
+            with suppress(ProcessLookupError):
+                if os.getpgid(identity.pid) == leader:
+                    left.append(identity)
+        if left:
+            procfs.end_processes(left)
+
+    def undo(self) -> None:
+        """Undo all of it. Idempotent; what fails stays in the ledger."""
+        self._undo.close()
+
+
+class WithFootprint:
+    """What a switch that has one can do more quickly than `stop`."""
+
+    _footprint: Footprint | None = None
+
+    def stop(self) -> None:
+        """See `Switch`."""
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Stop for good: the devices of its ports that were made in its namespace go with it.
+        (Handed back, each would take the kernel some 30 ms.)"""
+        if self._footprint is not None:
+            self._footprint.for_good = True
+        self.stop()
+
+
+def _disable_firewall() -> None:
+    """On bridged frames; the settings are there only where br_netfilter is."""
+    for key in NO_FIREWALL:
+        with suppress(FileNotFoundError):
+            Path("/proc/sys/net/bridge", key).write_text("0\n")

@@ -1,0 +1,242 @@
+"""What switches that are a program of their own have in common: finding it, starting one
+private instance, waiting for its peers, noticing its death.
+
+A subclass says how the program is found and started (`launch`), which ports still wait for
+their peer (`waiting`), and what it has counted (`counters`).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
+from switchmark.switch.support.cable import AtInterface, take_in
+from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
+from switchmark.switch.support.private import Footprint, WithFootprint, check_socket_path
+from switchmark.switch.support.tools import (
+    find_program,
+    hugepage_bytes_free,
+    hugepage_bytes_total,
+    not_root,
+)
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.last_words import last_words
+
+POLL_S = 0.01
+DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
+NR_HUGEPAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+MAC_AGING_S = 300  # the same for every learning switch
+
+
+class ProgramSwitch(WithFootprint):
+    """One process that forwards; subclasses say which."""
+
+    name: str
+    capabilities: Capabilities
+    setting: str  # the environment variable that names the program
+    programs: Sequence[str]  # what it is called otherwise
+    obtain: str  # how to get it
+
+    session: Session
+    netns: str | None = None  # where its devices are; None: it has none
+    process: Spawned | None = None
+    _footprint: Footprint | None = None
+
+    def program_for(self, mode: ConnectMode | None) -> Path | None:  # noqa: ARG002
+        """The program for this connect mode (None: for its natural one), where there is one."""
+        return find_program(self.setting, self.programs)
+
+    def probe(self) -> Probe:
+        """Available where the program runs, and hugepages are reserved."""
+        return self._probe_program(self.program_for(None))
+
+    def probe_mode(self, mode: ConnectMode) -> Probe:  # noqa: ARG002
+        """The same, where every mode has the same program."""
+        return self.probe()
+
+    def _probe_program(self, program: Path | None) -> Probe:
+        if (answer := not_root()) is not None:
+            return answer
+        if program is None:
+            return Probe(
+                False,
+                reason=f"program `{self.programs[0]}` not found",
+                remedy=f"{self.obtain}, and set {self.setting} to the program",
+            )
+        version = _version(self.version_of, program, program.stat().st_mtime_ns)
+        if not version:
+            return Probe(
+                False,
+                reason=f"{program} does not run",
+                remedy=f"{self.obtain}, and set {self.setting} to the program",
+            )
+        if hugepage_bytes_total() == 0:
+            return Probe(
+                False, reason="no hugepages are reserved", remedy=f"echo 1024 > {NR_HUGEPAGES}"
+            )
+        return self.probe_more(program, version)
+
+    def version_of(self, program: Path) -> str:
+        """The version, on one line; empty when the program does not run."""
+        raise NotImplementedError
+
+    def probe_more(self, program: Path, version: str) -> Probe:  # noqa: ARG002
+        """What else it needs."""
+        return Probe(True, version=version)
+
+    def memory_mb(self) -> int:
+        """Hugepages that the instance takes, in MiB."""
+        raise NotImplementedError
+
+    def launch(self, program: Path) -> None:
+        """Start `self.process` in `self.netns` and return when it forwards, or will as soon as its
+        peers come."""
+        raise NotImplementedError
+
+    def waiting(self) -> list[SwitchPort]:
+        """The ports whose peer is not there yet."""
+        raise NotImplementedError
+
+    def counters(self) -> SwitchCounters:
+        """Frames per port since start."""
+        return self._at_interface.added(self.own_counters())
+
+    def own_counters(self) -> SwitchCounters:
+        """The same, as far as the program itself knows."""
+        raise NotImplementedError
+
+    @property
+    def footprint(self) -> Footprint:
+        """What the running instance has made."""
+        assert self._footprint is not None
+        return self._footprint
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Start a private instance; whatever goes wrong, nothing of it stays."""
+        require(self.name, self.probe())
+        check_request(self.name, self.capabilities, ports, mode)
+        require(self.name, self.probe_mode(mode))
+        for port in ports:
+            if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF) and not port.cable:
+                check_socket_path(socket_of(port))
+        program = self.program_for(mode)
+        assert program is not None  # the probe has seen it
+        self.session, self.ports, self.mode = session, tuple(ports), mode
+        self.cores = tuple(cores)
+        self._check_memory()
+        self._footprint = Footprint(session)
+        try:
+            namespace = take_in(self._footprint, ports)
+            self.netns = namespace.name if namespace else None
+            self._at_interface = AtInterface(namespace, ports)
+            self.launch(program)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _check_memory(self) -> None:
+        """A shortage of hugepages is told here, where it can be said in one line."""
+        need, free = self.memory_mb(), hugepage_bytes_free() >> 20
+        if free < need:
+            raise UnavailableError(
+                f"{self.name}: needs {need} MiB of hugepages, {free} MiB are free; "
+                f"end other DPDK programs or raise nr_hugepages ({NR_HUGEPAGES})"
+            )
+
+    def until(
+        self, condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S
+    ) -> None:
+        """Poll for a condition; raises `TrialFailed` when the switch dies or time runs out."""
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            if (words := self.alive()) is not None:
+                raise TrialFailed(f"{self.name}: {words}")
+            if time.monotonic() > deadline:
+                raise TrialFailed(f"{self.name}: {what} not within {timeout_s:g} s: {self.said()}")
+            time.sleep(POLL_S)
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Wait until every port has its peer."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if (words := self.alive()) is not None:
+                raise TrialFailed(f"{self.name}: {words}")
+            waiting = self.waiting()
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                names = ", ".join(port.socket or port.device or "?" for port in waiting)
+                raise TrialFailed(
+                    f"{self.name}: no peer on {names} after {timeout_s:g} s; "
+                    "is the application behind it running?"
+                )
+            time.sleep(POLL_S)
+
+    def settle(self) -> None:
+        """What it has learnt is in force at once."""
+
+    def said(self) -> str:
+        """The last that the program has said, on one line."""
+        return last_words(self.process.stderr_tail() if self.process else "")
+
+    def alive(self) -> str | None:
+        """None while the process runs."""
+        if self._footprint is None or self.process is None:
+            return "not started"
+        if (code := self.process.poll()) is None:
+            return None
+        program = self.programs[0]
+        return f"{program} (pid {self.process.pid}) {how_it_ended(code)}: {self.said()}"
+
+    def process_ids(self) -> Sequence[int]:
+        """The process; all its threads are the switch's."""
+        return () if self.process is None else (self.process.pid,)
+
+    def details(self) -> dict[str, str]:
+        """What every one of them has to say."""
+        return {
+            "version": str(self.probe().version),
+            "connect_mode": self.mode.value,
+            "cores": ",".join(map(str, self.cores)),
+            "hugepages_mb": str(self.memory_mb()),
+        }
+
+    def stop(self) -> None:
+        """End it and remove what it made."""
+        if self._footprint is not None:
+            self._footprint.undo()
+            self._footprint = None
+        self.process = None
+
+
+@cache
+def _version(ask: Callable[[Path], str], program: Path, modified_ns: int) -> str:  # noqa: ARG001
+    """Asked once for each state of the program: some take a while to say it."""
+    return ask(program)
+
+
+def output_of(args: Sequence[str], env: dict[str, str] | None = None) -> str:
+    """What a short command prints, on both streams; empty when it cannot be run."""
+    try:
+        answer = subprocess.run(
+            args,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+            text=True,
+            errors="replace",
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout

@@ -1,0 +1,51 @@
+"""What a switch of traffic-control filters is made of, and how it is changed while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switchmark.model.changes import Change
+from switchmark.switch.support.changes import PORTS, RULES
+from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.ports import device_of
+
+# A filter that takes every frame; `redirect dev ...` says where to.
+EVERY_FRAME = "protocol all prio 1 u32 match u32 0 0 action mirred egress"
+
+
+class FilterSwitch(InKernelSwitch):
+    """A switch that is filters at the ingress of its ports: more of both can come and go."""
+
+    def changes(self) -> Sequence[Change]:
+        """Hooked ports without anybody behind them, and filters behind the one that takes all."""
+        ends = [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
+        join = [f"link add {port} type veth peer name {far}" for port, far in ends]
+        join += [f"link set dev {device} up" for pair in ends for device in pair]
+        hook = [
+            line
+            for port, far in ends
+            for line in (
+                f"qdisc add dev {port} clsact",
+                f"filter add dev {port} ingress {EVERY_FRAME} redirect dev {far}",
+            )
+        ]
+        part = [f"link del {port}" for port, _ in ends]
+        device, peer = device_of(self.ports[0]), device_of(self.ports[1])
+        learn = [
+            f"filter add dev {device} ingress protocol all prio 2 u32 "
+            f"match u32 0x0e5a 0xffff at -16 match u32 {k} 0xffffffff at -12 "
+            f"action mirred egress redirect dev {peer}"
+            for k in range(RULES)
+        ]
+        forget = [f"filter del dev {device} ingress prio 2"]
+
+        def add_ports() -> None:
+            self.namespace.batch("ip", join)
+            self.namespace.batch("tc", hook)
+
+        return [
+            Change(f"{PORTS} ports added", add_ports),
+            Change(f"{PORTS} ports removed", lambda: self.namespace.batch("ip", part)),
+            Change(f"{RULES} rules added", lambda: self.namespace.batch("tc", learn)),
+            Change(f"{RULES} rules removed", lambda: self.namespace.batch("tc", forget)),
+        ]

@@ -1,0 +1,131 @@
+"""Small questions a switch asks the machine before it starts: programs, kernel features, memory.
+
+Nothing here changes the machine; `probe` is built on it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from switchmark.model.capabilities import Probe
+from switchmark.testbed.kernel import capabilities
+from switchmark.testbed.output import stdout_of
+
+HUGEPAGES = Path("/sys/kernel/mm/hugepages")
+NODES = Path("/sys/devices/system/node")
+
+
+def not_root() -> Probe | None:
+    """A probe that says so when we may not make devices; None for root."""
+    if os.geteuid() == 0:
+        return None
+    return Probe(False, reason="needs root to make network devices", remedy="run it with sudo")
+
+
+def no_rights() -> Probe | None:
+    """The same, but None, too, for an account with the capabilities that a switch of plain kernel
+    devices takes."""
+    return None if capabilities.enough() else not_root()
+
+
+def which(program: str) -> Path | None:
+    """A program by name or path, looked up in PATH and in the system's own folders."""
+    found = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    return Path(found) if found else None
+
+
+def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
+    """The program that the environment variable `setting` names, else the first candidate
+    that exists. A setting that names nothing runnable finds nothing."""
+    chosen = os.environ.get(setting)
+    found = map(which, [chosen] if chosen else candidates)
+    return next((program for program in found if program), None)
+
+
+def own_text(name: str) -> str:
+    """A file of the switches' folder, also where the bench lies in an archive (on another host)."""
+    return resources.files("switchmark.switch").joinpath(name).read_text()
+
+
+def version_text(program: Path) -> str:
+    """What `program --version` prints, on one line; empty when it cannot be run."""
+    told = stdout_of([program, "--version"]) or ""
+    return ", ".join(line.strip() for line in told.splitlines() if line.strip())
+
+
+def kernel_release() -> str:
+    """The running kernel's release, e.g. `6.1.0-18-amd64`."""
+    return os.uname().release
+
+
+@cache
+def _kernel_symbols() -> frozenset[str]:
+    try:
+        lines = Path("/proc/kallsyms").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(line.split()[2] for line in lines)
+
+
+def kernel_has(module: str, symbol: str | None = None) -> bool:
+    """Whether a kernel module is loaded, built in, or can be loaded on demand.
+
+    `symbol` is a kernel function that gives away a built-in one without parameters."""
+    if Path(f"/sys/module/{module}").exists():
+        return True
+    modprobe = which("modprobe")
+    if modprobe and stdout_of([modprobe, "-n", "-q", module]) is not None:
+        return True
+    return symbol is not None and symbol in _kernel_symbols()
+
+
+def hugepage_bytes_free() -> int:
+    """Free hugepage memory of every page size."""
+    total = 0
+    for folder in HUGEPAGES.glob("hugepages-*kB"):
+        size_bytes = int(folder.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+        total += size_bytes * int((folder / "free_hugepages").read_text())
+    return total
+
+
+def hugepage_bytes_total() -> int:
+    """Reserved hugepage memory of every page size, in use or not."""
+    total = 0
+    for folder in HUGEPAGES.glob("hugepages-*kB"):
+        size_bytes = int(folder.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+        total += size_bytes * int((folder / "nr_hugepages").read_text())
+    return total
+
+
+def memory_nodes() -> int:
+    """How many NUMA nodes with memory the machine has; 1 where the kernel does not say."""
+    try:
+        return max(1, len(parse_cpu_list((NODES / "has_memory").read_text())))
+    except OSError:
+        return 1
+
+
+def online_cores() -> list[int]:
+    """Every core the kernel runs on."""
+    return parse_cpu_list(Path("/sys/devices/system/cpu/online").read_text())
+
+
+def other_cores(cores: Iterable[int]) -> list[int]:
+    """The online cores that are none of these; all of them where none is left."""
+    online = online_cores()
+    return [core for core in online if core not in set(cores)] or online
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """`0-2,5` as [0, 1, 2, 5]."""
+    cores: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            cores.extend(range(int(first), int(last or first) + 1))
+    return cores

@@ -1,0 +1,97 @@
+"""What can be changed of a VPP that runs: interfaces without anybody behind them, table entries.
+
+Both are files of CLI commands. The answer to `exec` may come before VPP is through with the
+file, so what it has made is asked for, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import TrialFailed
+from switchmark.model.changes import Change
+from switchmark.model.ports import ConnectMode
+from switchmark.switch.support.changes import PORTS, RULES, rule_mac
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A bridge domain, and one of its members, to which table entries may lead."""
+
+    domain: int
+    member: str
+
+
+def changes(
+    mode: ConnectMode,
+    folder: Path,
+    cli: Callable[..., str],
+    until: Callable[[Callable[[], bool], str], None],
+    bridge: Bridge,
+) -> Sequence[Change]:
+    """Interfaces, and (but for cross-connect, which has no table) table entries."""
+
+    def change(name: str, lines: Sequence[str], done: Callable[[], bool]) -> Change:
+        script = folder / name.replace(" ", "-")
+        script.write_text("\n".join(lines) + "\n")
+
+        def apply() -> None:
+            answer = " ".join(cli("exec", str(script)).split())
+            if "error" in answer or "unknown" in answer:
+                raise TrialFailed(f"vpp: {name}: {answer}")
+            until(done, name)
+
+        return Change(name, apply)
+
+    def links() -> int:
+        return spare_links(cli("show", "interface"))
+
+    def entries() -> int:
+        return table_size(cli("show", "l2fib"))
+
+    crossed = mode is ConnectMode.CROSS_CONNECT
+    add, remove = spare_ports(None if crossed else bridge)
+    made = [
+        change(f"{PORTS} ports added", add, lambda: links() == PORTS),
+        change(f"{PORTS} ports removed", remove, lambda: links() == 0),
+    ]
+    if crossed:
+        return made
+    learn, forget = spare_entries(bridge)
+    return [
+        *made,
+        change(f"{RULES} table entries added", learn, lambda: entries() >= RULES),
+        change(f"{RULES} table entries removed", forget, lambda: entries() < RULES),
+    ]
+
+
+def spare_ports(bridge: Bridge | None) -> tuple[list[str], list[str]]:
+    """Commands that add loopback interfaces, to the bridge where there is one; and that remove
+    them."""
+    names = [f"loop{number}" for number in range(PORTS)]
+    add = [f"create loopback interface instance {number}" for number in range(PORTS)]
+    if bridge is not None:
+        add += [f"set interface l2 bridge {name} {bridge.domain}" for name in names]
+    add += [f"set interface state {name} up" for name in names]
+    return add, [f"delete loopback interface intfc {name}" for name in names]
+
+
+def spare_entries(bridge: Bridge) -> tuple[list[str], list[str]]:
+    """Commands that add table entries for addresses nobody has, and that remove them."""
+    entries = [f"{rule_mac(number)} {bridge.domain}" for number in range(RULES)]
+    add = [f"l2fib add {entry} {bridge.member} static" for entry in entries]
+    return add, [f"l2fib del {entry}" for entry in entries]
+
+
+def table_size(text: str) -> int:
+    """How many entries `show l2fib` tells of."""
+    found = re.search(r"L2FIB total/learned entries:\s*(\d+)", text)
+    return int(found[1]) if found else 0
+
+
+def spare_links(text: str) -> int:
+    """How many loopback interfaces `show interface` tells of."""
+    return len(re.findall(r"^loop\d+\s", text, re.MULTILINE))

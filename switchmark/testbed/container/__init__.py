@@ -1,0 +1,1 @@
+"""Containers for switches and VNFs, and the daemon that runs them."""

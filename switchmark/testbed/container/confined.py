@@ -1,0 +1,72 @@
+"""Containers that may do the least that works: how an LXC and a Docker one are told so.
+
+The root is read-only, only what is named of root's powers is left, and what a program writes
+goes to small file systems in memory. Applications and switches differ in what they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+_LXC = """\
+lxc.uts.name = {name}
+lxc.rootfs.path = dir:{root}
+lxc.rootfs.options = ro
+{network}
+lxc.mount.auto = proc:mixed sys:ro
+lxc.mount.entry = tmpfs proc/bus tmpfs ro,nosuid,nodev,noexec,size=4k,optional 0 0
+lxc.mount.entry = tmpfs proc/fs tmpfs ro,nosuid,nodev,noexec,size=4k,optional 0 0
+lxc.mount.entry = tmpfs proc/irq tmpfs ro,nosuid,nodev,noexec,size=4k,optional 0 0
+lxc.no_new_privs = 1
+lxc.mount.entry = tmpfs run tmpfs rw,nosuid,nodev,noexec,size={run_mib}m,mode=755 0 0
+lxc.mount.entry = tmpfs tmp tmpfs rw,nosuid,nodev,noexec,size=16m,mode=1777 0 0
+lxc.autodev = 1
+lxc.tty.max = 0
+lxc.pty.max = 1
+lxc.console.path = none
+lxc.cap.keep = {powers}
+lxc.apparmor.profile = unconfined
+{seccomp}lxc.log.level = WARN
+lxc.log.file = {log}
+"""
+
+# LXC's own filter: no kernel modules, no kexec, no files by their handles.
+_SECCOMP = Path("/usr/share/lxc/config/common.seccomp")
+
+DOCKER_SCRATCH = ("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m")  # for what writes temporary files
+
+
+def lxc_network(netns: Path | None) -> str:
+    """The line that says in which network it is: that of this file, or one without devices."""
+    return "lxc.net.0.type = empty" if netns is None else f"lxc.namespace.share.net = {netns}"
+
+
+def lxc_config(
+    name: str, root: Path, log: Path, *, network: str, powers: Iterable[str], run_mib: int
+) -> str:
+    """The configuration; mounts may be added at its end. `powers` are capabilities in lower case
+    without prefix, `run_mib` the size of /run."""
+    return _LXC.format(
+        seccomp=f"lxc.seccomp.profile = {_SECCOMP}\n" if _SECCOMP.exists() else "",
+        name=name,
+        root=root,
+        log=log,
+        network=network,
+        powers=" ".join(powers) or "none",
+        run_mib=run_mib,
+    )
+
+
+def docker_least(run_mib: int) -> list[str]:
+    """The options of `docker run` without any power; `run_mib` is the size of /run."""
+    return [
+        *("--pull", "never", "--read-only", "--cap-drop", "ALL", "--log-driver", "none"),
+        *("--security-opt", "no-new-privileges"),
+        *("--tmpfs", f"/run:rw,noexec,nosuid,size={run_mib}m"),
+    ]
+
+
+def docker_powers(powers: Iterable[str]) -> list[str]:
+    """The options that give powers back, named as for LXC."""
+    return [word for power in powers for word in ("--cap-add", power.upper())]

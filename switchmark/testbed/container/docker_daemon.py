@@ -1,0 +1,193 @@
+"""A Docker daemon to run containers in: the user's, if there is one, else one of our own.
+
+The user's daemon is only asked: containers and an image that bear the session's name are
+added and removed again. Our own lives in folders of the session, with no bridge, no firewall
+rule, no forwarding, and ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel.mounts import filesystem_of
+from switchmark.testbed.last_words import NOTHING, last_line
+from switchmark.testbed.output import stdout_of
+from switchmark.testbed.state import cache_dir
+from switchmark.testbed.undo.things import CgroupsNamed, Directory, DockerThing, MountsBelow
+
+START_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 5.0
+REMOVE_TIMEOUT_S = 30.0
+WORK_TIMEOUT_S = 120.0  # of an import on a busy machine
+NOT_UNDER_OVERLAY = ("overlay", "nfs", "nfs4", "9p", "ecryptfs")
+PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A running daemon, and the image that our root is in it."""
+
+    host: str  # as `docker -H` takes it; empty: the user's
+    version: str
+    image: str
+
+    def command(self, *args: str) -> list[str]:
+        """A `docker` command for this daemon."""
+        return docker(self.host, *args)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is our own."""
+        return bool(self.host)
+
+
+_RUNNING: dict[str, Daemon] = {}  # by session
+_OUR_OWN: dict[str, str] = {}  # their addresses, by session
+
+
+def docker(host: str, *args: str) -> list[str]:
+    """A `docker` command."""
+    return ["docker", *(["-H", host] if host else []), *args]
+
+
+def server_version(host: str = "") -> str | None:
+    """The version of the daemon that answers; None when none does."""
+    command = docker(host, "version", "--format", "{{.Server.Version}}")
+    return stdout_of(command, ANSWER_TIMEOUT_S) or None
+
+
+def users_own() -> str | None:
+    """The version of the user's daemon, where there is one and it may be asked."""
+    return None if os.environ.get(PRIVATE) == "private" else server_version()
+
+
+def daemon_for(session: Session, root: Path) -> Daemon:
+    """The session's daemon with `root` as an image, started at its first use.
+
+    Raises UnavailableError."""
+    found = _RUNNING.get(session.id)
+    if found is not None:
+        return found
+    version = users_own()
+    host = "" if version else _OUR_OWN.get(session.id) or _start(session)
+    name = f"sm{session.id}:engine"
+    daemon = Daemon(host, version or server_version(host) or "unknown", name)
+    if not daemon.is_private:
+        session.ledger.record(DockerThing("image", name, host))
+    _import(daemon, root)
+    _RUNNING[session.id] = daemon
+    return daemon
+
+
+def _start(session: Session) -> str:
+    """Start a private daemon; returns its address. All it makes is in the ledger, and gone again
+    where it does not start: the next trial tries anew."""
+    ledger, name = session.ledger, f"sm{session.id}"
+    state, data = session.run_dir / "docker", cache_dir() / f"docker-{name}"
+    with ExitStack() as undo:
+        folders = [thing(str(one)) for one in (data, state) for thing in (Directory, MountsBelow)]
+        for thing in (*folders, CgroupsNamed(name)):
+            undo.callback(ledger.undo, ledger.record(thing))
+        state.mkdir()
+        data.mkdir(parents=True)
+        config = state / "daemon.json"
+        config.write_text(json.dumps({}))  # not the user's, which may contradict the options
+        host, log = f"unix://{state}/d.sock", state / "log"
+        process = session.host.spawn(
+            [
+                "dockerd",
+                *("--host", host, "--config-file", str(config)),
+                *("--data-root", str(data), "--exec-root", str(state / "x")),
+                *("--pidfile", str(state / "pid"), "--storage-driver", _storage_driver(data)),
+                *("--bridge=none", "--iptables=false", "--ip6tables=false"),
+                *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
+                *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}"),
+            ],
+            log=log,
+        )
+        undo.callback(process.terminate)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while server_version(host) is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                words = last_line(log.read_text(errors="replace"), NOTHING)
+                raise UnavailableError(f"docker: a daemon of our own did not start: {words}")
+            time.sleep(0.05)
+        undo.pop_all()
+    _OUR_OWN[session.id] = host
+    return host
+
+
+def _storage_driver(data: Path) -> str:
+    """Layers share files where the kernel can overlay directories that lie there (not such as lie
+    on an overlay themselves, or on another machine); else they are copies."""
+    can = "\toverlay\n" in Path("/proc/filesystems").read_text()
+    return "overlay2" if can and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
+
+
+def _import(daemon: Daemon, root: Path) -> None:
+    archive = subprocess.Popen(
+        ["tar", "-C", str(root), "--numeric-owner", "-c", "."], stdout=subprocess.PIPE
+    )
+    try:
+        with archive:
+            done = subprocess.run(
+                daemon.command("import", "-", daemon.image),
+                stdin=archive.stdout,
+                capture_output=True,
+                text=True,
+                timeout=WORK_TIMEOUT_S,
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        raise UnavailableError(f"docker import: not done in {WORK_TIMEOUT_S:g} s") from None
+    if done.returncode != 0:
+        raise UnavailableError(f"docker import: {last_line(done.stderr, NOTHING)}")
+    if archive.returncode != 0:
+        raise UnavailableError(f"docker import: tar read only part of {root}")
+
+
+def remove(what: str, name: str, host: str) -> None:
+    """Remove a container or image of ours; gone already is fine. Raises OSError."""
+    if shutil.which("docker") is None or (host and server_version(host) is None):
+        return  # a daemon of our own that is gone took it along
+    words = ("rm", "-f") if what == "container" else ("rmi", "-f")
+    deadline = time.monotonic() + REMOVE_TIMEOUT_S
+    while (problem := _removal_problem(docker(host, *words, name))) is not None:
+        if "already in progress" not in problem or time.monotonic() > deadline:
+            raise OSError(f"docker {what} {name}: {problem}")
+        time.sleep(0.05)  # the daemon is about it, as it is after `docker run --rm`
+
+
+def _removal_problem(command: list[str]) -> str | None:
+    """Why it was not removed; None when it was, or was not there."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WORK_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "the daemon does not answer"
+    if done.returncode == 0 or "No such" in done.stderr:
+        return None
+    return last_line(done.stderr, NOTHING)
+
+
+def ask(session: Session, daemon: Daemon, *args: str) -> str:
+    """What a `docker` command prints. Raises UnavailableError with its last words."""
+    try:
+        return session.host.run(daemon.command(*args), timeout_s=WORK_TIMEOUT_S).stdout.strip()
+    except SwitchmarkError as error:
+        raise UnavailableError(str(error)) from None

@@ -1,0 +1,237 @@
+"""A program of the host's in an LXC or Docker container of its own: a switch, or a user's VNF.
+
+The container sees the host's /usr and the program's own folder read-only, and what else it is
+shown, each under the path that it has on the host unless told otherwise; nothing else of the host.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import TrialFailed
+from switchmark.testbed.container.confined import (
+    DOCKER_SCRATCH,
+    docker_least,
+    docker_powers,
+    lxc_config,
+    lxc_network,
+)
+from switchmark.testbed.container.docker_daemon import Daemon
+from switchmark.testbed.host import Host, Session, Spawned
+from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
+from switchmark.testbed.last_words import NOTHING, last_line
+
+PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+START_TIMEOUT_S = 60.0
+_POLL_S = 0.005
+_SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A path of the host's that the container sees."""
+
+    path: Path
+    writable: bool = False
+    inside: Path | None = None  # None: under the same name
+
+    @property
+    def place(self) -> Path:
+        """Where it is inside."""
+        return self.inside or self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A program to run, and all that its container is to have."""
+
+    name: str  # of the container
+    args: Sequence[str]
+    powers: Sequence[str]  # capabilities in lower case, without prefix
+    shown: Sequence[Shown]  # beside /usr and the program's own folder
+    cores: Sequence[int] = ()  # none: all
+    env: Mapping[str, str] | None = None
+    devices: Sequence[Path] = ()
+    run_mib: int = 16  # size of /run
+
+    def environment(self, session: Session) -> dict[str, str]:
+        """A container begins with an empty one."""
+        own = {SESSION_VARIABLE: session.id, "LC_ALL": "C", "PATH": PATH_INSIDE}
+        return {**own, **(self.env or {})}
+
+    def command(self) -> list[str]:
+        """Pinned inside: a container begins with the cores of its control group."""
+        cores = ",".join(map(str, sorted(self.cores)))
+        return [*(["/usr/bin/taskset", "-c", cores] if cores else []), *self.args]
+
+    def everything(self) -> list[Shown]:
+        """What it sees of the host."""
+        programs = (Path(shutil.which(word) or word) for word in self.args if "/" in word)
+        found = [path for path in programs if path.is_absolute() and path.is_file()]
+        own = {one.parent for path in found for one in (path, path.resolve())}
+        known = [Path("/usr"), *(one.path for one in self.shown)]
+        folders = [
+            path for path in sorted(own) if not any(path.is_relative_to(one) for one in known)
+        ]
+        system = [Shown(Path(path)) for path in _SYSTEM if Path(path).exists()]
+        return [*system, *map(Shown, folders), *self.shown]
+
+
+class Contained:
+    """A spawned program whose `pid` is that of the program itself, not of what started it."""
+
+    def __init__(self, outer: Spawned, pid: int) -> None:
+        self._outer = outer
+        self.pid = pid
+
+    def write_line(self, line: str) -> None:
+        """See `Spawned`."""
+        self._outer.write_line(line)
+
+    def close_input(self) -> None:
+        """See `Spawned`."""
+        self._outer.close_input()
+
+    def read_line(self, timeout_s: float) -> str | None:
+        """See `Spawned`."""
+        return self._outer.read_line(timeout_s)
+
+    def poll(self) -> int | None:
+        """See `Spawned`."""
+        return self._outer.poll()
+
+    def wait(self, timeout_s: float) -> int:
+        """See `Spawned`."""
+        return self._outer.wait(timeout_s)
+
+    def terminate(self, grace_s: float = 2.0) -> int:
+        """SIGTERM to the program itself, then as for any other."""
+        if self._outer.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                return self._outer.wait(grace_s)
+        return self._outer.terminate(grace_s)
+
+    def stderr_tail(self) -> str:
+        """See `Spawned`."""
+        return self._outer.stderr_tail()
+
+
+def sockets_shown(socket: Path | None, inside: str) -> list[Shown]:
+    """The folder of a node's sockets, where the node knows it; none for one with devices."""
+    return [Shown(socket.parent, True, Path(inside))] if socket is not None else []
+
+
+def lxc_root(session: Session, name: str) -> Path:
+    """Where the root of such an LXC container is put: to be recorded before."""
+    return session.run_dir / f"{name}-root"
+
+
+def spawn_lxc(
+    session: Session, inside: Inside, log: Path | None = None, netns: Path | None = None
+) -> Contained:
+    """Start it in an LXC container, whose name and root are in the ledger, in this network
+    (None: one without devices). Raises TrialFailed with the last words of what did not start."""
+    lxcpath, root = session.run_dir / "lxc", lxc_root(session, inside.name)
+    folder, host = lxcpath / inside.name, session.host
+    shown = [*inside.everything(), *(Shown(path, True) for path in inside.devices)]
+    _make_root(root, shown)
+    folder.mkdir(parents=True, exist_ok=True)
+    config = lxc_config(
+        inside.name,
+        root,
+        folder / "log",
+        network=lxc_network(netns),
+        powers=inside.powers,
+        run_mib=inside.run_mib,
+    )
+    config += "".join(
+        f"lxc.mount.entry = {one.path} {str(one.place)[1:]} none "
+        f"bind,{'rw' if one.writable else 'ro'},"
+        f"create={'dir' if one.path.is_dir() else 'file'} 0 0\n"
+        for one in shown
+    )
+    (folder / "config").write_text(config)
+    words = [f"{key}={value}" for key, value in inside.environment(session).items()]
+    at = ["-P", str(lxcpath), "-n", inside.name]
+    start = ["lxc-execute", *at, "--", "/usr/bin/env", *words, *inside.command()]
+    outer = host.spawn(start, log=log)
+
+    def program() -> int | None:
+        """The only child of the container's init."""
+        init = _number(host, ["lxc-info", *at, "-p", "-H"])
+        return _only_child(init) if init else None
+
+    return Contained(outer, _wait(outer, inside.name, program))
+
+
+def spawn_docker(
+    session: Session,
+    daemon: Daemon,
+    inside: Inside,
+    log: Path | None = None,
+    network: str = "none",
+) -> Contained:
+    """Start it in a Docker container, whose name is in the ledger.
+
+    Raises TrialFailed with the last words of what did not start."""
+    words = ["run", "-i", "--rm", "--name", inside.name, "--network", network]
+    words += [*docker_least(inside.run_mib), *DOCKER_SCRATCH, *docker_powers(inside.powers)]
+    words += [word for path in inside.devices for word in ("--device", str(path))]
+    for one in inside.everything():
+        words += ["-v", f"{one.path}:{one.place}{'' if one.writable else ':ro'}"]
+    for key, value in inside.environment(session).items():
+        words += ["-e", f"{key}={value}"]
+    outer = session.host.spawn(daemon.command(*words, daemon.image, *inside.command()), log=log)
+    ask = daemon.command("inspect", "-f", "{{.State.Pid}}", inside.name)
+    return Contained(outer, _wait(outer, inside.name, lambda: _number(session.host, ask)))
+
+
+def _make_root(root: Path, shown: Sequence[Shown]) -> None:
+    """An empty root with the places where things are mounted."""
+    for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr", "var"):
+        (root / folder).mkdir(parents=True)
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
+    (root / "var/run").symlink_to("../run")
+    for one in shown:
+        place = root / str(one.place)[1:]
+        if one.path.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.touch()
+
+
+def _number(host: Host, ask: Sequence[str]) -> int | None:
+    done = host.run(ask, check=False)
+    text = done.stdout.strip()
+    return int(text) if done.exit_code == 0 and text.isdigit() and int(text) > 0 else None
+
+
+def _only_child(pid: int) -> int | None:
+    with suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return int(children[0]) if children else None
+    return None
+
+
+def _wait(outer: Spawned, name: str, look: Callable[[], int | None]) -> int:
+    """The program's process id, once it has one."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while (pid := look()) is None:
+        if (code := outer.poll()) is not None:
+            words = last_line(outer.stderr_tail(), NOTHING)
+            raise TrialFailed(f"container {name} ended with exit code {code}: {words}")
+        if time.monotonic() > deadline:
+            raise TrialFailed(f"container {name}: not started in {START_TIMEOUT_S:g} s")
+        time.sleep(_POLL_S)
+    return pid

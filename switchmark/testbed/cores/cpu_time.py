@@ -1,0 +1,111 @@
+"""CPU time as the kernel counts it: of a machine, of processes, of what the kernel puts off.
+
+Read before and after, never sampled in between. It uses nothing beyond the standard library,
+because the agent on another host reads it, too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PROCESS_CLOCK = 2  # CPUCLOCK_SCHED in the low bits of a clock id, the pid inverted above them
+
+
+@dataclass(frozen=True, slots=True)
+class MachineTime:
+    """Seconds of all cores together since boot, from /proc/stat (proc(5))."""
+
+    busy_s: float  # user, nice, system and irq time: all that is done, but softirqs
+    softirq_s: float
+    stolen_s: float  # the hypervisor gave our core to somebody else
+    softirq_by_core_s: Mapping[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls) -> MachineTime:
+        """As the kernel counts it, in ticks."""
+        lines = Path("/proc/stat").read_text().splitlines()
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = _ticks(lines[0])
+        cores = (line for line in lines[1:] if line.startswith("cpu"))
+        return cls(
+            busy_s=(user + nice + system + irq) / _TICKS_PER_S,
+            softirq_s=softirq / _TICKS_PER_S,
+            stolen_s=stolen / _TICKS_PER_S,
+            softirq_by_core_s={
+                int(line.split()[0].removeprefix("cpu")): _ticks(line)[6] / _TICKS_PER_S
+                for line in cores
+            },
+        )
+
+
+def stolen_by_core_s() -> dict[int, float]:
+    """Seconds since boot in which the hypervisor gave each core to somebody else."""
+    lines = Path("/proc/stat").read_text().splitlines()[1:]
+    cores = (line for line in lines if line.startswith("cpu"))
+    return {
+        int(line.split()[0].removeprefix("cpu")): _ticks(line)[7] / _TICKS_PER_S for line in cores
+    }
+
+
+def _ticks(line: str) -> list[int]:
+    return [int(word) for word in line.split()[1:9]]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReading:
+    """One look at the clocks."""
+
+    wall_s: float
+    switch_s: Mapping[int, float] | None  # by process; None: the switch has none of its own
+    bench_s: float
+    machine: MachineTime
+    ksoftirqd_s: float = 0.0  # part of the softirq time: what the kernel put off to a thread
+    machines_s: float = 0.0  # of the processes of virtual machines, their guests included
+
+    @classmethod
+    def take(cls, switch_pids: Sequence[int], machine_pids: Sequence[int] = ()) -> CpuReading:
+        """Read the CPU time of the switch's processes, of virtual machines' and of softirqs,
+        since boot."""
+        return cls(
+            wall_s=time.monotonic(),
+            switch_s={pid: process_cpu_s(pid) for pid in switch_pids} if switch_pids else None,
+            bench_s=time.process_time(),
+            machine=MachineTime.read(),
+            ksoftirqd_s=sum(map(_kernel_thread_s, _ksoftirqd())),
+            machines_s=sum(map(process_cpu_s, machine_pids)),
+        )
+
+
+def process_cpu_s(pid: int) -> float:
+    """User plus system seconds of a process with all its threads, those that have ended
+    included; 0 when the process is gone.
+
+    Read from its CPU clock (nanoseconds; the id is what clock_getcpuclockid(3) gives, which
+    Python does not have): /proc/PID/stat counts in ticks, too coarse for short trials."""
+    try:
+        return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
+    except OSError:
+        return 0.0
+
+
+@cache
+def _ksoftirqd() -> tuple[int, ...]:
+    """The kernel's softirq threads; they live as long as the machine runs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if path.read_bytes().startswith(b"ksoftirqd/"):  # (any name is in there)
+                found.append(int(path.parent.name))
+    return tuple(found)
+
+
+def _kernel_thread_s(pid: int) -> float:
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    return 0.0

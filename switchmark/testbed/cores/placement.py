@@ -1,0 +1,337 @@
+"""Which core does what: a pure function from a machine and a trial to a placement.
+
+The rules, in the order in which they are applied:
+
+1. Cores are taken from one NUMA node, the one with most cores (isolated ones count first);
+   first one CPU of each physical core, then the other nodes' cores, then SMT siblings.
+2. With cores to spare, the lowest core stays free for the bench and the kernel's own work
+   (interrupts, timers and kernel threads gather there by default); with too few it is shared
+   by the bench, which sleeps most of the time, and applications, and never by the switch.
+3. A switch that runs as a process gets its own cores. Nothing else goes on their SMT siblings
+   while there is another CPU.
+4. An in-kernel switch has no core: its work is done by the sender's core, in its softirq. A
+   pair's ends lie on different cores, then, so that the receiver takes nothing from it.
+5. Applications get a core each if there are enough. Otherwise all share, alike for every
+   pair: with a switch process, both ends of a pair on one core (they take turns on it); with an
+   in-kernel switch, spread so that each core has as many senders as receivers.
+6. An application that has a core to itself polls; those that share one take turns (`baton`). The
+   kernel changes between two polling processes only at its tick, some 4 ms, and a yield is a
+   wish: the receiver starves, and its loss looks like the switch's (docs/engine-io.md). One that
+   shares its core with the switch alone yields.
+7. A sender makes up for a pause of 1 ms; one that shares its core, for 9 ms: the kernel may give
+   the core to other programs for up to two ticks. With less, the sender would give frames up at
+   any rate, and a search would find the sender's pauses instead of the switch.
+8. What the campaign says goes before all this: named cores; no SMT siblings at all, or the
+   applications on those of the switch's cores; one NUMA node, or the applications on another.
+   What the machine does not have is refused, never silently left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from switchmark.errors import UnavailableError
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import Idle
+from switchmark.model.trial import Trial
+from switchmark.results.record import Placement
+from switchmark.testbed.facts import Cpu
+
+CATCH_UP_US = 1000
+SHARED_CATCH_UP_US = 9000
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What has to be placed."""
+
+    pairs: tuple[tuple[str, ...], ...]  # node names of each pair, the sender first
+    polling_switch: bool  # Capabilities.polling
+    in_kernel_switch: bool  # forwards in the sender's softirq (also a bare wire)
+    switch_cores: int = 1
+    idle: Idle = Idle.AUTO
+    switch_cpus: tuple[int, ...] = ()  # as the campaign says; none: chosen here
+    application_cpus: tuple[int, ...] = ()  # the same; dealt out in turn, ends before VNFs
+    main_cpu: int | None = None  # of the switch's main thread; None: its own choice
+    smt: str = "auto"  # or avoid, siblings
+    numa: str = "auto"  # or same, other
+
+    @classmethod
+    def of(
+        cls, pairs: tuple[tuple[str, ...], ...], capabilities: Capabilities, trial: Trial
+    ) -> Demand:
+        """What a trial needs with a switch of these capabilities."""
+        return cls(
+            pairs=pairs,
+            polling_switch=capabilities.polling,
+            in_kernel_switch=capabilities.in_kernel,
+            switch_cores=trial.switch_cores,
+            idle=trial.idle,
+        )
+
+    @property
+    def nodes(self) -> list[str]:
+        """All node names, pair by pair."""
+        return [name for pair in self.pairs for name in pair]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cores:
+    """The CPUs handed out: to the switch, to applications, and kept for the bench."""
+
+    switch: list[int]
+    applications: list[int]  # at least one; each may take several applications
+    housekeeping: int
+
+
+def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Placement:
+    """Place a trial on a machine. `usable` is the affinity of this process.
+
+    CPUs set apart with `isolcpus` are not in the affinity a process has by default, and are
+    meant for just this: they are used, too, unless the affinity was narrowed further.
+    Raises UnavailableError when the switch wants more cores than there are."""
+    candidates = _wanted(_candidates(cpus, usable), demand)
+    ordered = _in_order(candidates)
+    wanted = 0 if demand.in_kernel_switch else demand.switch_cores
+    if wanted > len(ordered):
+        raise UnavailableError(
+            f"switch_cores: {wanted} wanted, but this process may use {len(ordered)} CPUs;"
+            " ask for fewer"
+        )
+    cores = _hand_out(ordered, wanted, len(demand.nodes))
+    cores = _as_asked(_apart(cores, ordered, demand), candidates, demand)
+    applications = _assign(cores.applications, demand)
+    return _describe(demand, cores, applications, ordered)
+
+
+def _wanted(candidates: Sequence[Cpu], demand: Demand) -> list[Cpu]:
+    """The CPUs that may be used at all, by what is said of siblings and nodes."""
+    chosen = sorted(candidates, key=lambda cpu: cpu.id)
+    if demand.smt == "avoid":
+        chosen = list({cpu.core: cpu for cpu in reversed(chosen)}.values())
+    if demand.numa == "same":
+        home = _home(chosen)
+        chosen = [cpu for cpu in chosen if cpu.node == home]
+    return chosen
+
+
+def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
+    """The applications on siblings of the switch's cores, or on another node, if that is asked.
+
+    Raises UnavailableError on a machine without."""
+    if demand.smt != "siblings" and demand.numa != "other":
+        return cores
+    named = demand.switch_cpus or tuple(cores.switch)
+    switch = [cpu for cpu in ordered if cpu.id in named]
+    pool = [cpu for cpu in ordered if cpu.id not in named]
+    if demand.smt == "siblings":
+        pool = [cpu for cpu in pool if cpu.core in {one.core for one in switch}]
+        if not pool:
+            raise UnavailableError(
+                "smt: siblings: the switch's cores have no SMT siblings that this process may use; "
+                "use smt: auto, or a machine with SMT switched on"
+            )
+    if demand.numa == "other":
+        pool = [cpu for cpu in pool if cpu.node not in {one.node for one in switch}]
+        if not pool:
+            nodes = len({cpu.node for cpu in ordered})
+            raise UnavailableError(
+                f"numa: other: this process may use CPUs of {nodes} NUMA node"
+                f"{'' if nodes == 1 else 's'}, none of them apart from the switch's; use numa: auto"
+            )
+    return _Cores(cores.switch, [cpu.id for cpu in pool][: len(demand.nodes)], cores.housekeeping)
+
+
+def _home(candidates: Sequence[Cpu]) -> int:
+    """The NUMA node with most cores; isolated ones count first."""
+
+    def worth(node: int) -> tuple[int, int, int]:
+        own = [cpu for cpu in candidates if cpu.node == node]
+        return (sum(cpu.isolated for cpu in own), len({cpu.core for cpu in own}), -node)
+
+    return max({cpu.node for cpu in candidates}, key=worth)
+
+
+def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Cores:
+    """The cores that the campaign names in place of those chosen here. What is chosen here
+    keeps off those that are named, where there are others."""
+    here = {cpu.id for cpu in candidates}
+    for what, asked in (
+        ("switch_cpus", demand.switch_cpus),
+        ("application_cpus", demand.application_cpus),
+        ("main_cpu", () if demand.main_cpu is None else (demand.main_cpu,)),
+    ):
+        if missing := sorted(set(asked) - here):
+            raise UnavailableError(
+                f"{what}: this process may not use CPU {', '.join(map(str, missing))}; "
+                f"it may use {', '.join(map(str, sorted(here)))}"
+            )
+    switch, applications = list(demand.switch_cpus), list(demand.application_cpus)
+    if not switch:
+        free = [cpu.id for cpu in candidates if cpu.id not in applications]
+        keep = applications and set(cores.switch) & set(applications)
+        wanted = len(cores.switch)
+        switch = free[-wanted:] if keep and len(free) >= wanted else cores.switch
+    if not applications:
+        free = [core for core in cores.applications if core not in switch]
+        others = [cpu.id for cpu in candidates if cpu.id not in switch]
+        applications = free or others or cores.applications
+    return _Cores(switch, applications, cores.housekeeping)
+
+
+def core_map(placement: Placement) -> dict[int, list[str]]:
+    """Who runs where: by core, the switch, the bench, the neighbour and the nodes."""
+    found: dict[int, list[str]] = {}
+    for what, cores in (
+        ("switch", placement.switch_cores),
+        ("switch-main", [] if placement.switch_main_core is None else [placement.switch_main_core]),
+        *placement.application_cores.items(),
+        ("neighbour", placement.neighbour_cores),
+        ("bench", placement.bench_cores),
+    ):
+        for core in cores:
+            found.setdefault(core, []).append(what)
+    return dict(sorted(found.items()))
+
+
+def _candidates(cpus: Sequence[Cpu], usable: Collection[int]) -> list[Cpu]:
+    default = {cpu.id for cpu in cpus if not cpu.isolated}
+    narrowed = not default <= set(usable)
+    chosen = [cpu for cpu in cpus if cpu.id in usable or (cpu.isolated and not narrowed)]
+    if not chosen:
+        raise UnavailableError("placement: this process may use no CPU that is online")
+    return chosen
+
+
+def _in_order(candidates: Sequence[Cpu]) -> list[Cpu]:
+    """By rule 1. The housekeeping core comes first of all."""
+    home = _home(candidates)
+    threads: dict[tuple[int, int], int] = {}
+    ranks = {}
+    for cpu in sorted(candidates, key=lambda cpu: cpu.id):
+        sibling = threads[cpu.core] = threads.get(cpu.core, -1) + 1
+        ranks[cpu] = (sibling, not cpu.isolated, cpu.node != home, cpu.node, cpu.id)
+    ordered = sorted(candidates, key=lambda cpu: ranks[cpu])
+    housekeeping = next((cpu for cpu in ordered if not cpu.isolated), ordered[0])
+    ordered.remove(housekeeping)
+    return [housekeeping, *ordered]
+
+
+def _hand_out(ordered: list[Cpu], switch_cores: int, applications: int) -> _Cores:
+    housekeeping, *rest = ordered
+    if len(rest) < switch_cores:  # every CPU is the switch's, which then shares with all
+        everything = [cpu.id for cpu in ordered]
+        return _Cores(everything, [housekeeping.id], housekeeping.id)
+    switch, left = rest[:switch_cores], rest[switch_cores:]
+    busy = {cpu.core for cpu in switch}
+    chosen = [cpu for cpu in left if cpu.core not in busy][:applications]
+    if len(chosen) < applications and (housekeeping.core not in busy or not chosen):
+        chosen.append(housekeeping)
+    return _Cores([cpu.id for cpu in switch], [cpu.id for cpu in chosen], housekeeping.id)
+
+
+def _assign(cores: Sequence[int], demand: Demand) -> dict[str, list[int]]:
+    """By rule 5."""
+    names, count = demand.nodes, len(cores)
+    if count >= len(names):
+        # The housekeeping core is the last, and if it must be used, it goes to a receiver:
+        # a sender that is interrupted misses its schedule, a receiver has a queue.
+        return {name: [core] for name, core in zip(names, cores, strict=False)}
+    placed: dict[str, list[int]] = {}
+    for index, pair in enumerate(demand.pairs):
+        for end, name in enumerate(pair):
+            shift = end * max(1, count // 2) if demand.in_kernel_switch else 0
+            placed[name] = [cores[(index + shift) % count]]
+    return placed
+
+
+def _describe(
+    demand: Demand, cores: _Cores, applications: dict[str, list[int]], ordered: Sequence[Cpu]
+) -> Placement:
+    used = [core for own in applications.values() for core in own]
+    crowded = {core for core in used if used.count(core) > 1}
+    with_switch = sorted(set(used) & set(cores.switch))
+    idle = demand.idle
+    if idle is Idle.AUTO:
+        alone = Idle.YIELD if with_switch else Idle.POLL
+        idle = Idle.BATON if crowded else alone
+    bench = _bench_cores(cores, used, ordered)
+    shared = set(bench) & set(used)
+    oversubscribed = bool(crowded or with_switch)
+    reasons = [
+        _switch_reason(demand, cores.switch),
+        _application_reason(len(used), used, crowded, with_switch),
+        *_smt_and_numa_reasons(cores.switch, used, ordered, demand),
+        f"bench on {_list(bench)}" + (", shared with applications" if shared else ""),
+    ]
+    return Placement(
+        switch_cores=cores.switch,
+        application_cores=applications,
+        bench_cores=bench,
+        oversubscribed=oversubscribed,
+        reason="; ".join(reasons),
+        idle=idle.value,
+        catch_up_us=SHARED_CATCH_UP_US if oversubscribed else CATCH_UP_US,
+        switch_main_core=demand.main_cpu,
+    )
+
+
+def _bench_cores(cores: _Cores, used: Sequence[int], ordered: Sequence[Cpu]) -> list[int]:
+    """The housekeeping core, or when applications are on it, any that nothing runs on. Never one
+    of the switch's: where cores were named so that it has that one, an application's."""
+    taken = {*used, *cores.switch}
+    busy = {cpu.core for cpu in ordered if cpu.id in cores.switch}
+    free = [
+        cpu.id
+        for cpu in ordered
+        if cpu.id not in taken and cpu.core not in busy and not cpu.isolated
+    ]
+    if free or cores.housekeeping not in cores.switch:
+        return free[:1] or [cores.housekeeping]
+    apart = [core for core in used if core not in cores.switch]
+    return apart[-1:] or [cores.housekeeping]
+
+
+def _switch_reason(demand: Demand, switch: Sequence[int]) -> str:
+    if demand.in_kernel_switch:
+        return "the switch works in the kernel, on the senders' cores"
+    what = "polling switch" if demand.polling_switch else "switch process"
+    return f"{what} on {_list(switch)}"
+
+
+def _application_reason(
+    count: int, used: Sequence[int], crowded: set[int], with_switch: Sequence[int]
+) -> str:
+    if with_switch:
+        return (
+            f"oversubscribed: {count} applications share {_list(used)} with the switch itself,"
+            " for want of another CPU"
+        )
+    if crowded:
+        return (
+            f"oversubscribed: {count} applications share {_list(used)}"
+            f" ({max(used.count(core) for core in crowded)} on the fullest)"
+        )
+    return f"each application on a core of its own ({_list(used)})"
+
+
+def _smt_and_numa_reasons(
+    switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu], demand: Demand
+) -> list[str]:
+    by_id = {cpu.id: cpu for cpu in ordered}
+    busy = [by_id[core] for core in dict.fromkeys((*switch, *used))]
+    reasons = []
+    if len({cpu.core for cpu in busy}) < len(busy):
+        why = ", as asked" if demand.smt == "siblings" else ""
+        reasons.append(f"some are SMT siblings{why}, and share the execution units of one core")
+    if len({cpu.node for cpu in busy}) > 1:
+        named = demand.numa == "other" or demand.application_cpus or demand.switch_cpus
+        why = "as asked" if named else "for want of cores on one"
+        reasons.append(f"spread over NUMA nodes, {why}")
+    return reasons
+
+
+def _list(cores: Sequence[int]) -> str:
+    distinct = sorted(set(cores))
+    return ("core " if len(distinct) == 1 else "cores ") + ",".join(map(str, distinct))

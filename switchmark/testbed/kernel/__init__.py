@@ -1,0 +1,1 @@
+"""What the kernel offers: netlink, processes, mounts, control groups, PCI."""

@@ -1,0 +1,57 @@
+"""Doing without root: the capabilities that network namespaces and devices take.
+
+An account that is not root can have them from its Python (file capabilities) or from its login.
+Either way the programs that the bench starts (`ip`, the engine) need them, too, and get them
+only as ambient capabilities: see capabilities(7).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+from switchmark.testbed.kernel.mounts import libc
+
+# By their numbers in linux/capability.h: what `ip netns`, veth devices and bridges, packet
+# sockets and a state directory in /run take.
+NEEDED = {"dac_override": 1, "net_admin": 12, "net_raw": 13, "sys_admin": 21}
+SETCAP = ",".join(f"cap_{name}" for name in NEEDED) + "+ep"
+_VERSION_3 = 0x20080522
+_PR_CAP_AMBIENT, _RAISE = 47, 2
+
+
+def enough() -> bool:
+    """Whether we are root, or everything that we start has what is needed."""
+    return os.geteuid() == 0 or _needed(_set("CapAmb"))
+
+
+def hand_on() -> None:
+    """Give the capabilities that we were given to all that we start; nothing for root, or where
+    they are not all there. Raises OSError."""
+    if os.geteuid() == 0 or not _needed(_set("CapPrm")):
+        return
+    header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
+    words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice 32 bits each
+    _checked(libc().capget(header, words))
+    words[2] |= sum(1 << number for number in NEEDED.values())
+    _checked(libc().capset(header, words))
+    for number in NEEDED.values():
+        _checked(libc().prctl(_PR_CAP_AMBIENT, _RAISE, number, 0, 0))
+
+
+def _needed(held: int) -> bool:
+    return all(held >> number & 1 for number in NEEDED.values())
+
+
+def _set(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1], 16)
+    return 0
+
+
+def _checked(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"capabilities cannot be handed on: {os.strerror(number)}")

@@ -1,0 +1,115 @@
+"""Processes by identity: a pid together with its start time, which no later process shares.
+
+Everything that signals a process goes through here, so that a recycled pid is never hit.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SESSION_VARIABLE = "SWITCHMARK_SESSION"  # in the environment of everything that we start
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A pid and the time it started, in clock ticks after boot."""
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """The identity of a live process (zombies count as gone); None when there is none."""
+        fields = _stat_fields(pid)
+        if fields is None or fields[0] in ("Z", "X"):
+            return None
+        return cls(pid, int(fields[19]))
+
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        return ProcessIdentity.of(self.pid) == self
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """/proc/PID/stat from the third field (state) on; None when the process is gone."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name before it may hold any bytes, of no encoding.
+    return line[line.rindex(b")") + 2 :].decode("ascii").split()
+
+
+def boot_id() -> str:
+    """A text that is new after every boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def pids() -> Iterator[int]:
+    """All process ids on the machine, this moment."""
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+
+
+def marked(session_id: str) -> list[ProcessIdentity]:
+    """Live processes whose environment at exec named this session (not ourselves)."""
+    mark = f"{SESSION_VARIABLE}={session_id}".encode()
+    found = []
+    for pid in pids():
+        if pid == os.getpid():
+            continue
+        with suppress(OSError):
+            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                identity = ProcessIdentity.of(pid)
+                if identity is not None:
+                    found.append(identity)
+    return found
+
+
+def end_processes(identities: Iterable[ProcessIdentity], grace_s: float = 2.0) -> list[int]:
+    """SIGTERM to each, SIGKILL to those alive after the grace; returns the pids that lived."""
+    watched: dict[int, ProcessIdentity] = {}
+    try:
+        for identity in identities:
+            with suppress(ProcessLookupError):
+                fd = os.pidfd_open(identity.pid)
+                watched[fd] = identity
+        # The pidfd pins the process; only now does a match of the start time prove anything.
+        live = {fd for fd, identity in watched.items() if identity.alive()}
+        _signal_all(live, signal.SIGTERM)
+        left = _wait_ended(live, grace_s)
+        _signal_all(left, signal.SIGKILL)
+        stuck = _wait_ended(left, 2.0)
+        if stuck:
+            names = ", ".join(str(watched[fd].pid) for fd in stuck)
+            raise OSError(f"process {names} does not die even of SIGKILL")
+        return [watched[fd].pid for fd in live]
+    finally:
+        for fd in watched:
+            os.close(fd)
+
+
+def _signal_all(pidfds: Iterable[int], number: signal.Signals) -> None:
+    for fd in pidfds:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fd, number)
+
+
+def _wait_ended(pidfds: set[int], timeout_s: float) -> set[int]:
+    """Wait for processes to end; returns the pidfds of those that have not."""
+    poller = select.poll()
+    for fd in pidfds:
+        poller.register(fd, select.POLLIN)
+    left = set(pidfds)
+    deadline = time.monotonic() + timeout_s
+    while left and (remaining_s := deadline - time.monotonic()) > 0:
+        for fd, _ in poller.poll(remaining_s * 1000):
+            poller.unregister(fd)
+            left.discard(fd)
+    return left

@@ -1,0 +1,1 @@
+"""Everything that the bench makes, and how it is undone, also after it was killed."""

@@ -1,0 +1,259 @@
+"""The ledger of everything the bench has made on the machine and not yet undone.
+
+One append-only JSON-lines file per session in the state directory. An entry is written
+before the thing is made; a strike is written after it is undone. Undoing is idempotent, so
+a thing that was never made does no harm. `clean.py` replays ledgers whose owner is dead.
+
+    entry = ledger.record(Link("sm1a2b3cp0"))   # first this
+    ...make the device...                       # then the deed
+    ledger.undo(entry)                          # remove it and strike it out
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import SwitchmarkError
+from switchmark.testbed.kernel import procfs
+from switchmark.testbed.kernel.procfs import ProcessIdentity
+from switchmark.testbed.state import not_ours
+from switchmark.testbed.undo import things
+from switchmark.testbed.undo.things import MarkedProcesses, Thing
+
+SUFFIX = ".ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who writes a ledger: enough to know whether that very process still lives."""
+
+    session: str
+    pid: int
+    start_ticks: int
+    boot_id: str
+    command: str
+    opened_at: str  # RFC 3339 UTC
+
+    @classmethod
+    def ourselves(cls, session: str) -> Owner:
+        """This process."""
+        identity = ProcessIdentity.of(os.getpid())
+        assert identity is not None
+        return cls(
+            session=session,
+            pid=identity.pid,
+            start_ticks=identity.start_ticks,
+            boot_id=procfs.boot_id(),
+            command=" ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200],
+            opened_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def alive(self) -> bool:
+        """Whether the owner still runs, in this boot."""
+        identity = ProcessIdentity(self.pid, self.start_ticks)
+        return self.boot_id == procfs.boot_id() and identity.alive()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A thing in the ledger, under its number."""
+
+    number: int
+    thing: Thing
+
+
+class Ledger:
+    """An open ledger. Held under an exclusive file lock as long as its owner lives."""
+
+    def __init__(self, path: Path, owner: Owner, fd: int, content: Content) -> None:
+        """Use `create` or `adopt`."""
+        self.path = path
+        self.owner = owner
+        self.session = owner.session
+        self._fd = fd
+        self._entries = dict(content.entries)
+        self._unknown = content.unknown
+        self._next = max(content.entries, default=0) + 1
+        self._mutex = threading.RLock()
+
+    @classmethod
+    def create(cls, directory: Path, session: str) -> Ledger:
+        """Open a new ledger for this process. Raises FileExistsError when the id is taken."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{session}{SUFFIX}"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        ledger = cls(path, Owner.ourselves(session), fd, Content(None, {}, []))
+        ledger._append({"v": 1, **asdict(ledger.owner)})
+        return ledger
+
+    @classmethod
+    def adopt(cls, path: Path) -> Ledger | None:
+        """Open the ledger of a dead owner to clean up after it; None while the owner (or
+        another cleaner) lives, or when it is gone already."""
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return None
+        if problem := not_ours(os.fstat(fd)):
+            os.close(fd)
+            raise SwitchmarkError(
+                f"{path}: {problem}; what it says is not believed, and nothing is undone: remove it"
+            )
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            content = _parse(path)
+            if content.owner is None:  # killed between creating the file and its first line
+                path.unlink(missing_ok=True)
+            elif not content.owner.alive() and path.exists():
+                return cls(path, content.owner, fd, content)
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        os.close(fd)
+        return None
+
+    def record(self, thing: Thing) -> int:
+        """Note a thing that is about to be made; returns the number of its entry.
+
+        Raises SwitchmarkError when it is not ours to make (it would be undone later)."""
+        if problem := thing.problem(self.session):
+            raise SwitchmarkError(f"{thing.kind}: {problem}")
+        with self._mutex:
+            number = self._next
+            self._next += 1
+            self._append({"made": number, **things.to_json(thing)})
+            self._entries[number] = thing
+            return number
+
+    def strike(self, number: int) -> None:
+        """Note that a thing is gone. Striking twice is fine."""
+        with self._mutex:
+            if self._entries.pop(number, None) is not None:
+                self._append({"undone": number})
+
+    def undo(self, number: int) -> None:
+        """Undo one thing and strike it out; undone already is fine. Raises OSError."""
+        with self._mutex:
+            thing = self._entries.get(number)
+        if thing is not None:
+            thing.undo()
+            self.strike(number)
+
+    def outstanding(self) -> list[Entry]:
+        """What is made and not undone, in the order of making."""
+        with self._mutex:
+            return [Entry(number, thing) for number, thing in sorted(self._entries.items())]
+
+    def undo_all(self, done: Callable[[Thing], None] = lambda _: None) -> list[str]:
+        """Undo everything, last first; returns one line for each thing that would not go.
+
+        Before all else the session's processes are ended, lest one of them (a container that
+        is just starting) makes something anew behind our back."""
+        same_boot = self.owner.boot_id == procfs.boot_id()
+        problems = [
+            f"{line}: written by another version of switchmark, which has to clean it up"
+            for line in self._unknown
+        ]
+        if same_boot:
+            with suppress(OSError):  # told again when the entry itself is undone
+                MarkedProcesses(self.session).undo()
+        for entry in reversed(self.outstanding()):
+            try:
+                if same_boot or entry.thing.survives_boot:
+                    entry.thing.undo()
+                self.strike(entry.number)
+                done(entry.thing)
+            except OSError as error:
+                problems.append(f"{entry.thing}: {error}")
+        return problems
+
+    def close(self) -> None:
+        """Let go of the ledger; the file goes when nothing is outstanding."""
+        with self._mutex:
+            if self._fd < 0:
+                return
+            if not self._entries and not self._unknown:
+                self.path.unlink(missing_ok=True)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _append(self, line: dict[str, Any]) -> None:
+        """One write call a line, so that a line is there whole or not at all."""
+        if self._fd < 0:
+            raise SwitchmarkError(f"{self.path}: the session has ended, nothing may be made")
+        text = json.dumps(line).encode() + b"\n"
+        size = os.fstat(self._fd).st_size
+        try:
+            written = os.write(self._fd, text)
+            if written != len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            with suppress(OSError):  # half a line would take the next one with it
+                os.ftruncate(self._fd, size)
+            raise SwitchmarkError(
+                f"{self.path}: cannot be written ({error.strerror}), so nothing may be made that "
+                "would have to be undone; make room there"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a ledger file says: its owner, what is outstanding, and lines of kinds that this
+    version does not know."""
+
+    owner: Owner | None
+    entries: dict[int, Thing]
+    unknown: list[str]
+
+
+def read(path: Path) -> Content:
+    """What a ledger file says, without touching it. Raises FileNotFoundError."""
+    return _parse(path)
+
+
+def _parse(path: Path) -> Content:
+    """A last line that was cut short is passed over: what it announces was not made."""
+    content = Content(None, {}, [])
+    for text in path.read_text(errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if content.owner is None:
+            content = Content(_owner(line), {}, [])
+            continue
+        match line:
+            case {"made": int() as number}:
+                try:
+                    content.entries[number] = things.from_json(
+                        {key: value for key, value in line.items() if key != "made"}
+                    )
+                except (KeyError, TypeError, ValueError):
+                    content.unknown.append(text)
+            case {"undone": int() as number}:
+                content.entries.pop(number, None)
+            case _:
+                content.unknown.append(text)
+    return content
+
+
+def _owner(line: Any) -> Owner | None:
+    """The owner that the first line names; None where it names none of the right kinds."""
+    try:
+        owner = Owner(**{key: value for key, value in line.items() if key != "v"})
+    except (TypeError, AttributeError):
+        return None
+    numbers, texts = (owner.pid, owner.start_ticks), (owner.session, owner.boot_id, owner.command)
+    sound = all(isinstance(n, int) for n in numbers) and all(isinstance(t, str) for t in texts)
+    return owner if sound else None

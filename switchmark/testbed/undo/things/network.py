@@ -1,0 +1,100 @@
+"""Network namespaces and devices that the bench makes, lends or attaches."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from typing_extensions import override
+
+from switchmark.testbed.kernel import mounts
+from switchmark.testbed.undo.things.thing import NamedThing, Thing, foreign_name
+
+NETNS_DIR = Path("/run/netns")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkNamespace(NamedThing):
+    """A named network namespace, as `ip netns` knows it. Devices inside go with it."""
+
+    kind: ClassVar[str] = "netns"
+
+    @override
+    def undo(self) -> None:
+        path = NETNS_DIR / self.name
+        mounts.unmount(path)
+        path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Link(NamedThing):
+    """A network device in the root namespace (veth end, bridge, tap)."""
+
+    kind: ClassVar[str] = "link"
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        if len(self.name) > 15:
+            return f"{self.name}: longer than the 15 characters of a device name"
+        return foreign_name(self.name, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.testbed.kernel import netlink  # heavy, and seldom needed
+
+        netlink.delete_link(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LentDevice(Thing):
+    """A network device of the host's own that is lent to a namespace of ours: it goes back, and
+    is set up, promiscuous only if it was so before. (The kernel would destroy a virtual one with
+    the namespace.)"""
+
+    kind: ClassVar[str] = "lent-device"
+    survives_boot: ClassVar[bool] = False
+    name: str
+    netns: str
+    promiscuous: bool = False
+
+    @classmethod
+    def of(cls, name: str, netns: str) -> LentDevice:
+        """This device of the host's, as it is before it is lent."""
+        from switchmark.testbed.kernel import netlink
+
+        return cls(name, netns, netlink.is_promiscuous(name))
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return foreign_name(self.netns, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.testbed.kernel import netlink
+
+        netlink.fetch_back(self.name, self.netns, promiscuous=self.promiscuous)
+
+
+@dataclass(frozen=True, slots=True)
+class ValeAttachment(Thing):
+    """A device of a named namespace that is attached to a VALE switch there (`vale0:eth0`): the
+    kernel does not let go of the device, nor of its namespace, before it is taken off."""
+
+    kind: ClassVar[str] = "vale-attachment"
+    survives_boot: ClassVar[bool] = False
+    netns: str
+    port: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return foreign_name(self.netns, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.testbed.kernel import netlink, netmap
+
+        with suppress(OSError):  # namespace, switch or device gone: it is off
+            netlink.inside(self.netns, partial(netmap.detach, self.port))

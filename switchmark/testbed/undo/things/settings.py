@@ -1,0 +1,58 @@
+"""Settings of the kernel that the bench changes, and puts back."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from typing_extensions import override
+
+from switchmark.testbed.undo.things.thing import Thing
+
+
+def chosen_of(text: str) -> str:
+    """What a kernel setting says; of a list of words, the one in brackets."""
+    words = text.split()
+    chosen = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
+    return chosen[0] if len(words) > 1 and chosen else text.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Thing):
+    """A kernel setting in /proc/sys or /sys that had `old` and was given `new`.
+
+    It is put back only while it still reads `new`: another's later change is left alone."""
+
+    kind: ClassVar[str] = "setting"
+    survives_boot: ClassVar[bool] = False
+    path: str
+    old: str
+    new: str
+
+    @override
+    def undo(self) -> None:
+        file = Path(self.path)
+        with suppress(FileNotFoundError):
+            if chosen_of(file.read_text()) == self.new:
+                file.write_text(self.old + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Hugepages(Thing):
+    """A number of hugepages that was raised from `old` towards `new` (the kernel may have
+    found fewer). Put back only while it lies between the two."""
+
+    kind: ClassVar[str] = "hugepages"
+    survives_boot: ClassVar[bool] = False
+    path: str
+    old: int
+    new: int
+
+    @override
+    def undo(self) -> None:
+        file = Path(self.path)
+        with suppress(FileNotFoundError):
+            if self.old < int(file.read_text()) <= self.new:
+                file.write_text(f"{self.old}\n")

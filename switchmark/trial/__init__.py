@@ -1,0 +1,1 @@
+"""One trial from plan to record."""

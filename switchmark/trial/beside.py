@@ -1,0 +1,46 @@
+"""Probes beside a load: the times come from the probes alone, the load is only counted.
+
+Client and sender offer an untimed load and a stream of single time-stamped frames beside it, each
+with its own sequence numbers; a server echoes the probes and counts the load, a receiver times
+the probes one way. So latency is measured at loads of which not every frame could be timed, or
+sent singly, without changing them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from switchmark.engine import loads
+from switchmark.engine.event_parts import ProbeStream
+from switchmark.engine.loads import Load
+from switchmark.engine.process import EngineProcess
+from switchmark.errors import TrialFailed
+from switchmark.model.trial import Trial
+from switchmark.results.record import LoadBeside
+from switchmark.trial.verification import PairEnds
+
+
+def probes_of(engines: Iterable[EngineProcess]) -> list[ProbeStream]:
+    """What each says of the probes."""
+    found = [engine.result.probe for engine in engines]
+    if any(one is None for one in found):
+        raise TrialFailed("a traffic application gave no figures of its probes")
+    return [one for one in found if one is not None]
+
+
+def probe_load(sent: Sequence[ProbeStream], received: Sequence[ProbeStream]) -> Load:
+    """What became of the probes of all pairs (of round trips: what came back)."""
+    each = [loads.load("the probes", a, b) for a, b in zip(sent, received, strict=True)]
+    return loads.total(each)
+
+
+def load_beside(trial: Trial, pairs: Sequence[PairEnds]) -> LoadBeside:
+    """What became of the load beside the probes of a latency trial, total over all pairs."""
+    each = [loads.load("the load", pair.a.result, pair.b.result) for pair in pairs]
+    whole = loads.total(each)
+    return LoadBeside(
+        probe_rate_pps=float((trial.probe_rate_pps or 0) * trial.pairs),
+        intended_pps=float(trial.rate_pps * trial.pairs) if trial.rate_pps else None,
+        offered_pps=whole.offered_pps,
+        loss_ratio=whole.loss_ratio,
+    )

@@ -1,0 +1,62 @@
+"""Does the switch forward by the rule that was asked for? Proven with broadcast frames.
+
+A learning bridge sends a broadcast to every port, a cross-connect to one, a static table
+nowhere: what becomes of a few of them tells the three apart, as far as there are ports to see
+it on. A probe that follows them tells when to stop waiting.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from switchmark.model.ports import ConnectMode
+from switchmark.trial.verification import PairEnds
+
+BROADCASTS = 3
+PATIENCE_S = 5.0  # for what should arrive; what should not is known when the probe is there
+_POLL_S = 0.01
+
+
+def wrong_mode(
+    ends: Sequence[PairEnds], mode: ConnectMode, witness_frames: Callable[[], int | None]
+) -> str:
+    """How the switch forwards otherwise than `mode` says; empty when it does as it should."""
+    sender, peer = ends[0].a, ends[0].b
+    others = [end for pair in ends[1:] for end in (pair.a, pair.b)]
+
+    def look() -> tuple[int, int, int | None]:
+        strays = sum(one.counters().rx_foreign for one in others)
+        return peer.counters().rx_probe, strays, witness_frames()
+
+    before = look()
+    sent = sender.probe_broadcast(BROADCASTS)
+    marker = sender.probe(1)
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        now = look()
+        arrived, strays = now[0] - before[0], now[1] - before[1]
+        watched = before[2] is not None and now[2] is not None
+        flooded = (now[2] or 0) - (before[2] or 0) if watched else None
+        problem = _problem(mode, sent, max(0, arrived - marker), strays, flooded, bool(others))
+        settled = arrived >= marker and (mode is ConnectMode.STATIC_MAC or not problem)
+        if settled or time.monotonic() > deadline:
+            return problem
+        time.sleep(_POLL_S)
+
+
+def _problem(
+    mode: ConnectMode, sent: int, arrived: int, strays: int, flooded: int | None, crowd: bool
+) -> str:
+    elsewhere = strays + (flooded or 0)
+    if mode is ConnectMode.STATIC_MAC:
+        passed = arrived + elsewhere
+        return f"a table of addresses passed {passed} broadcast frames" if passed else ""
+    if mode is ConnectMode.CROSS_CONNECT and elsewhere:
+        return f"a cross-connect sent {elsewhere} broadcast frames to other ports than the peer"
+    if arrived < sent:
+        return f"of {sent} broadcast frames, {arrived} reached the peer"
+    alone = flooded == 0 or (flooded is None and crowd and not strays)
+    if mode is ConnectMode.LEARNING and alone:
+        return "a learning switch sent broadcast frames to the peer alone"
+    return ""

@@ -1,0 +1,1 @@
+"""What a trial costs in CPU time, hardware events and energy."""

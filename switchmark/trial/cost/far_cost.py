@@ -1,0 +1,52 @@
+"""What a trial between hosts costs on the other host, measured there by the agent."""
+
+from __future__ import annotations
+
+from switchmark.remote.site import FarSide
+from switchmark.results.record.cost import CpuCost
+from switchmark.results.record.runs import FarHost
+from switchmark.testbed.cores.cpu_time import CpuReading
+from switchmark.trial.cost.cpu import ApplicationCpu, cost
+from switchmark.trial.cost.hardware import energy_between, hardware_use
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.seen import Seen
+
+
+def begin_far_cost(far: FarSide) -> CpuReading:
+    """Before the traffic: the clocks over there; its hardware counters begin to run."""
+    cores = far.placement.application_cores.values() if far.placement else ()
+    return far.site.begin_meter([core for own in cores for core in own])
+
+
+def far_cost(deployment: Deployment, far: FarSide, before: CpuReading, seen: Seen) -> CpuCost:
+    """Since that reading. Every frame that passed went through that host, too."""
+    read = far.site.end_meter()
+    there = [ApplicationCpu.of(one) for one in deployment.engines if one.has_result and one.far]
+    work = deployment.vnf_work(far=True)
+    found = cost(before, read.clocks, [*(seen.far_cpu or there), *work], frames=seen.passed_frames)
+    hardware = hardware_use(read.counted, seen.passed_frames)
+    energy = energy_between(read.energy_before, read.energy, seen.passed_frames)
+    absent = read.counters_absent or "the counters never ran"
+    return found.model_copy(
+        update={
+            "hardware": hardware,
+            "hardware_absent": "" if hardware else absent,
+            "energy": energy,
+            "energy_absent": "" if energy else read.energy_absent,
+        }
+    )
+
+
+def hosts_used(far: FarHost | None, used: CpuCost) -> list[CpuCost]:
+    """The cost on each host, with what strangers used. Two hosts that are one machine take each
+    other's programs for strangers, which they are not."""
+    if far is None or far.cpu is None:
+        return [used]
+    if not far.same_machine:
+        return [used, far.cpu]
+    theirs = far.cpu.applications_cores_used + (far.cpu.switch_cores_used or 0.0)
+    strangers = max(0.0, (used.others_cores_used or 0.0) - theirs)
+    return [
+        used.model_copy(update={"others_cores_used": strangers}),
+        far.cpu.model_copy(update={"others_cores_used": None}),  # counted once
+    ]

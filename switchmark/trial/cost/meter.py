@@ -1,0 +1,79 @@
+"""Everything that is read just before the traffic and just after it, to say what a trial costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.results.record import Placement
+from switchmark.results.record.cost import CpuCost
+from switchmark.switch.support.base import Switch
+from switchmark.switch.support.work import SwitchWork, TellsWork
+from switchmark.testbed.cores.counters import EnergyReading, HardwareCounters, energy_absent
+from switchmark.testbed.cores.cpu_time import CpuReading
+from switchmark.trial.cost.cpu import ApplicationCpu, cost
+from switchmark.trial.cost.hardware import energy_between, hardware_use
+
+
+@dataclass
+class Meter:
+    """Begun before the traffic; `end` gives the cost."""
+
+    switch: Switch
+    clocks: CpuReading
+    counters: HardwareCounters
+    energy: EnergyReading
+    work: SwitchWork | None
+    machines: Sequence[int] = ()
+
+    @classmethod
+    def begin(cls, switch: Switch, placement: Placement, machines: Sequence[int] = ()) -> Meter:
+        """Read everything; the hardware counters begin to run. `machines` are the processes of
+        virtual machines."""
+        pids = switch.process_ids()
+        cores = [core for own in placement.application_cores.values() for core in own]
+        work = _work(switch)
+        return cls(
+            switch=switch,
+            counters=HardwareCounters.open_for(pids, cores),
+            energy=EnergyReading.take(),
+            clocks=CpuReading.take(pids, machines),
+            work=work,
+            machines=machines,
+        )
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.counters.close()
+
+    def end(
+        self, applications: Sequence[ApplicationCpu], frames: int, wire_ns_per_frame: float | None
+    ) -> CpuCost:
+        """The cost since `begin`; `frames` passed the switch meanwhile."""
+        clocks = CpuReading.take(self.switch.process_ids(), self.machines)
+        hardware = hardware_use(self.counters.stop(), frames)
+        energy = energy_between(self.energy, EnergyReading.take(), frames)
+        now = _work(self.switch)
+        found = cost(
+            self.clocks,
+            clocks,
+            applications,
+            frames=frames,
+            wire_ns_per_frame=wire_ns_per_frame,
+            work=now.since(self.work) if now and self.work else None,
+        )
+        absent = self.counters.absent or "the counters never ran"
+        return found.model_copy(
+            update={
+                "hardware": hardware,
+                "hardware_absent": "" if hardware else absent,
+                "energy": energy,
+                "energy_absent": "" if energy else energy_absent(),
+            }
+        )
+
+
+def _work(switch: Switch) -> SwitchWork | None:
+    return switch.work() if isinstance(switch, TellsWork) else None

@@ -1,0 +1,58 @@
+"""Was the limit on the switch's CPU time in force? And what of the load was the neighbour's?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switchmark.model.trial import Trial
+from switchmark.results.record import CpuQuota, Neighbour
+from switchmark.results.record.cost import CpuCost
+from switchmark.testbed.cores.cpu_limit import PERIOD_US, CpuLimit, Throttling
+
+# Beyond the quota: a period that began before the clocks were read may end after it, and the
+# kernel hands out CPU time in slices of 5 ms a core.
+TOLERANCE_SHARE, TOLERANCE_CORES = 0.1, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaReading:
+    """What the kernel had counted when the measurement began; None without a limit."""
+
+    before: Throttling | None
+
+    @classmethod
+    def take(cls, limit: CpuLimit | None) -> QuotaReading:
+        """Read it."""
+        return cls(limit.read() if limit is not None else None)
+
+    def until_now(
+        self, trial: Trial, limit: CpuLimit | None, used_cores: float | None
+    ) -> CpuQuota | None:
+        """What became of the limit since; None where there is none."""
+        if limit is None or self.before is None or trial.cpu_limit is None:
+            return None
+        after, cores = limit.read(), limit.quota_us / PERIOD_US
+        held = used_cores is not None and (
+            used_cores <= cores * (1 + TOLERANCE_SHARE) + TOLERANCE_CORES
+        )
+        return CpuQuota(
+            share=trial.cpu_limit,
+            cores=cores,
+            used_cores=used_cores,
+            quota_us=limit.quota_us,
+            period_us=PERIOD_US,
+            cgroup_version=1 if limit.hierarchy.version == 1 else 2,
+            periods=after.periods - self.before.periods,
+            throttled_periods=after.throttled_periods - self.before.throttled_periods,
+            throttled_s=after.throttled_s - self.before.throttled_s,
+            in_force=held and limit.in_force(),
+            group=limit.group,
+        )
+
+
+def without_neighbour(used: CpuCost, noise: Neighbour | None) -> CpuCost:
+    """The neighbour is there on purpose: what it used is no disturbance."""
+    if noise is None or used.others_cores_used is None or noise.wall_s <= 0:
+        return used
+    others = max(0.0, used.others_cores_used - noise.cpu_s / noise.wall_s)
+    return used.model_copy(update={"others_cores_used": others})

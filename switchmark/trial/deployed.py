@@ -1,0 +1,282 @@
+"""A measurer on a running deployment: one trial after the other, nothing set up anew.
+
+The applications stay (`--session`); every trial is a `start` with its own rate and duration.
+Loss comes from sequence numbers over the whole trial, so no frame in flight at its end is
+called lost; the forwarded rate is that of the receivers' own intervals while every sender
+was sending. Loads are totals and are divided over the pairs to the frame.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from switchmark.engine import loads
+from switchmark.engine.loads import NO_FRAMES, forwarded_pps, sending_half, sum_of
+from switchmark.engine.process import EngineProcess
+from switchmark.method.support.measurer import LoadPoint
+from switchmark.model.rates import CONSTANT
+from switchmark.model.trial import Trial
+from switchmark.results.record import Latency, MethodTrial
+from switchmark.trial.beside import probe_load, probes_of
+from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.latency import merge_one_way
+from switchmark.trial.one_way import Clocks, TimedRun
+from switchmark.trial.throughput import (
+    Tick,
+    common_time,
+    on_schedule,
+    run_traffic,
+    socket_drops,
+    stretch,
+)
+from switchmark.trial.trim import kept_intervals
+from switchmark.trial.verification import PairEnds
+
+INTERVALS_A_TRIAL = 10
+SHORTEST_INTERVAL_S = 0.001
+SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody's fault
+MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """What a trial showed beside its loads; totals over all pairs."""
+
+    socket_drops: int  # dropped at the receivers' own sockets: never the switch's
+    lost_away: int  # while a receiver was away from its core: not among the lost frames
+    duplicates: int
+    reordered: int
+    corrupt: int
+    foreign: int  # another pair's frames
+    stale: int  # frames of an earlier trial, counted apart
+    drained: bool  # every receiver fell silent before it was stopped
+    on_schedule: bool
+    late_max_ns: int | None  # of the senders' pacing; None: saturating
+    idle_share: float | None  # of the receivers' polls, those that found nothing
+
+
+class DeployedMeasurer:
+    """A `Measurer` on applications that are ready and verified. `asides` and `latencies`
+    hold one entry a trial, in order."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        ends: Sequence[PairEnds],
+        tick: Tick,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self.points: list[LoadPoint] = []
+        self.asides: list[Aside] = []
+        self.source_counters = NO_FRAMES
+        self.sink_counters = NO_FRAMES
+        self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
+        self.cpu: list[ApplicationCpu] = []  # of every result
+        self.far_cpu: list[ApplicationCpu] = []  # of those on the other host
+        self._sample_s: float | None = None  # of the trial that runs
+        self._trial = trial
+        self._ends = list(ends)
+        self._tick = tick
+        self._clocks = clocks  # of the two hosts that the ends are on; None: they are on one
+
+    def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
+        """One trial at this total load; see `Measurer.measure`."""
+        return self._run(duration_s, load_pps, {}, {})
+
+    def measure_latency(
+        self, duration_s: float, load_pps: float, burst: int
+    ) -> tuple[LoadPoint, Latency]:
+        """One trial in which the way from sender to receiver is timed: of every frame, or, where
+        the trial has a probe rate, of the probes beside the load.
+
+        Both are processes of one host, and share one clock, or their hosts' clocks are compared.
+        Raises `TrialFailed` when no frame arrived."""
+        timed = TimedRun.begin(self._clocks, self._ends, duration_s) if self._clocks else None
+        if self._trial.probe_rate_pps is not None:
+            beside = {"burst": burst, "probe-rate": self._trial.probe_rate_pps}
+            point = self._run(duration_s, load_pps, beside, {"probes": 1})
+            sent = probes_of(pair.a for pair in self._ends)
+            probes = probes_of(pair.b for pair in self._ends)
+            lost = probe_load(sent, probes).lost_frames
+            return point, merge_one_way(probes, lost, timed, "no probe arrived")
+        point = self._run(duration_s, load_pps, {"burst": burst}, {"latency": 1})
+        results = [pair.b.result for pair in self._ends]
+        return point, merge_one_way(results, point.lost_frames, timed, "no frame arrived")
+
+    def trials(self) -> list[MethodTrial]:
+        """Every trial so far as the record keeps it."""
+        return as_trials(self.points, self.asides)
+
+    def notes(self) -> list[str]:
+        """What happened beside the loads."""
+        told = {
+            "duplicated": sum(one.duplicates for one in self.asides),
+            "reordered": sum(one.reordered for one in self.asides),
+            "lost while a receiver was away from its core (left out)": sum(
+                one.lost_away for one in self.asides
+            ),
+            "dropped at the receivers' own sockets": sum(one.socket_drops for one in self.asides),
+            "stragglers of an earlier trial (left out)": sum(one.stale for one in self.asides),
+        }
+        notes = [f"{count} frames were {what}" for what, count in told.items() if count]
+        restless = sum(not one.drained for one in self.asides)
+        if restless:
+            notes.append(f"in {restless} trials frames still arrived when the receiver was stopped")
+        return notes
+
+    def _run(
+        self,
+        duration_s: float,
+        load_pps: float,
+        source_options: Mapping[str, str | float],
+        sink_options: Mapping[str, str | float],
+        *,
+        tick: Tick | None = None,
+        interval_s: float | None = None,
+    ) -> LoadPoint:
+        begun = time.monotonic()
+        senders = [pair.a for pair in self._ends]
+        receivers = [pair.b for pair in self._ends]
+        usual_s = min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
+        self._sample_s = max(SHORTEST_INTERVAL_S, interval_s or usual_s)
+        every = {"interval": f"{self._sample_s:.6f}"}
+        run_traffic(
+            senders,
+            receivers,
+            duration_s,
+            tick or self._tick,
+            source_options=[
+                {**every, **self._schedule(load_pps), **source_options, "rate": rate}
+                for rate in rates_of(load_pps, len(senders))
+            ],
+            sink_options={**every, **sink_options},
+        )
+        return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun))
+
+    def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
+        """Add a finished trial to the books; of receivers that go on, only the next one's."""
+        senders = [pair.a for pair in self._ends]
+        receivers = [] if receivers_go_on else [pair.b for pair in self._ends]
+        self.points.append(point)
+        self.asides.append(self._aside(receivers))
+        if point.duration_s >= SHORTEST_JUDGED_S:
+            self.stretch = max(self.stretch, stretch(senders, point.duration_s))
+        for one in {id(one): one for one in (*senders, *receivers)}.values():
+            if one.has_result:
+                (self.far_cpu if one.far else self.cpu).append(ApplicationCpu.of(one))
+        sent = sum_of(s for one in senders for s in one.intervals)
+        if senders[0] in receivers:
+            sent = sending_half(sent)
+        self.source_counters = sum_of([self.source_counters, sent])
+        received = (s for one in receivers for s in one.intervals)
+        self.sink_counters = sum_of([self.sink_counters, *received])
+        return point
+
+    def _schedule(self, load_pps: float) -> dict[str, str]:
+        """The trial's schedule, which saturating input has not."""
+        shaped = self._trial.schedule != CONSTANT and not math.isinf(load_pps)
+        return {"schedule": self._trial.schedule} if shaped else {}
+
+    def _point(self, duration_s: float, load_pps: float, elapsed_s: float) -> LoadPoint:
+        each = [
+            loads.load(f"pair {pair.a.pair}", pair.a.result, pair.b.result) for pair in self._ends
+        ]
+        whole = loads.total(each)
+        forwarded, samples = self._forwarded(whole.unique_frames)
+        return LoadPoint(
+            intended_pps=None if math.isinf(load_pps) else float(_whole(load_pps, len(each))),
+            offered_pps=whole.offered_pps,
+            forwarded_pps=forwarded,
+            offered_frames=whole.offered_frames,
+            lost_frames=whole.lost_frames - self._lost_away(whole.lost_frames),
+            duration_s=duration_s,
+            intended_frames=whole.intended_frames,
+            elapsed_s=elapsed_s,
+            ring_full_share=self._ring_full_share(),
+            samples_pps=samples,
+            sample_s=self._sample_s,
+        )
+
+    def _lost_away(self, lost_frames: int) -> int:
+        """Frames lost while a receiver was away from its core: never the switch's."""
+        away = sum(pair.b.result.totals.rx_missed_away for pair in self._ends)
+        return min(lost_frames, away)
+
+    def _ring_full_share(self) -> float | None:
+        """Of all senders' transmit calls, those that met a full ring."""
+        sent = [pair.a.result.totals for pair in self._ends]
+        polls = sum(one.tx_polls for one in sent)
+        return sum(one.ring_full_polls for one in sent) / polls if polls else None
+
+    def _forwarded(self, unique: int) -> tuple[float, tuple[float, ...]]:
+        """The forwarded rate and its samples, from the intervals in which all were sending."""
+        window = common_time([pair.a for pair in self._ends])
+        kept = [list(kept_intervals(pair.b.intervals, window)) for pair in self._ends]
+        if min(map(len, kept)) < MIN_INTERVALS:
+            return unique * 1e9 / (window[1] - window[0]), ()
+        rates = [[forwarded_pps([sample]) for sample in samples] for samples in kept]
+        return (
+            math.fsum(forwarded_pps(samples) for samples in kept),
+            tuple(math.fsum(column) for column in zip(*rates, strict=False)),
+        )
+
+    def _aside(self, receivers: Sequence[EngineProcess]) -> Aside:
+        results = [one.result for one in receivers]
+        losses = [loads.loss_of(one) for one in results]
+        pacings = [p for pair in self._ends if (p := pair.a.result.pacing)]
+        idle = sum(one.totals.idle_polls for one in results)
+        polls = idle + sum(one.totals.useful_polls for one in results)
+        return Aside(
+            socket_drops=socket_drops(receivers),
+            lost_away=sum(one.totals.rx_missed_away for one in results),
+            duplicates=sum(one.duplicates for one in losses),
+            reordered=sum(one.reordered for one in losses),
+            corrupt=sum(one.totals.rx_corrupt for one in results),
+            foreign=sum(one.totals.rx_foreign for one in results),
+            stale=sum(one.totals.rx_stale for one in results),
+            drained=all(bool(one.drained) for one in results),
+            on_schedule=on_schedule([pair.a for pair in self._ends]),
+            late_max_ns=max((pacing.late_max_ns for pacing in pacings), default=None),
+            idle_share=idle / polls if polls else None,
+        )
+
+
+def rates_of(load_pps: float, pairs: int) -> list[str | int]:
+    """Each pair's rate for the engine: whole frames per second that sum to the load."""
+    if math.isinf(load_pps):
+        return ["max"] * pairs
+    whole, rest = divmod(_whole(load_pps, pairs), pairs)
+    return [whole + (index < rest) for index in range(pairs)]
+
+
+def _whole(load_pps: float, pairs: int) -> int:
+    """The load in whole frames per second; each pair sends one a second at least."""
+    return max(pairs, round(load_pps))
+
+
+def as_trials(points: Sequence[LoadPoint], asides: Sequence[Aside]) -> list[MethodTrial]:
+    """The trials as the record keeps them. `points` may be those of a ledger: same order."""
+    return [
+        MethodTrial(
+            intended_pps=point.intended_pps,
+            offered_pps=point.offered_pps,
+            forwarded_pps=point.forwarded_pps,
+            offered_frames=point.offered_frames,
+            lost_frames=point.lost_frames,
+            unoffered_frames=point.shortfall_frames,
+            duration_s=point.duration_s,
+            elapsed_s=point.cost_s,
+            ring_full_share=point.ring_full_share,
+            socket_drops=aside.socket_drops,
+            lost_away=aside.lost_away,
+            duplicates=aside.duplicates,
+            reordered=aside.reordered,
+            corrupt=aside.corrupt,
+            late_max_ns=aside.late_max_ns,
+            drained=aside.drained,
+        )
+        for point, aside in zip(points, asides, strict=True)
+    ]

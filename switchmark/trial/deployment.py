@@ -1,0 +1,402 @@
+"""Everything of one trial that exists on the machine: nodes, switch, running applications.
+
+Brought up in the order that costs least time: nodes first (the switch needs their ports),
+then the applications (they make the vhost-user sockets and start slowly), then the switch;
+only then is anything waited for. Taken down in reverse, whatever happened in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from switchmark.engine.arguments import engine_args
+from switchmark.engine.binary import find_engine
+from switchmark.engine.process import EngineProcess, close_engines, counters_of
+from switchmark.environment.support.base import Node, VirtualMachine, patience_with
+from switchmark.environment.support.closing import close_nodes
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.model.nics import is_pci
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import MADE_BY_SWITCH, MadePort, PortKind, SwitchPort
+from switchmark.results.record import Placement
+from switchmark.switch.support import contained
+from switchmark.switch.support.base import Discardable, MakesPorts
+from switchmark.switch.support.private import prepare_namespace
+from switchmark.testbed.cores.cpu_limit import CpuLimit
+from switchmark.testbed.cores.machine_state import StateProbe, cores_used
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.host import Session
+from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.reconcile import DeviceDrops, Reading
+from switchmark.trial.verification import PairEnds
+from switchmark.trial.vnf import Vnf, start_vnf
+
+if TYPE_CHECKING:
+    from switchmark.remote.site import FarSide
+    from switchmark.trial.plan import TrialPlan
+
+READY_TIMEOUT_S = 20.0
+
+
+class Deployment:
+    """A context manager. Inside, every application is ready and every port is up."""
+
+    state_probe: StateProbe  # of the cores used
+
+    def __init__(self, session: Session, plan: TrialPlan) -> None:
+        self.session = session
+        self.plan = plan
+        # What the switch is started with: it may put its programs into containers.
+        self._inside = contained.contained(session, plan.trial.switch_environment)
+        self.switch = plan.switch
+        self.ends: list[PairEnds] = []  # path by path
+        self.vnfs: list[Vnf] = []
+        self.limit: CpuLimit | None = None
+        self.switch_words = ""  # how the switch died, when a trial failed
+        self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
+        self._nodes: dict[str, Node] = {}  # in the order of their ports
+        self._spawned: list[EngineProcess] = []
+        self._switch_runs = False
+        self.switch_restarted = False  # on purpose, in mid-trial
+        self._undo = ExitStack()
+        self.far_placement: Placement | None = None  # of the other host's cores
+
+    def __enter__(self) -> Deployment:
+        try:
+            self._deploy()
+        except BaseException as error:  # a failure half-way undoes the first half
+            self._take_down(error)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._take_down(error)
+
+    @property
+    def engines(self) -> list[EngineProcess]:
+        """The applications at all ends, pair by pair."""
+        return [engine for pair in self.ends for engine in (pair.a, pair.b)]
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """All nodes by name, in the order of their ports."""
+        return dict(self._nodes)
+
+    @property
+    def machines(self) -> list[VirtualMachine]:
+        """The nodes that are virtual machines."""
+        return [node for node in self._nodes.values() if isinstance(node, VirtualMachine)]
+
+    @property
+    def streams(self) -> list[PairEnds]:
+        """What sends to what: a stream a pair, or one each way of bidirectional traffic."""
+        forward = list(self.ends)
+        if not self.plan.trial.bidirectional:
+            return forward
+        return [*forward, *(PairEnds(pair.b, pair.a, "reverse") for pair in forward)]
+
+    def faults(self) -> list[str]:
+        """What took something from the results of the applications, each fault once."""
+        return list(dict.fromkeys(fault for engine in self.engines for fault in engine.faults))
+
+    def forget_faults(self) -> None:
+        """What comes from now on is another measurement's."""
+        for engine in self.engines:
+            engine.faults.clear()
+
+    def read(self) -> Reading:
+        """All counters now; meaningful while no traffic runs."""
+        return Reading(
+            applications=dict(
+                zip(
+                    (engine.node for engine in self.engines),
+                    counters_of(self.engines),
+                    strict=True,
+                )
+            ),
+            devices={
+                name: DeviceDrops(*drops)
+                for name, node in self._nodes.items()
+                if (drops := node.device_drops()) is not None
+            },
+            switch=self.switch.counters(),
+            vnfs={vnf.node: vnf.counters() for vnf in self.vnfs},
+        )
+
+    def restart_switch(self) -> None:
+        """Kill the switch as a crash would, and start it anew with the same ports; what is in
+        the kernel is taken down and set up again. Its counters begin at 0 once more; a limit of
+        its CPU time is imposed as after the first start, once its ports are up."""
+        if self.limit is not None:
+            self.limit.about_to_restart()
+        pids = [str(pid) for pid in self.switch.process_ids()]
+        if pids:
+            self.session.host.run(["kill", "-KILL", *pids], check=False)
+        self.switch.stop()
+        self.switch_restarted = True
+        self._start_switch()
+        if self.limit is not None:
+            self.switch.wait_ports_up(READY_TIMEOUT_S)
+            self.limit.impose_again(self.switch.process_ids())
+
+    def _start_switch(self) -> None:
+        """On the host or in a container, as the trial says."""
+        self.switch.start(
+            self._inside, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
+        )
+
+    def vnf_work(self, *, far: bool = False) -> list[ApplicationCpu]:
+        """The CPU time of this host's VNFs (or the other one's) since the counters were read."""
+        there = self.plan.topology.far_names
+        asked = [vnf for vnf in self.vnfs if (vnf.node in there) == far]
+        for vnf in asked:
+            vnf.counters()
+        return [vnf.cpu for vnf in asked if vnf.cpu is not None]
+
+    def cable(self) -> tuple[int, int] | None:
+        """The numbers under which its two ends are counted: this host's, the other's."""
+        if self.plan.far is None:
+            return None
+        count = self.plan.topology.port_count
+        return count, count + 1
+
+    def check_alive(self) -> None:
+        """Raise `TrialFailed` when the switch has died, or a VNF."""
+        if died := self.switch.alive():
+            raise TrialFailed(f"{self.switch.name}: {died}")
+        self.check_vnfs()
+
+    def check_vnfs(self) -> None:
+        """Raise `TrialFailed` when a VNF has died."""
+        for vnf in self.vnfs:
+            if died := vnf.died():
+                raise TrialFailed(died)
+
+    def _take_down(self, error: BaseException | None) -> None:
+        """Undo everything. What fails while another error is on its way does not hide it (the
+        ledger keeps what could not be undone)."""
+        self.machine_details = {
+            name: node.details()
+            for name, node in self._nodes.items()
+            if isinstance(node, VirtualMachine)
+        }
+        if error is not None and self._switch_runs:
+            with suppress(SwitchmarkError, OSError):
+                self.switch_words = self.switch.alive() or ""
+        try:
+            self._undo.close()
+        except (SwitchmarkError, OSError) as problem:
+            if error is None:
+                raise
+            error.add_note(f"and taking it down failed: {problem}")
+
+    def _deploy(self) -> None:
+        plan = self.plan
+        if plan.far is not None:
+            self.far_placement = plan.far.begin()
+        made = self._ports_made_by_switch()
+        specs = _with_made(plan.specs(), made)
+        self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
+        self._create_nodes(self._prepare_switch(specs))
+        self._undo.callback(lambda: close_engines(self._spawned))
+        self._undo.callback(self._close_vnfs)
+        for path in plan.topology.paths:
+            for name in path.via:
+                self.vnfs.append(self._start_vnf(name, plan.topology.node(name).pair))
+            # The receiving end first: it must be there before the first frame.
+            b = self._spawn(path.target, 1)
+            a = self._spawn(path.source, 0)
+            self.ends.append(PairEnds(a, b))
+        self._undo.callback(self._remove_limit)
+        self._undo.callback(contained.close, self._inside)
+        # A function that an application drives itself goes after the application: the kernel would
+        # not take it away before. (It is stopped all the same, when the nodes are closed.)
+        if not any(port.pci for port in made):
+            self._undo.callback(self._end_switch)
+        cores = cores_used(plan.placement)
+        self.state_probe = StateProbe(self.session.host, find_engine, cores)
+        self._undo.callback(self.state_probe.close)
+        self._undo.callback(self._request_exits)
+        self._start_switch()
+        self._switch_runs = True
+        boots = [machine.boot_timeout_s for machine in self.machines]
+        timeout_s = max([READY_TIMEOUT_S, *boots])
+        for engine in self.engines:
+            engine.wait_ready(timeout_s)
+        for vnf in self.vnfs:
+            vnf.wait_ready(timeout_s)
+        self.switch.wait_ports_up(timeout_s)
+        self.state_probe.wait_ready()
+        self._impose_limit()
+
+    def _request_exits(self) -> None:
+        """They end while the switch does."""
+        for engine in self._spawned:
+            engine.request_exit()
+        for vnf in self.vnfs:
+            vnf.request_exit()
+
+    def _end_switch(self) -> None:
+        """For good: its ports go, too."""
+        if isinstance(self.switch, Discardable):
+            self.switch.discard()
+        else:
+            self.switch.stop()
+
+    def _prepare_switch(self, specs: Sequence[NodeSpec]) -> list[NodeSpec]:
+        """Where its ports are veth pairs of ours, their ends are made in its namespace."""
+        far = self.plan.topology.far_names
+        here = [spec for spec in specs if spec.name not in far]
+        ours = [p for spec in here for p in spec.ports if not (p.nic or p.lent)]
+        if not isinstance(self.switch, Discardable) or self.plan.topology.direct:
+            return list(specs)
+        if all(port.kind is not PortKind.VETH for port in ours):
+            return list(specs)
+        name, entry = prepare_namespace(self.session)
+        self._undo.callback(self.session.ledger.undo, entry)
+        return [_with_switch_at(name, spec) if spec in here else spec for spec in specs]
+
+    def _impose_limit(self) -> None:
+        """Only now: starting costs a switch much more CPU time than forwarding."""
+        plan = self.plan
+        if plan.trial.cpu_limit is not None:
+            cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
+            contained_ = plan.trial.switch_environment in contained.CONTAINERS
+            self.limit = CpuLimit.impose(
+                self.session, self.switch.process_ids(), cores, own_group=not contained_
+            )
+            self._undo.callback(self.limit.lift)
+
+    def _remove_limit(self) -> None:
+        if self.limit is not None:
+            self.limit.remove()
+
+    def _ports_made_by_switch(self) -> list[MadePort]:
+        """Ports that exist only as part of the switch, in the order in which it numbers them."""
+        ports = [port for spec in self.plan.specs() for port in spec.ports]
+        if not isinstance(self.switch, MakesPorts) or ports[0].kind not in MADE_BY_SWITCH:
+            return []
+        self._undo.callback(self.switch.stop)
+        wanted = [
+            SwitchPort(index, port.kind, port.mac, mtu_bytes=port.mtu_bytes)
+            for index, port in enumerate(ports)
+        ]
+        return self.switch.make_ports(self.session, wanted)
+
+    def _create_nodes(self, specs: Sequence[NodeSpec]) -> None:
+        """Node by node, or without a switch wire by wire."""
+        nodes = self.plan.topology.nodes
+        places = [self.plan.environment_of(node.place) for node in nodes]
+        far = self.plan.far
+        if self.plan.topology.direct and far is not None:
+            self._create_ends_of_cable(specs, far)
+            return
+        if self.plan.topology.direct:
+            for k in range(0, len(specs), 2):
+                ends = places[k].create_wire(self.session, specs[k], specs[k + 1])
+                self._nodes |= {node.spec.name: node for node in ends}
+            return
+        for node, place, spec in zip(nodes, places, specs, strict=True):
+            if node.far and far is not None:
+                self._nodes[spec.name] = far.create(spec, node.place)
+            else:
+                self._nodes[spec.name] = place.create(self.session, spec)
+
+    def _create_ends_of_cable(self, specs: Sequence[NodeSpec], far: FarSide) -> None:
+        """Without a switch the cable's two ends are the ports of one application each."""
+        cable = far.site.testbed.cable
+        here, there = (
+            replace(spec, ports=(replace(spec.port, lent=end),))
+            for spec, end in zip(specs, (cable.near, cable.far), strict=True)
+        )
+        mtu_bytes = here.port.mtu_bytes
+        check_facing(self.session.host, cable.near, mtu_bytes)
+        far.switch.check_facing(cable.far, mtu_bytes)
+        near_place = self.plan.environment_of(self.plan.topology.nodes[0].place)
+        self._nodes[here.name] = near_place.create(self.session, here)
+        far_place = self.plan.topology.nodes[1].place
+        self._nodes[there.name] = far.create(there, far_place)
+
+    def _start_vnf(self, name: str, pair: int) -> Vnf:
+        plan, node = self.plan, self._nodes[name]
+        if not plan.topology.node(name).far or plan.far is None or self.far_placement is None:
+            return start_vnf(self.session, plan.trial, node, pair, plan.placement.idle)
+        session = plan.far.site.session(self.session)
+        return start_vnf(session, plan.trial, node, pair, self.far_placement.idle)
+
+    def _close_vnfs(self) -> None:
+        for vnf in self.vnfs:
+            vnf.request_exit()
+        with ExitStack() as each:
+            for vnf in self.vnfs:
+                each.callback(vnf.close)
+
+    def _spawn(self, name: str, end: int) -> EngineProcess:
+        plan, node, place = self.plan, self._nodes[name], self.plan.topology.node(name)
+        placement = (self.far_placement if place.far else None) or plan.placement
+        args = engine_args(
+            plan.trial,
+            node.spec.port,
+            place.role,
+            place.pair,
+            end,
+            placement.idle,
+            placement.catch_up_us,
+        )
+        engine = EngineProcess(
+            spawned=node.spawn_engine(args),
+            node=name,
+            role=place.role,
+            pair=place.pair,
+            args=args,
+            far=place.far,
+            ahead_ns=plan.far.ahead_ns if place.far and plan.far else 0,
+            in_guest=isinstance(node, VirtualMachine),
+            patience=patience_with(node),
+        )
+        self._spawned.append(engine)
+        return engine
+
+    def _switch_ports(self) -> list[SwitchPort]:
+        """In the order in which frames meet them, which is the order of the nodes."""
+        ports = [(node, port) for node in self._nodes.values() for port in node.spec.ports]
+        return [
+            SwitchPort(
+                index=index,
+                kind=port.kind,
+                mac=port.mac,
+                device=port.device_switch_side,
+                socket=str(port.socket_host) if port.socket_host else None,
+                mtu_bytes=port.mtu_bytes,
+                far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
+                far_netns=node.netns,
+                cable=port.nic is not None,
+                pci=port.nic.switch if port.nic and is_pci(port.nic.switch) else None,
+            )
+            for index, (node, port) in enumerate(ports)
+        ]
+
+
+def _with_switch_at(netns: str, spec: NodeSpec) -> NodeSpec:
+    """The node, to be made with the switch's ends of its ports in that namespace."""
+    return replace(spec, ports=tuple(replace(port, switch_netns=netns) for port in spec.ports))
+
+
+def _with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeSpec]:
+    """The nodes with the made ports in their order, if there are such."""
+    if not made:
+        return list(specs)
+    left = iter(made)
+    return [
+        replace(spec, ports=tuple(replace(port, made=next(left)) for port in spec.ports))
+        for spec in specs
+    ]

@@ -1,0 +1,78 @@
+"""A method of many trials on a deployment that is ready and verified.
+
+The method gets a measurer, the highest load worth asking and its budget. The highest load is the
+trial's own rate, else what the bare wire carried, else what this switch took when everything was
+offered.
+"""
+
+from __future__ import annotations
+
+from switchmark.errors import TrialFailed
+from switchmark.method.registry import METHODS
+from switchmark.method.support.measurer import SATURATING, BudgetError
+from switchmark.method.support.task import Task
+from switchmark.model.trial import Trial
+from switchmark.results.record import MethodResult
+from switchmark.switch.support.changes import changes_of
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.disturbed import DisturbedMeasurer
+from switchmark.trial.seen import Seen
+from switchmark.trial.throughput import Tick
+
+BEYOND = 1.3  # of what the switch took, where the wire's ceiling is not known
+FIRST_LOOK_S = 1.0
+
+
+def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, tick: Tick) -> Seen:
+    """Run the trial's method; `baseline_pps` is what the bare wire carries, over all pairs."""
+    measurer = DisturbedMeasurer(trial, deployment.streams, tick, deployment.plan.far)
+    found = _found(trial, measurer, deployment, baseline_pps)
+    return Seen(
+        method=found,
+        trim=None,
+        kept_samples=len(measurer.points),
+        source_counters=measurer.source_counters,
+        sink_counters=measurer.sink_counters,
+        sent_frames=sum(one.offered_frames for one in measurer.points),
+        socket_drops=sum(one.socket_drops for one in measurer.asides),
+        on_schedule=all(one.load_met for one in found.latency),
+        stretch=measurer.stretch,
+        passed_frames=sum(one.offered_frames - one.lost_frames for one in measurer.points),
+        cpu=measurer.cpu,
+        far_cpu=measurer.far_cpu,
+    )
+
+
+def _found(
+    trial: Trial, measurer: DisturbedMeasurer, deployment: Deployment, wire_pps: float | None
+) -> MethodResult:
+    """Raises `TrialFailed` when the method cannot say anything at all."""
+    method = METHODS[trial.method]
+    switch = deployment.switch
+    max_pps = _max_pps(trial, measurer, wire_pps)
+    task = Task(
+        trial=trial,
+        measurer=measurer,
+        max_pps=max_pps,
+        budget_s=method.default_budget_s if trial.budget_s is None else trial.budget_s,
+        wire_pps=wire_pps,
+        in_kernel=not switch.process_ids(),
+        restart_switch=deployment.restart_switch,
+        switch_changes=lambda: changes_of(switch),
+        first_looks=len(measurer.points),
+    )
+    try:
+        return method.run(task)
+    except BudgetError as error:
+        raise TrialFailed(f"{trial.method}: {error}; raise budget") from None
+
+
+def _max_pps(trial: Trial, measurer: DisturbedMeasurer, wire_pps: float | None) -> float:
+    if trial.rate_pps is not None:
+        return float(trial.rate_pps * trial.streams)
+    if wire_pps is not None:
+        return wire_pps
+    seen = measurer.measure(FIRST_LOOK_S, SATURATING)
+    if seen.offered_pps <= 0:
+        raise TrialFailed("the sender could not offer a single frame")
+    return BEYOND * seen.offered_pps

@@ -1,0 +1,129 @@
+"""A noisy neighbour: background load on chosen cores, on while a trial measures, and only then.
+
+The kinds are those of stress-ng; any program of the user's can be one, too. Its CPU time is
+taken from the kernel when it has ended, so that it is not mistaken for a disturbance.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.model.capabilities import Probe
+from switchmark.model.trial import Trial
+from switchmark.results.record import Neighbour, Placement
+from switchmark.testbed.host import Session, Spawned
+
+# By kind: the stress-ng options for N workers.
+KINDS: dict[str, str] = {
+    "cpu": "--cpu {n}",
+    "cache": "--cache {n}",
+    "memory": "--vm {n} --vm-bytes 64M",
+    "stream": "--stream {n}",
+    "switch": "--switch {n}",
+    "socket": "--sock {n}",
+}
+SETTLE_S = 0.1  # in which a program that cannot run has said so
+
+
+def probe(neighbour: str) -> Probe:
+    """Whether this machine can run it."""
+    if neighbour.startswith("/"):
+        found = shutil.which(neighbour)
+        return Probe(found is not None, neighbour, "there is no such program")
+    if shutil.which("stress-ng") is None:
+        return Probe(False, reason="no `stress-ng` program", remedy="apt install stress-ng")
+    return Probe(True, "stress-ng")
+
+
+def cores_of(trial: Trial, placement: Placement) -> list[int]:
+    """The cores that it is pinned to; none: the kernel puts it where it likes."""
+    match trial.neighbour_cpus:
+        case "any":
+            return []
+        case "switch":
+            return placement.switch_cores or _applications(placement)
+        case "applications":
+            return _applications(placement)
+        case chosen:
+            return [int(core) for core in chosen.split("+")]
+
+
+def _applications(placement: Placement) -> list[int]:
+    return sorted({core for own in placement.application_cores.values() for core in own})
+
+
+class NoisyNeighbour:
+    """One background load. `stop` returns what it was and what it used."""
+
+    def __init__(self, session: Session, trial: Trial, placement: Placement) -> None:
+        self._session = session
+        self._trial = trial
+        self.cores = cores_of(trial, placement)
+        self._process: Spawned | None = None
+        self._command: list[str] = []
+        self._begun = 0.0
+
+    def start(self) -> None:
+        """Start it. Raises TrialFailed when it ends at once."""
+        if self._trial.neighbour == "none":
+            return
+        workers = len(self.cores) or 1
+        self._command = command(self._trial.neighbour, workers)
+        self._begun = time.monotonic()
+        try:
+            self._process = self._session.host.spawn(
+                self._command, cores=self.cores or None, log=self._session.run_dir / "neighbour.log"
+            )
+            with suppress(TimeoutError):
+                code = self._process.wait(SETTLE_S)
+                raise TrialFailed(
+                    f"neighbour {self._command[0]} ended at once with exit code {code}"
+                )
+        except SwitchmarkError as error:
+            raise TrialFailed(f"neighbour: {error}") from None
+
+    def stop(self) -> Neighbour | None:
+        """End it; None when there was none. Raises TrialFailed when it had ended before."""
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        ended = process.poll()
+        if ended is not None:
+            raise TrialFailed(f"neighbour {self._command[0]} ended too early, exit code {ended}")
+        before = _children_s()
+        process.terminate(grace_s=3.0)
+        return Neighbour(
+            kind=self._trial.neighbour,
+            command=self._command,
+            cores=self.cores,
+            cpu_s=_children_s() - before,
+            wall_s=time.monotonic() - self._begun,
+        )
+
+    def close(self) -> None:
+        """Make sure that it has ended, whatever happened. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate(grace_s=3.0)
+
+
+def command(neighbour: str, workers: int) -> list[str]:
+    """What is run."""
+    if neighbour.startswith("/"):
+        return [neighbour]
+    return ["stress-ng", "--quiet", *_options(neighbour, workers)]
+
+
+def _options(neighbour: str, workers: int) -> Sequence[str]:
+    return KINDS[neighbour].format(n=workers).split()
+
+
+def _children_s() -> float:
+    """CPU time of all children that have ended, with theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,155 @@
+"""One-way times between two hosts: the stamps of one clock read by another, and how well.
+
+Before a timed run the hosts' clocks are compared, and every receiving application is told what the
+clock of its sender was at a moment of its own. After the run they are compared again. What the
+receiver measured is the true time plus a constant that lies between bounds: those of both
+comparisons. Half of their distance is the uncertainty, which stands beside every figure; drift of
+the clocks between the comparisons is in it, if its rate does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from switchmark.engine.event_parts import Delays, TimedDelays
+from switchmark.engine.events import EngineCounters
+from switchmark.engine.process import EngineProcess, counters_of
+from switchmark.trial.verification import PairEnds
+
+# Times come out longer by this beyond the uncertainty, so that none is below 0 where a counter
+# cannot say it; it is taken off again. Clocks drift apart by less than 100 us in a second.
+MARGIN_NS, DRIFT_NS_PER_S = 20_000, 100_000
+READING_NS = 200  # an application reads its two clocks together to within this
+
+
+class Reading(Protocol):
+    """By how much the other host's CLOCK_MONOTONIC is ahead of this one's, and how surely."""
+
+    @property
+    def ahead_ns(self) -> int:
+        """Signed."""
+        ...
+
+    @property
+    def uncertainty_ns(self) -> int:
+        """The truth lies within this, either way."""
+        ...
+
+
+class Clocks(Protocol):
+    """Of two hosts."""
+
+    def compare(self) -> Reading:
+        """Now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What is to be taken off every time of a stream, and by how much that may be wrong."""
+
+    less_ns: int
+    uncertainty_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An application before the run, as its own host's clock has it."""
+
+    engine: EngineProcess
+    before: EngineCounters
+
+
+class TimedRun:
+    """Around one run: `begin` before the applications are started, `end` after their results."""
+
+    def __init__(self, clocks: Clocks, streams: Sequence[PairEnds], margin_ns: int) -> None:
+        self._clocks = clocks
+        self._streams = list(streams)
+        self._first = clocks.compare()
+        self._margin_ns = margin_ns + self._first.uncertainty_ns
+        before = _points([end for pair in streams for end in (pair.a, pair.b)])
+        self._sides = [
+            (_Side(pair.a, before[id(pair.a)]), _Side(pair.b, before[id(pair.b)]))
+            for pair in streams
+        ]
+        for sender, receiver in self._sides:
+            receiver.engine.sender_clock = (
+                f"{sender.before.ticks}:{self._told_ns(sender, receiver)}:"
+                f"{round(sender.engine.tick_hz)}"
+            )
+
+    @classmethod
+    def begin(cls, clocks: Clocks, streams: Sequence[PairEnds], duration_s: float) -> TimedRun:
+        """Compare the clocks and tell the receivers; the run lasts about so long."""
+        return cls(clocks, streams, MARGIN_NS + round(DRIFT_NS_PER_S * duration_s))
+
+    def end(self) -> list[Correction]:
+        """Compare them again; what is to be taken off the times of each stream."""
+        last = self._clocks.compare()
+        after = _points([end for pair in self._streams for end in (pair.a, pair.b)])
+        found = []
+        for sender, receiver in self._sides:
+            receiver.engine.sender_clock = None
+            ends_at = self._constant_ns(sender, receiver, after, last)
+            first, second = self._first.uncertainty_ns, last.uncertainty_ns
+            low = min(self._margin_ns - first, ends_at - second)
+            high = max(self._margin_ns + first, ends_at + second)
+            found.append(
+                Correction(round((low + high) / 2), round((high - low) / 2) + 2 * READING_NS)
+            )
+        return found
+
+    def _told_ns(self, sender: _Side, receiver: _Side) -> int:
+        """The receiver's clock when the sender's was read, less the margin."""
+        ahead_ns = _ahead_ns(sender.engine, receiver.engine, self._first)
+        return sender.before.t_ns + ahead_ns - self._margin_ns
+
+    def _constant_ns(
+        self, sender: _Side, receiver: _Side, after: Mapping[int, EngineCounters], last: Reading
+    ) -> float:
+        """By how much a time that is measured now is too long: the receiver's tick at which the
+        sender's clock is read now, less the one that it takes that for."""
+        s, r = after[id(sender.engine)], after[id(receiver.engine)]
+        hz = receiver.engine.tick_hz
+        since_told = (s.ticks - sender.before.ticks) * hz / sender.engine.tick_hz
+        told_ns = self._told_ns(sender, receiver)
+        taken_for = (told_ns - receiver.before.t_ns) * hz / 1e9 + since_told
+        now_ns = s.t_ns + _ahead_ns(sender.engine, receiver.engine, last)
+        truly = (r.ticks - receiver.before.ticks) + (now_ns - r.t_ns) * hz / 1e9
+        return (truly - taken_for) * 1e9 / hz
+
+
+def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: Reading) -> int:
+    """By how much the receiver's clock is ahead of its sender's."""
+    return (receiver.far - sender.far) * reading.ahead_ns
+
+
+def _points(engines: Sequence[EngineProcess]) -> dict[int, EngineCounters]:
+    """Both clocks of every application, each once."""
+    asked = list({id(one): one for one in engines}.values())
+    return dict(zip(map(id, asked), counters_of(asked), strict=True))
+
+
+def corrected(seen: TimedDelays, correction: Correction) -> TimedDelays:
+    """What an application timed, with true one-way times. Delay variation is of differences and
+    stays, but for what those of PDV are told from."""
+    less = correction.less_ns
+    changes = {
+        "intended": _less(seen.intended, less),
+        "pdv": seen.pdv.model_copy(update={"base_ns": seen.pdv.base_ns - less}),
+        "from_actual": seen.from_actual.shifted(less),
+        "from_intended": seen.from_intended.shifted(less),
+    }
+    return _less(seen, less).model_copy(update=changes)
+
+
+D = TypeVar("D", bound=Delays)
+
+
+def _less(figures: D, less_ns: int) -> D:
+    names = ("min_ns", "mean_ns", "max_ns")
+    changes = {name: max(0, getattr(figures, name) - less_ns) for name in names}
+    return figures.model_copy(update=changes)

@@ -1,0 +1,209 @@
+"""A trial with every choice made: port kind, connect mode, cores, nodes; nothing is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.campaign.installed import Installed
+from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.rules.layout import cable_problem
+from switchmark.engine.arguments import needed_powers, resolve_io, vnf_powers
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.environment.support.base import Environment
+from switchmark.errors import UsageError
+from switchmark.model.campaign import Campaign, TrimPolicy, VerifyPolicy
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import WIRE, Io
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind
+from switchmark.model.scenario import resolve as resolve_scenario
+from switchmark.model.topology import (
+    Place,
+    Topology,
+)
+from switchmark.model.trial import Trial
+from switchmark.remote.site import FarSide, Site, SiteSwitch
+from switchmark.results.record import (
+    Placement,
+)
+from switchmark.scenario.registry import expand as expand_scenario
+from switchmark.scenario.support.draw import Labels
+from switchmark.scenario.support.split import split_of
+from switchmark.switch.direct import Direct
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.across import AcrossHosts, CableEnds
+from switchmark.switch.support.base import Switch, has_main_thread, splits
+from switchmark.switch.support.contained import HOST
+from switchmark.switch.support.options import configured
+from switchmark.testbed.cores.placement import Demand, place
+from switchmark.testbed.facts import Cpu
+from switchmark.trial.neighbour import cores_of
+
+
+class Cores:
+    """The machine's cores, on which trials that demand the same are placed the same: campaigns
+    have many trials and few ways to place them."""
+
+    def __init__(self, cpus: Sequence[Cpu]) -> None:
+        self._cpus = tuple(cpus)
+        self._usable = frozenset(os.sched_getaffinity(0))
+        self._placed: dict[Demand, Placement] = {}
+
+    def place(self, demand: Demand) -> Placement:
+        """See `placement.place`. Raises UsageError."""
+        if demand not in self._placed:
+            self._placed[demand] = place(self._cpus, self._usable, demand)
+        return self._placed[demand]
+
+
+def plan_trial(
+    campaign: Campaign, trial: Trial, there: Installed, cores: Cores, site: Site | None = None
+) -> TrialPlan:
+    """Every choice that a trial leaves open: port kind, connect mode, cores."""
+    can = there.switches[trial.switch]
+    remote = trial.location == "remote"
+    held = there.environments[trial.environment]
+    # A port that is a device, as that of the host's that takes its place is.
+    as_device = trial.nics and PortKind.VETH in can.port_kinds and PortKind.VETH in held
+    wanted = PortKind.VETH if as_device else trial.port_kind
+    kinds = usable_ports(can, held, trial.io, wanted)
+    if remote:  # the agent there makes a node before there is a switch that could make its port
+        kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
+        kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
+    topology = expand_scenario(trial)
+    placement = _place(trial, can, topology.pairs(), cores)
+    switch = configured(SWITCHES[trial.switch](), trial.switch_options)
+    if splits(switch):
+        chain = resolve_scenario(trial.scenario)
+        switch.split = split_of(trial, chain.chain if chain else 0)
+    if has_main_thread(switch):
+        switch.main_core = placement.switch_main_core
+    far = _far_side(trial, can, topology, site) if remote and site is not None else None
+    return TrialPlan(
+        trial=trial,
+        topology=topology,
+        environment=ENVIRONMENTS[trial.environment](),
+        switch=switch if far is None else _across(switch, far, topology),
+        far=far,
+        mode=trial.connect_mode or can.connect_modes[0],
+        port_kind=kinds[0],
+        placement=placement,
+        policy=campaign.trim.over(trial.duration_s),
+        verify=campaign.verify,
+        mixed_connect_modes=campaign.mixed_connect_modes,
+        wires=ENVIRONMENTS[WIRE_ENVIRONMENT](),
+    )
+
+
+def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -> FarSide:
+    return FarSide(
+        site,
+        _demand(trial, can, topology.pairs(far=True)),
+        trial.environment,
+        WIRE_ENVIRONMENT,
+        SiteSwitch(site, trial.switch, trial.switch_options),
+    )
+
+
+def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
+    """One switch on each host; without a switch the cable itself."""
+    cable = far.site.testbed.cable
+    if isinstance(switch, Direct):
+        switch.cable = f"{cable.near} to {cable.far}"
+        return switch
+    for end in (cable.near, cable.far):
+        if (refused := cable_problem(switch.name, switch.capabilities, end)) is not None:
+            raise UsageError(f"{far.site.testbed.path}: cables: {end}: {refused}")
+    return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
+
+
+def _place(
+    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cores: Cores
+) -> Placement:
+    spare = trial.spare_cores
+    demand = _demand(trial, can, pairs)
+    placement = cores.place(demand)
+    if trial.neighbour != "none":
+        beside = cores_of(trial, placement)
+        placement = placement.model_copy(update={"neighbour_cores": beside})
+    if trial.switch == WIRE:
+        return placement.model_copy(
+            update={
+                "switch_cores": [],
+                "reason": placement.reason + (f"; {spare} core(s) left idle" if spare else ""),
+            }
+        )
+    return placement
+
+
+def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...]) -> Demand:
+    spare = trial.spare_cores
+    return Demand(
+        pairs=pairs,
+        polling_switch=can.polling or spare > 0,
+        in_kernel_switch=can.in_kernel and spare == 0,
+        switch_cores=spare or trial.switch_cores,
+        idle=trial.idle,
+        switch_cpus=_cores(trial.switch_cpus),
+        application_cpus=_cores(trial.application_cpus),
+        main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
+        smt=trial.smt,
+        numa=trial.numa,
+    )
+
+
+def _cores(text: str) -> tuple[int, ...]:
+    """The cores that a campaign names; none: placement chooses."""
+    return () if text == "auto" else tuple(int(core) for core in text.split("+"))
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPlan:
+    """A trial with every choice made: what a deployment needs, nothing touched yet."""
+
+    trial: Trial
+    topology: Topology
+    environment: Environment
+    switch: Switch
+    mode: ConnectMode
+    port_kind: PortKind
+    placement: Placement
+    policy: TrimPolicy
+    verify: VerifyPolicy
+    mixed_connect_modes: bool = False
+    far: FarSide | None = None  # what it has on another host
+    wires: Environment | None = None  # where wire ends live; None: with everything else
+
+    def labels(self) -> Labels:
+        """What a drawing of it says."""
+        trial = self.trial
+        vnf = trial.vnf.rpartition("/")[2]
+        split = "" if trial.split == "none" else f", split by {trial.split}"
+        where = "" if trial.switch_environment == HOST else f", in {trial.switch_environment}"
+        return Labels(
+            f"{trial.switch}, {self.mode}{split}{where}",
+            trial.environment,
+            self.port_kind.value,
+            vnf,
+        )
+
+    def environment_of(self, place: Place) -> Environment:
+        """Where a node of the topology lives."""
+        return self.wires if self.wires and place is Place.WIRE else self.environment
+
+    def specs(self) -> list[NodeSpec]:
+        """What environments are asked to make. Made on demand: plans are many, trials run
+        one at a time."""
+        io = resolve_io(self.trial.io, self.port_kind)
+        return self.topology.specs(
+            self.port_kind,
+            self.placement.application_cores,
+            past_ip_stack=io not in (Io.UDP, Io.UDP_MMSG),
+            powers=needed_powers(io, self.port_kind),
+            vnf_powers=vnf_powers(self.trial.vnf, self.port_kind),
+        )
+
+
+WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers

@@ -1,0 +1,251 @@
+"""Where frames were lost: the counters of the switch against those of the applications.
+
+Both are read twice, when nothing moves: before the traffic and after it. Frames that one
+station passed on and the next did not get were lost in between. Some loss is owned up to by
+a counter of dropped frames; the rest is unexplained, and above a ten-thousandth of what was
+sent it is told with the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from switchmark.engine import loads
+from switchmark.engine.events import EngineCounters
+from switchmark.engine.process import EngineProcess
+from switchmark.model.ports import PortCounters, Split, SwitchCounters
+from switchmark.results.record import Path, Place, Reconciliation, Stage
+from switchmark.results.record.reconciliation import ChainFrames
+from switchmark.trial.verification import PairEnds
+from switchmark.trial.vnf import VnfCounters
+
+UNEXPLAINED_SHARE = 1e-4  # of the frames sent
+NONE = PortCounters(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDrops:
+    """Frames that the kernel dropped at a node's own device; all 0 where there is none."""
+
+    rx: int = 0
+    tx: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All counters at one moment: by node, and the switch's."""
+
+    applications: dict[str, EngineCounters]
+    devices: dict[str, DeviceDrops]
+    switch: SwitchCounters
+    vnfs: dict[str, VnfCounters] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What has been counted between two readings."""
+
+    before: Reading
+    after: Reading
+
+    def application(self, node: str, count: Callable[[EngineCounters], int]) -> int:
+        return count(self.after.applications[node]) - count(self.before.applications[node])
+
+    def device(self, node: str) -> DeviceDrops:
+        before, after = (
+            each.devices.get(node, DeviceDrops()) for each in (self.before, self.after)
+        )
+        return DeviceDrops(after.rx - before.rx, after.tx - before.tx)
+
+    def vnf(self, node: str) -> int:
+        """Frames that a VNF owns up to have dropped, and those dropped at its devices."""
+        before, after = (each.vnfs.get(node) for each in (self.before, self.after))
+        own = (after.dropped if after else 0) - (before.dropped if before else 0)
+        at_devices = self.device(node)
+        return own + at_devices.rx + at_devices.tx
+
+    def port(self, index: int) -> PortCounters | None:
+        before, after = (each.switch.ports.get(index) for each in (self.before, self.after))
+        if after is None:
+            return None
+        before = before or NONE
+        return PortCounters(
+            after.rx_frames - before.rx_frames,
+            after.tx_frames - before.tx_frames,
+            after.rx_dropped - before.rx_dropped,
+            after.tx_dropped - before.tx_dropped,
+        )
+
+
+@dataclass
+class _Cable:
+    """One direction of the cable between two hosts, which all paths share: whose frames were
+    lost there nobody knows, so they are laid to the account of the first that lack some."""
+
+    lost: int  # on the cable itself
+    left: int  # with what its two ends own up to: not yet laid to a path's account
+
+    @classmethod
+    def crossed(cls, changes: _Changes, ends: tuple[int, ...] | None) -> _Cable | None:
+        if ends is None:
+            return None
+        out, into = (changes.port(index) or NONE for index in ends)
+        lost = max(0, out.tx_frames - into.rx_frames)
+        return cls(lost, lost + max(0, out.tx_dropped) + max(0, into.rx_dropped))
+
+    def bare(self, lost: int, counted: int) -> Stage:
+        """The stage of a cable with no switch at either end: what no application dropped."""
+        self.lost += max(0, lost - counted)
+        return _stage("between the hosts", lost, max(lost, counted))
+
+    def between(self, stage: Stage) -> Stage:
+        taken = min(self.left, max(0, stage.lost - stage.counted))
+        self.left -= taken
+        return _stage("between the hosts", stage.lost, stage.counted + taken)
+
+
+def reconcile(
+    pairs: Sequence[PairEnds],
+    before: Reading,
+    after: Reading,
+    via: Sequence[Sequence[str]] = (),
+    cable: tuple[int, int] | None = None,
+    split: Split | None = None,
+) -> Reconciliation:
+    """Follow the frames of every pair both ways; a way that nobody used is left out.
+
+    `via` names the VNFs on the way of each pair; none where it is left out. `cable`: under which
+    numbers the two ends of the cable between two hosts are counted. Where the switch deals the
+    frames out, `split` says to which of its ports."""
+    changes = _Changes(before, after)
+    ways = []
+    forth = _Cable.crossed(changes, cable)
+    back = _Cable.crossed(changes, cable[::-1] if cable else None)
+    for number, pair in enumerate(pairs):
+        vnfs = via[number] if via else ()
+        first = 2 * (len(vnfs) + 1) * pair.a.pair  # port of the switch
+        last = first + 2 * len(vnfs) + 1
+        ways.append(_path(changes, pair.a, pair.b, (first, last), vnfs, forth))
+        ways.append(_path(changes, pair.b, pair.a, (last, first), vnfs, back))
+    cable_lost = (forth.lost if forth else 0) + (back.lost if back else 0)
+    paths = [way for way in ways if way.sent or way.arrived or way.not_sent]
+    sent = sum(path.sent for path in paths)
+    stages = [stage for path in paths for stage in path.stages]
+    unexplained = sum(abs(stage.unexplained) for stage in stages)
+    return Reconciliation(
+        paths=paths,
+        sent=sent,
+        unexplained_frames=unexplained,
+        unexplained_ratio=unexplained / max(1, sent),
+        agrees=unexplained <= UNEXPLAINED_SHARE * sent,
+        chains=_chains(changes, split),
+        cable_lost=cable_lost,
+        findings=[finding for path in paths for finding in _findings(path)]
+        + ([f"{cable_lost} frames lost on the cable between the hosts"] if cable_lost else []),
+    )
+
+
+def _path(
+    changes: _Changes,
+    sender: EngineProcess,
+    receiver: EngineProcess,
+    ports: tuple[int, int],
+    vnfs: Sequence[str],
+    cable: _Cable | None = None,
+) -> Path:
+    """One way, from this port of the switch to that one, through VNFs if there are any."""
+    sent = changes.application(sender.node, lambda one: one.tx_offered)
+    arrived = changes.application(receiver.node, loads.arrived)
+    entry, leaving = changes.port(ports[0]), changes.port(ports[1])
+    on_entry = changes.device(sender.node).tx
+    on_leaving = changes.device(receiver.node).rx
+    on_leaving += changes.application(receiver.node, lambda one: one.rx_socket_drops)
+    if entry is None or leaving is None:
+        lost, counted = sent - arrived, on_entry + on_leaving
+        stages = [cable.bare(lost, counted) if cable else _stage("on the wire", lost, counted)]
+    else:
+        stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving)
+        if vnfs:
+            stages[1] = _in_the_chain(changes, stages[1], ports, vnfs)
+        if cable is not None:
+            stages[1] = cable.between(stages[1])
+    return Path(
+        pair=sender.pair,
+        sender=sender.node,
+        receiver=receiver.node,
+        not_sent=changes.application(sender.node, lambda one: one.tx_dropped),
+        sent=sent,
+        switch_received=None if entry is None else entry.rx_frames,
+        switch_sent=None if leaving is None else leaving.tx_frames,
+        arrived=arrived,
+        stages=stages,
+    )
+
+
+def _chains(changes: _Changes, split: Split | None) -> list[ChainFrames]:
+    """What passed through each chain; none where the switch does not count."""
+    found = []
+    for chain, ends in enumerate(zip(split.heads, split.tails, strict=True) if split else ()):
+        head, tail = map(changes.port, ends)
+        if head is not None and tail is not None:
+            frames = ChainFrames(chain=chain, entered=head.tx_frames, left=tail.rx_frames)
+            found.append(frames)
+    return found
+
+
+def _stages(
+    sent: int,
+    entry: PortCounters,
+    leaving: PortCounters,
+    arrived: int,
+    on_entry: int,
+    on_leaving: int,
+) -> list[Stage]:
+    """Some switches count a frame that they drop on arrival as received, others do not: what a
+    port's receive drops do not explain before it, they may explain behind it."""
+    into = sent - entry.rx_frames
+    before_the_port = min(max(0, into - on_entry), entry.rx_dropped)
+    return [
+        _stage("into the switch", into, on_entry + before_the_port),
+        _stage(
+            "in the switch",
+            entry.rx_frames - leaving.tx_frames,
+            leaving.tx_dropped + entry.rx_dropped - before_the_port,
+        ),
+        _stage("out of the switch", leaving.tx_frames - arrived, on_leaving),
+    ]
+
+
+def _in_the_chain(
+    changes: _Changes, whole: Stage, ports: tuple[int, int], vnfs: Sequence[str]
+) -> Stage:
+    """Between the first port and the last, frames are dropped by the switch at any port in
+    between, by a VNF, or at its devices."""
+    inner = range(min(ports) + 1, max(ports))
+    at_ports = (port for index in inner if (port := changes.port(index)) is not None)
+    dropped = sum(port.rx_dropped + port.tx_dropped for port in at_ports)
+    return _stage("in the chain", whole.lost, whole.counted + dropped + sum(map(changes.vnf, vnfs)))
+
+
+def _stage(place: Place, lost: int, counted: int) -> Stage:
+    return Stage(
+        place=place,
+        lost=lost,
+        counted=max(0, counted),
+        unexplained=min(lost, max(0, lost - max(0, counted))),
+    )
+
+
+def _findings(path: Path) -> list[str]:
+    way = f"pair {path.pair}, {path.sender} to {path.receiver}"
+    found = []
+    if path.not_sent:
+        found.append(f"{way}: {path.not_sent} frames not sent, given up by the sender")
+    for stage in path.stages:
+        if stage.lost > 0:
+            rest = f", {stage.unexplained} of them counted nowhere" if stage.unexplained else ""
+            found.append(f"{way}: {stage.lost} frames lost {stage.place}{rest}")
+        elif stage.lost < 0:
+            found.append(f"{way}: {-stage.lost} frames too many {stage.place}")
+    return found

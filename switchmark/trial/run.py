@@ -1,0 +1,362 @@
+"""One trial from description to record: deploy, verify, measure, judge, tear down.
+
+Whatever goes wrong ends in a record that says so; only the user's own interruption passes
+through. The bench's time around the measurement is taken here and kept in the record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from switchmark.campaign.notation import to_notation
+from switchmark.engine.arguments import resolve_io
+from switchmark.engine.loads import forwarded_pps
+from switchmark.engine.process import EngineProcess
+from switchmark.errors import TrialFailed
+from switchmark.method.registry import METHODS
+from switchmark.model.choices import PLAIN, WIRE, Dimension
+from switchmark.model.ports import SwitchCounters
+from switchmark.model.topology import Place
+from switchmark.results.record import (
+    Neighbour,
+    Placement,
+    Reconciliation,
+    Record,
+    Timing,
+    Verification,
+)
+from switchmark.scenario.support.draw import draw_lines
+from switchmark.switch.support.base import Splits
+from switchmark.testbed.cores.own_cores import kept_to
+from switchmark.testbed.host import Session
+from switchmark.trial import latency, method_run, throughput
+from switchmark.trial.connect_mode import wrong_mode
+from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.cost.far_cost import begin_far_cost, far_cost, hosts_used
+from switchmark.trial.cost.meter import Meter
+from switchmark.trial.cost.quota import QuotaReading, without_neighbour
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.failure import one_line, why
+from switchmark.trial.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.trial.neighbour import NoisyNeighbour
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.quality import loop_costs
+from switchmark.trial.reconcile import Reading, reconcile
+from switchmark.trial.seen import Seen
+from switchmark.trial.verification import PairEnds, verify, wait_reachable
+
+COUNTERS_SETTLE_S = 0.5
+_COUNTERS_POLL_S = 0.05
+_FIGURES = (
+    "throughput",
+    "latency",
+    "one_way",
+    "method",
+    "steady",
+    "limit",
+    "verdict",
+    "trim",
+    "cpu",
+)
+
+
+@dataclass
+class _Stopwatch:
+    """Where the time of a trial went, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.monotonic)
+    _first: float = field(default_factory=time.monotonic)
+
+    def lap(self, name: str) -> None:
+        now = time.monotonic()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
+
+    @property
+    def whole_s(self) -> float:
+        return time.monotonic() - self._first
+
+    def timing(self) -> Timing:
+        whole = self.whole_s
+        measure = self.seconds.get("measure", 0.0)
+        return Timing(
+            deploy_s=self.seconds.get("deploy", 0.0),
+            verify_s=self.seconds.get("verify", 0.0),
+            measure_s=measure,
+            teardown_s=self.seconds.get("teardown", 0.0),
+            overhead_s=whole - measure,
+        )
+
+
+def run_trial(
+    session: Session,
+    plan: TrialPlan,
+    *,
+    campaign: str,
+    run_id: str,
+    baseline: Baseline,
+    provenance: dict[str, Any],
+    observe: Callable[[float | None], None],
+) -> Record:
+    """Run one trial and return its record, finished or failed."""
+    watch, begun = _Stopwatch(), datetime.now(UTC)
+    facts: dict[str, Any] = {
+        "trial_id": plan.trial.id,
+        "trial": plan.trial,
+        "campaign": campaign,
+        "run_id": run_id,
+        "started_at": _utc(begun),
+        "notation": to_notation(plan.trial),
+        "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
+        "port_kind": plan.port_kind.value,
+        "io": resolve_io(plan.trial.io, plan.port_kind).value,
+        "placement": plan.placement,
+        "topology": draw_lines(plan.topology, plan.labels()),
+        "wire_ends": [
+            node.name
+            for node in plan.topology.nodes
+            if node.place is Place.WIRE and node.nic is None
+        ],
+        "provenance": provenance,
+    }
+    deployment = Deployment(session, plan)
+    try:
+        with deployment:
+            watch.lap("deploy")
+            facts |= _measure(deployment, plan, baseline, watch, observe)
+            watch.lap("finish")
+        watch.lap("teardown")
+        facts["status"] = "finished"
+    except Exception as error:  # whatever it is, the campaign's other trials go on
+        watch.lap("teardown")
+        died = f"{plan.switch.name}: {words}" if (words := deployment.switch_words) else ""
+        facts |= {"status": "failed", "message": why([died, *deployment.faults()], error)}
+        facts["switch_log"] = deployment.switch_words
+    if plan.far is not None:
+        facts["far_host"] = plan.far.as_record()
+    facts["machines"] = deployment.machine_details
+    facts["engines"] = [engine.as_run() for engine in deployment.engines]
+    facts["faults"] = deployment.faults()
+    facts["loops"] = loop_costs(deployment.engines)
+    facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
+    # (by the monotonic clock: the real-time one may be set back meanwhile)
+    ended = begun + timedelta(seconds=watch.whole_s)
+    return _record(facts | {"ended_at": _utc(ended), "timing": watch.timing()})
+
+
+def _record(facts: dict[str, Any]) -> Record:
+    """The record; of figures that contradict each other, one that says so without them."""
+    try:
+        return Record(**facts)
+    except ValueError as error:
+        message = f"the figures contradict each other: {one_line(error)}"
+        kept = {key: value for key, value in facts.items() if key not in _FIGURES}
+        return Record(**(kept | {"status": "failed", "message": message}))
+
+
+def _measure(
+    deployment: Deployment,
+    plan: TrialPlan,
+    baseline: Baseline,
+    watch: _Stopwatch,
+    observe: Callable[[float | None], None],
+) -> dict[str, Any]:
+    """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
+    switch, trial = plan.switch, plan.trial
+    try:
+        wait_reachable(deployment.ends, plan.verify.timeout_s)
+    except TrialFailed:
+        deployment.check_alive()  # which says more than silence
+        raise
+    switch.settle()
+    checked = _verified(deployment, plan)
+    pids = switch.process_ids()
+    watch.lap("verify")
+
+    def watched() -> None:
+        if pids:  # of the kernel one asks by starting a program, which would disturb
+            deployment.check_alive()
+        else:
+            deployment.check_vnfs()
+        observe(_live_pps(deployment.streams))
+
+    if trial.dimension is Dimension.LATENCY:
+        latency.warm_up(deployment.ends, plan.policy, watched)
+    deployment.forget_faults()  # of warming up: they took nothing from what is measured
+    before = deployment.read()
+    neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
+    quota = QuotaReading.take(deployment.limit)
+    machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
+    far_before = begin_far_cost(plan.far) if plan.far else None
+    state_before = deployment.state_probe.read()
+    with Meter.begin(switch, plan.placement, machines) as meter:
+        seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
+        here = [one for one in deployment.engines if one.has_result and not one.far]
+        own = seen.cpu or [ApplicationCpu.of(one) for one in here]
+        used = meter.end([*own, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame)
+    state_after = deployment.state_probe.read()
+    used = without_neighbour(used, noise)
+    if plan.far is not None and far_before is not None:
+        plan.far.cpu = far_cost(deployment, plan.far, far_before, seen)
+    limited = quota.until_now(trial, deployment.limit, used.switch_cores_used)
+    watch.lap("measure")
+    deployment.check_alive()
+    if deployment.switch_restarted:
+        before = deployment.read()  # its counters began anew: they tell of nothing before
+    if plan.far is not None:
+        plan.far.end()
+    after, reconciled = _reconciled(deployment, before)
+
+    hosts = hosts_used(plan.far.as_record() if plan.far else None, used)
+    evidence = Evidence(
+        sender=seen.source_counters,
+        receiver=seen.sink_counters,
+        sent_frames=seen.sent_frames,
+        socket_drops=seen.socket_drops,
+        baseline=baseline,
+        kept_samples=seen.kept_samples,
+        on_schedule=seen.on_schedule,
+        in_kernel=not pids,
+        cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts),
+        others_cores=max(one.taken_cores for one in hosts),
+        two_bands=seen.steady is not None and seen.steady.two_bands is not None,
+        witness_frames=_witness(after) - _witness(before),
+        counters_agree=reconciled.agrees,
+        stretch=seen.stretch,
+        limit_in_force=limited is None or limited.in_force,
+        cable_lost=reconciled.cable_lost,
+        faults=tuple(deployment.faults()),
+        emulated=any(machine.emulated for machine in deployment.machines),
+    )
+    figures = Figures(
+        throughput=seen.throughput, latency=seen.latency, method=seen.method, one_way=seen.one_way
+    )
+    bound = limit(trial, figures, evidence)
+    return {
+        "throughput": seen.throughput,
+        "latency": seen.latency,
+        "one_way": seen.one_way,
+        "method": seen.method,
+        "trim": seen.trim,
+        "steady": seen.steady,
+        "state_before": state_before,
+        "state_after": state_after,
+        "cpu": used,
+        "cpu_quota": limited,
+        "neighbour": noise,
+        "verification": checked,
+        "limit": bound,
+        "verdict": verdict(
+            trial, bound, figures, evidence, _whole_placement(deployment), checked,
+            mixed_connect_modes=plan.mixed_connect_modes,
+        ),
+        "switch_details": switch.details(),
+        "switch_counters_before": _plain(before.switch),
+        "switch_counters_after": _plain(after.switch),
+        "reconciliation": reconciled,
+    }  # fmt: skip
+
+
+def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
+    """That frames go where they should, and by the rule that was asked for."""
+
+    def witness() -> int | None:
+        return plan.switch.counters().witness_rx_frames
+
+    checked = verify(deployment.ends, plan.verify, witness)
+    chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
+    if not checked.passed or plan.topology.direct or chained:
+        return checked
+    wrong = wrong_mode(deployment.ends, plan.mode, witness)
+    if not wrong:
+        return checked
+    message = f"connect mode {plan.mode.value} was asked for, but {wrong}"
+    return checked.model_copy(update={"wrong_mode": wrong, "passed": False, "message": message})
+
+
+def _traffic(
+    deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
+) -> Seen:
+    """The measured part: one run, or the many of a method; the bench stays off the cores of a
+    switch that has some. (Of one that it starts again meanwhile, it would keep that one, too.)"""
+    trial, streams = plan.trial, deployment.streams
+    restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
+    apart = plan.placement.switch_cores and not restarts
+    with kept_to(plan.placement.bench_cores) if apart else nullcontext():
+        if trial.method != PLAIN:
+            return method_run.measure(trial, deployment, baseline.forwarded_pps, watched)
+        if trial.dimension is Dimension.THROUGHPUT:
+            return throughput.measure(trial, streams, plan.policy, watched)
+        return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
+
+
+def _run_beside(
+    neighbour: NoisyNeighbour, traffic: Callable[[], Seen]
+) -> tuple[Seen, Neighbour | None]:
+    """The traffic with the neighbour beside it, which is there neither before nor after."""
+    try:
+        neighbour.start()
+        seen = traffic()
+        return seen, neighbour.stop()
+    finally:
+        neighbour.close()
+
+
+def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:
+    """The counters after the traffic. While they do not agree with each other they are read
+    again for a moment: some are late, and a frame may still be on its way."""
+    patience = max([1.0, *(machine.patience for machine in deployment.machines)])
+    deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
+    while True:
+        after = deployment.read()
+        found = reconcile(
+            deployment.ends,
+            before,
+            after,
+            [path.via for path in deployment.plan.topology.paths],
+            deployment.cable(),
+            deployment.switch.split if isinstance(deployment.switch, Splits) else None,
+        )
+        if found.agrees or time.monotonic() > deadline:
+            return after, found
+        time.sleep(_COUNTERS_POLL_S)
+
+
+def _whole_placement(deployment: Deployment) -> Placement:
+    """This host's; where either host had too few cores, so had the trial."""
+    here, there = deployment.plan.placement, deployment.far_placement
+    crowded = here.oversubscribed or (there is not None and there.oversubscribed)
+    return here.model_copy(update={"oversubscribed": crowded})
+
+
+def _witness(reading: Reading) -> int:
+    return reading.switch.witness_rx_frames or 0
+
+
+def _live_pps(ends: Sequence[PairEnds]) -> float | None:
+    """What arrives right now, over all streams: the last sample of each receiving end."""
+    last = [engine.intervals[-1:] for engine in _receiving(ends)]
+    return sum(forwarded_pps(samples) for samples in last) if any(last) else None
+
+
+def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
+    """Receivers, or clients (which receive the answers)."""
+    return [pair.a if pair.b.role == "server" else pair.b for pair in ends]
+
+
+def _plain(counters: SwitchCounters) -> dict[str, Any]:
+    """Counters as JSON: port indices become strings there."""
+    return {
+        "ports": {str(index): asdict(port) for index, port in counters.ports.items()},
+        "witness_rx_frames": counters.witness_rx_frames,
+    }
+
+
+def _utc(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")

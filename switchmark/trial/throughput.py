@@ -1,0 +1,315 @@
+"""Throughput: the load that arrives when a sender offers a set rate, or all it can.
+
+Receivers run before senders start and after they end, so that no frame in flight is called
+lost. Intended, offered and forwarded load are three numbers; the forwarded one is counted
+at the receiver over the kept window, each sample divided by its true length.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import variance
+
+from switchmark.engine import loads
+from switchmark.engine.events import IntervalEvent
+from switchmark.engine.loads import KeptLoss, Load, forwarded_pps, sending_half, sum_of
+from switchmark.engine.process import EngineProcess, start_all
+from switchmark.errors import TrialFailed
+from switchmark.model.campaign import TrimPolicy
+from switchmark.model.rates import has_own_rate, is_steady
+from switchmark.model.trial import Trial
+from switchmark.results.record import (
+    DirectionLoads,
+    OutlierSample,
+    PairLoads,
+    SteadyRun,
+    Throughput,
+)
+from switchmark.statistics.steady_state import detect
+from switchmark.trial.quality import jain, reordering
+from switchmark.trial.seen import Seen
+from switchmark.trial.trim import describe, kept_intervals, window_ns
+from switchmark.trial.verification import PairEnds
+
+RESULT_GRACE_S = 8.0  # only an engine that hangs needs so long
+LATE_LOOK_S = 1.0
+L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
+_PUMP_S = 0.05
+BEGIN_LEAD_S, BEGIN_LEAD_EACH_S = 0.1, 0.02  # time to tell all of a bidirectional trial to begin
+BEGIN_TRIES, BEGIN_PATIENCE = 4, 4  # how often that is tried, each time with so much more time
+
+Tick = Callable[[], None]  # called many times a second while traffic runs; raises to end it
+
+
+def run_traffic(
+    sources: Sequence[EngineProcess],
+    sinks: Sequence[EngineProcess],
+    duration_s: float,
+    tick: Tick,
+    *,
+    source_options: Sequence[Mapping[str, str | float]] = (),
+    sink_options: Mapping[str, str | float] | None = None,
+) -> None:
+    """Start every sink, then every source; wait for the sources to end, then stop the sinks.
+
+    Those that are both (duplex) listen from their start on and all send from one moment on.
+    The options override the command line for this trial, `source_options` source by source."""
+    both = {id(source) for source in sources} & {id(sink) for sink in sinks}
+    sinks = [sink for sink in sinks if id(sink) not in both]
+    start_all(sinks, [{"duration": 0, **(sink_options or {})}] * len(sinks))
+    patience = max(engine.patience for engine in (*sources, *sinks))
+    asked: list[Mapping[str, str | float]] = []
+    for number, source in enumerate(sources):
+        options = dict(source_options[number]) if source_options else {}
+        if id(source) in both:
+            options |= sink_options or {}
+        asked.append({"duration": _exact(duration_s), **options})
+    if both:
+        _start_together(sources, asked, duration_s, patience)
+    else:
+        start_all(sources, asked)
+    waiting = list(sources)
+    # In time, and in looks that found nothing: an engine with short samples answers sooner.
+    deadline = time.monotonic() + duration_s + RESULT_GRACE_S * patience
+    polls_left = math.ceil((duration_s + RESULT_GRACE_S * patience) / _PUMP_S)
+    while waiting and polls_left > 0 and time.monotonic() < deadline:
+        polls_left -= not waiting[0].pump(_PUMP_S)
+        for engine in [*waiting[1:], *sinks]:
+            engine.pump(0)
+        waiting = [source for source in waiting if not source.has_result]
+        begun = time.monotonic()
+        tick()
+        deadline += time.monotonic() - begun  # it may do more than look: restart a switch
+    # The time may have passed while this process did not run: that proves nothing.
+    for source in waiting:
+        source.wait_result(LATE_LOOK_S)
+    stop_all(sinks, sources)
+
+
+def stop_all(sinks: Sequence[EngineProcess], sources: Sequence[EngineProcess]) -> None:
+    """End the sinks' trial once what the sources have sent to them has arrived, or is lost."""
+    for sink in sinks:
+        own = [one for one in sources if one.pair == sink.pair]
+        told = own and all(one.has_result for one in own)
+        sink.request_stop(sent_frames(own) if told else None)
+    for sink in sinks:
+        sink.wait_result(RESULT_GRACE_S)
+
+
+def _start_together(
+    engines: Sequence[EngineProcess],
+    asked: Sequence[Mapping[str, str | float]],
+    duration_s: float,
+    patience: float,
+) -> None:
+    """Start applications that send and listen, all at one moment.
+
+    One that hears of it after that moment was not listening when the others began: that start
+    is given up, and tried again with more time. Raises `TrialFailed` after `BEGIN_TRIES`."""
+    lead_s = (BEGIN_LEAD_S + len(engines) * BEGIN_LEAD_EACH_S) * patience
+    for _ in range(BEGIN_TRIES):
+        at_ns = time.monotonic_ns() + round(lead_s * 1e9)
+        start_all(engines, [{**options, "at": at_ns} for options in asked])
+        if all(engine.started_ns <= at_ns for engine in engines):
+            return
+        for engine in engines:
+            engine.give_up_trial(duration_s, RESULT_GRACE_S)
+        lead_s *= BEGIN_PATIENCE
+    raise TrialFailed(
+        "the applications were not all listening when the first began to send, in "
+        f"{BEGIN_TRIES} starts: the machine is too busy"
+    )
+
+
+def _exact(duration_s: float) -> str | float:
+    """Short bursts last microseconds, and a geometric mean has many digits: the engine reads no
+    exponent, and no more than some digits. To the nanosecond."""
+    return duration_s if duration_s == round(duration_s, 6) >= 1e-3 else f"{duration_s:.9f}"
+
+
+def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
+    """Run one throughput trial on applications that are ready and verified."""
+    senders = [pair.a for pair in pairs]
+    receivers = [pair.b for pair in pairs]
+    duplex = senders[0] in receivers
+    run_traffic(senders, receivers, trial.duration_s, tick)
+    begun_ns, ended_ns = common_time(senders)
+    window = window_ns(policy, begun_ns, ended_ns)
+    for engine in (*senders, *receivers):
+        if not _kept([engine], window):
+            raise TrialFailed(
+                f"no sample of the {engine.role} in {engine.node} lies wholly in the kept window: "
+                "measure longer, or trim less"
+            )
+    streams = [_Stream.of(trial, pair, window) for pair in pairs]
+    counted = sum_of(_kept(senders, window))
+    samples = [s for pair in pairs for s in pair.b.intervals]
+    return Seen(
+        throughput=_sum(trial, streams),
+        trim=describe(policy, begun_ns, ended_ns, samples),
+        steady=_steady(pairs, (begun_ns, ended_ns)),
+        kept_samples=min(len(_kept([receiver], window)) for receiver in receivers),
+        source_counters=sending_half(counted) if duplex else counted,
+        sink_counters=sum_of(_kept(receivers, window)),
+        sent_frames=sent_frames(senders),
+        socket_drops=socket_drops(receivers),
+        on_schedule=on_schedule(senders),
+        stretch=stretch(senders, trial.duration_s),
+        passed_frames=sum(stream.whole.unique_frames for stream in streams),
+    )
+
+
+def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int]) -> SteadyRun:
+    """The tests for steadiness over every sample in which all were sending, summed over pairs."""
+    rates = [
+        [forwarded_pps([s]) for s in kept_intervals(pair.b.intervals, whole)] for pair in pairs
+    ]
+    found = detect([math.fsum(column) for column in zip(*rates, strict=False)])
+    return SteadyRun(
+        policy=found.policy,
+        steady=found.steady,
+        reason=found.reason,
+        warm_up_samples=found.warm_up_samples,
+        change_p=found.change_p,
+        mean_pps=found.mean,
+        mean_without_outliers_pps=found.mean_without_outliers,
+        outliers=[
+            OutlierSample(index=one.index, value=one.value, score=one.score)
+            for one in found.outliers
+        ],
+        two_bands=found.bands.describe() if found.bands else None,
+    )
+
+
+def common_time(sources: Sequence[EngineProcess]) -> tuple[int, int]:
+    """The part of the trial in which every source was sending (CLOCK_MONOTONIC ns)."""
+    begun_ns = max(source.started_ns for source in sources)
+    ended_ns = min(source.started_ns + source.result.duration_ns for source in sources)
+    if ended_ns <= begun_ns:
+        raise TrialFailed("the senders never sent all at the same time: measure longer")
+    return begun_ns, ended_ns
+
+
+def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[IntervalEvent]:
+    return [s for engine in engines for s in kept_intervals(engine.intervals, window)]
+
+
+def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
+    """By how much of its duration the slowest source ran too long."""
+    longest_ns = max(source.result.duration_ns for source in sources)
+    return max(0.0, longest_ns / (duration_s * 1e9) - 1)
+
+
+def sent_frames(sources: Sequence[EngineProcess]) -> int:
+    """Frames that they offered in the whole trial."""
+    return sum(one.result.totals.tx_offered for one in sources)
+
+
+def socket_drops(engines: Sequence[EngineProcess]) -> int:
+    """Frames dropped at their own sockets in the whole trial, while it drained included."""
+    return sum(one.result.totals.rx_socket_drops for one in engines)
+
+
+def on_schedule(sources: Sequence[EngineProcess]) -> bool:
+    """Whether every one that is paced kept its schedule."""
+    return all(one.result.pacing is None or one.result.pacing.on_schedule for one in sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """One stream: its loads over the whole trial, and over the kept window."""
+
+    pair: PairEnds
+    whole: Load
+    sent: list[IntervalEvent]  # kept ones of its sender
+    received: list[IntervalEvent]
+    loss: KeptLoss
+    loads: PairLoads
+
+    @classmethod
+    def of(cls, trial: Trial, pair: PairEnds, window: tuple[int, int]) -> _Stream:
+        found = loads.load(f"pair {pair.a.pair}", pair.a.result, pair.b.result)
+        loss = loads.loss_of(pair.b.result)
+        sent, received = _kept([pair.a], window), _kept([pair.b], window)
+        kept = PairLoads(
+            pair=pair.a.pair,
+            direction=pair.direction,
+            intended_pps=_intended_pps(trial, sent),
+            offered_pps=loads.offered_pps(sent),
+            forwarded_pps=forwarded_pps(received),
+            lost_frames=found.lost_frames,
+            duplicates=loss.duplicates,
+            reordered=loss.reordered,
+            corrupt=pair.b.result.totals.rx_corrupt,
+            reordering=reordering(loss),
+        )
+        lost = loads.kept_loss(found, pair.b.result, sent, received)
+        return cls(pair, found, sent, received, lost, kept)
+
+
+def _intended_pps(trial: Trial, sent: Sequence[IntervalEvent]) -> float | None:
+    """What the schedule asked for; where that changes, by the sender's own account."""
+    if is_steady(trial.schedule):
+        return float(trial.rate_pps) if trial.rate_pps else None
+    if trial.rate_pps is None and not has_own_rate(trial.schedule):
+        return None
+    return loads.intended_pps(sent)
+
+
+def _total_intended_pps(trial: Trial, streams: Sequence[_Stream]) -> float | None:
+    if is_steady(trial.schedule):
+        return float(trial.rate_pps * trial.streams) if trial.rate_pps else None
+    asked = [one.loads.intended_pps for one in streams if one.loads.intended_pps is not None]
+    return math.fsum(asked) if asked else None
+
+
+def _sum(trial: Trial, streams: Sequence[_Stream]) -> Throughput:
+    forwarded = math.fsum(one.loads.forwarded_pps for one in streams)
+    l2_bps = forwarded * trial.packet_size_bytes * 8
+    if trial.packet_mix:  # a switch may lose some sizes more than others: what arrived counts
+        l2_bps = math.fsum(loads.forwarded_l2_bps(one.received) for one in streams)
+    losses = [loads.loss_of(one.pair.b.result) for one in streams]
+    whole = loads.total([one.whole for one in streams])
+    lost = loads.total_kept([one.loss for one in streams])
+    reordered = sum(loss.reordered for loss in losses)
+    return Throughput(
+        intended_pps=_total_intended_pps(trial, streams),
+        offered_pps=math.fsum(one.loads.offered_pps for one in streams),
+        forwarded_pps=forwarded,
+        forwarded_l2_bps=l2_bps,
+        forwarded_l1_bps=l2_bps + forwarded * 8 * L1_OVERHEAD_BYTES,
+        forwarded_stdev_pps=_stdev_pps(streams),
+        loss_ratio=lost.ratio,
+        away_share=lost.away_frames / lost.lost_frames if lost.lost_frames else None,
+        pairs=[one.loads for one in streams],
+        directions=_directions(streams) if trial.bidirectional else [],
+        reordered_ratio=reordered / whole.unique_frames if whole.unique_frames else None,
+        max_reorder_extent=max(loss.max_reorder_extent for loss in losses),
+        jain_fairness=jain([one.loads.forwarded_pps for one in streams]),
+    )
+
+
+def _directions(streams: Sequence[_Stream]) -> list[DirectionLoads]:
+    """Both directions apart, each over all pairs."""
+    found = []
+    for direction in dict.fromkeys(one.pair.direction for one in streams):
+        own = [one for one in streams if one.pair.direction == direction]
+        found.append(
+            DirectionLoads(
+                direction=direction,
+                offered_pps=math.fsum(one.loads.offered_pps for one in own),
+                forwarded_pps=math.fsum(one.loads.forwarded_pps for one in own),
+                loss_ratio=loads.total_kept([one.loss for one in own]).ratio,
+            )
+        )
+    return found
+
+
+def _stdev_pps(streams: Sequence[_Stream]) -> float:
+    """Spread of the forwarded load over time: pairs' variances add, as their samples are
+    independent clocks that cannot be summed sample by sample."""
+    each = [[forwarded_pps([one]) for one in stream.received] for stream in streams]
+    return math.sqrt(math.fsum(variance(rates) for rates in each if len(rates) > 1))

@@ -1,0 +1,128 @@
+"""Before each trial: teach the switch its MACs, then prove that frames go where they should.
+
+A receiver that never speaks is never learnt, and every frame to it is flooded to all ports
+(a fault of earlier tools that spoils every NvsN figure). So both ends speak first; then
+counted probes must arrive at their port, and at no other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from switchmark.engine.process import EngineProcess, counters_of, probe_all
+from switchmark.errors import TrialFailed
+from switchmark.model.campaign import VerifyPolicy
+from switchmark.results.record import Direction, Verification
+
+TEACHING_FRAMES = 2
+ARRIVAL_TIMEOUT_S = 3.0  # probes cross a switch in far less, when it has a core
+SETTLE_TIMEOUT_S = 3.0  # in which a switch must stop flooding what it has learnt
+_SETTLE_POLL_S = 0.05
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class PairEnds:
+    """The two applications of a pair; as a stream of traffic, what sends and what receives."""
+
+    a: EngineProcess
+    b: EngineProcess
+    direction: Direction = "forward"
+
+
+def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
+    """Send learning frames both ways until each end has heard the other.
+
+    This also waits for links that come up late (vhost-user handshakes). Raises
+    `TrialFailed` naming the pair and direction that stay silent.
+    """
+    deadline = time.monotonic() + timeout_s
+    silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
+    while silent:
+        asked = {id(pair): pair for pair in silent.values()}.values()
+        probe_all([end for pair in asked for end in (pair.a, pair.b)], TEACHING_FRAMES)
+        time.sleep(_POLL_S)
+        hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
+        for key, heard in zip(list(silent), counters_of(hearing), strict=True):
+            if heard.rx_probe:
+                del silent[key]
+        if silent and time.monotonic() > deadline:
+            number, end = next(iter(silent))
+            raise TrialFailed(
+                f"no frame of pair {number} reached its peer from end {end} within "
+                f"{timeout_s:.1f} s: the switch does not forward"
+            )
+
+
+def verify(
+    pairs: Sequence[PairEnds],
+    policy: VerifyPolicy,
+    witness_frames: Callable[[], int | None],
+) -> Verification:
+    """Send counted probes both ways through a switch that has been taught.
+
+    Passed when every probe arrives and none is seen by another pair or by the switch's
+    third port (the witness). `witness_frames` reads what came out of the witness so far.
+    A switch that still floods by what it knew before (a cache of flows outlives the lesson by
+    half a second and more), or delivers late learning frames, is asked again until it has
+    settled; lost probes get no second chance.
+    """
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while True:
+        seen = _send_counted(pairs, policy, witness_frames)
+        lost = seen.probes_arrived < policy.min_arrived_ratio * seen.probes_sent
+        if seen.passed or lost or time.monotonic() > deadline:
+            return seen
+        time.sleep(_SETTLE_POLL_S)
+
+
+def _send_counted(
+    pairs: Sequence[PairEnds],
+    policy: VerifyPolicy,
+    witness_frames: Callable[[], int | None],
+) -> Verification:
+    witness_before = witness_frames()
+    before = _arrivals(pairs)
+    sent = probe_all([end for pair in pairs for end in (pair.a, pair.b)], policy.probes)
+    deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
+    while True:
+        now = _arrivals(pairs)
+        arrived = now[0] - before[0]
+        if arrived >= sent or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_S)
+    witness_after = witness_frames()
+    witness = (
+        witness_after - witness_before
+        if witness_before is not None and witness_after is not None
+        else None
+    )
+    return _judge(policy, sent, arrived, now[1] - before[1], witness)
+
+
+def _arrivals(pairs: Sequence[PairEnds]) -> tuple[int, int]:
+    """(probes that reached their own end, frames of other pairs seen) over all ends."""
+    counters = counters_of([end for pair in pairs for end in (pair.a, pair.b)])
+    return sum(c.rx_probe for c in counters), sum(c.rx_foreign for c in counters)
+
+
+def _judge(
+    policy: VerifyPolicy, sent: int, arrived: int, strays: int, witness: int | None
+) -> Verification:
+    faults = []
+    if arrived < policy.min_arrived_ratio * sent or arrived > sent:
+        faults.append(f"{arrived} of {sent} probes arrived")
+    if strays > policy.max_strays:
+        faults.append(f"{strays} probes reached another pair's port (flooding)")
+    if (witness or 0) > policy.max_strays:
+        faults.append(f"{witness} frames left the switch's third port (flooding)")
+    return Verification(
+        probes_sent=sent,
+        probes_arrived=arrived,
+        strays=strays,
+        witness_frames=witness,
+        passed=not faults,
+        message="; ".join(faults) or "every probe arrived at its port and at no other",
+    )

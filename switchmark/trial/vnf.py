@@ -1,0 +1,296 @@
+"""What stands in a chain between two ports: starting it, its drops, its death.
+
+A VNF that is the engine runs one endless trial; its counters are read by ending that trial
+and beginning the next, which is done only while no traffic runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from switchmark.engine.arguments import forwarder_args
+from switchmark.engine.process import EngineProcess
+from switchmark.environment.support.base import Node, VirtualMachine, patience_with
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.model.trial import Trial
+from switchmark.results.record import VnfRun
+from switchmark.testbed.cores.cpu_time import process_cpu_s
+from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.last_words import NOTHING, last_line
+from switchmark.testbed.undo.things import Link
+from switchmark.trial.cost.cpu import ApplicationCpu
+
+READ_TIMEOUT_S = 5.0
+BRIDGE = "br0"
+
+
+@dataclass(frozen=True, slots=True)
+class VnfCounters:
+    """Since it started: frames passed on, both ways, and frames it owns up to have dropped."""
+
+    forwarded: int | None = None  # None: it does not say
+    dropped: int = 0
+
+
+class Vnf(Protocol):
+    """A running VNF with two ports."""
+
+    node: str
+    cpu: ApplicationCpu | None  # what it used between the last two looks at its counters
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return when it forwards, or will as soon as its ports' peers are there."""
+        ...
+
+    def counters(self) -> VnfCounters:
+        """To be asked only while no traffic runs."""
+        ...
+
+    def died(self) -> str | None:
+        """None while it runs; otherwise a line that says how it ended."""
+        ...
+
+    def as_run(self) -> VnfRun:
+        """What goes into the record."""
+        ...
+
+    def request_exit(self) -> None:
+        """Ask it to end, without waiting for it."""
+        ...
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        ...
+
+
+@dataclass
+class EngineVnf:
+    """The engine's forwarder, over the fastest I/O or (kind `pcap`) a system call a frame."""
+
+    node: str
+    kind: str
+    engine: EngineProcess
+    cpu: ApplicationCpu | None = None
+    _forwarded: int = 0
+    _dropped: int = 0
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Ready, and forwarding."""
+        self.engine.wait_ready(timeout_s)
+        self.engine.start(duration=0)
+
+    def counters(self) -> VnfCounters:
+        """What it has counted until now."""
+        self.engine.request_stop()
+        result = self.engine.wait_result(READ_TIMEOUT_S)
+        self._forwarded += result.totals.tx_offered
+        self._dropped += result.totals.tx_dropped + result.totals.rx_socket_drops
+        self.cpu = ApplicationCpu.of(self.engine)
+        self.engine.start(duration=0)
+        return VnfCounters(self._forwarded, self._dropped)
+
+    def died(self) -> str | None:
+        """Its exit code, if it has one."""
+        code = self.engine.spawned.poll()
+        return None if code is None else f"VNF {self.node} ended with exit code {code}"
+
+    def as_run(self) -> VnfRun:
+        """With what was counted when it was last asked."""
+        return VnfRun(
+            node=self.node,
+            pair=self.engine.pair,
+            kind=self.kind,
+            command=["switchmark-traffic", *self.engine.args],
+            forwarded_frames=self._forwarded,
+            dropped_frames=self._dropped,
+        )
+
+    def request_exit(self) -> None:
+        """Close its input."""
+        self.engine.request_exit()
+
+    def close(self) -> None:
+        """End it."""
+        self.engine.close()
+
+
+def _nothing() -> None:
+    """To be undone."""
+
+
+@dataclass
+class BridgeVnf:
+    """A Linux bridge in the VNF's network namespace, between its two devices.
+
+    It learns nothing: with two ports there is nothing to choose, and addresses are seen on
+    both sides of a chain."""
+
+    node: str
+    pair: int
+    lines: list[str]
+    undo: Callable[[], object]
+    cpu: ApplicationCpu | None = None
+
+    @classmethod
+    def make(cls, session: Session, node: Node, pair: int) -> BridgeVnf:
+        """Join the two devices of a node. Its bridge goes with the namespace, if it has one."""
+        bridge = BRIDGE
+        undo: Callable[[], object] = _nothing
+        if node.netns is None:
+            bridge = f"sm{session.id}{node.spec.name}"[:14] + "B"
+            undo = partial(session.ledger.undo, session.ledger.record(Link(bridge)))
+        devices = [str(port.device_inside) for port in node.spec.ports]
+        lines = [
+            f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+            *(f"link set dev {device} master {bridge}" for device in devices),
+            *(f"link set dev {device} type bridge_slave learning off" for device in devices),
+            f"link set dev {bridge} up",
+        ]
+        inside = [] if node.netns is None else ["-n", node.netns]
+        session.host.run(["ip", *inside, "-batch", "-"], input_text="\n".join(lines) + "\n")
+        return cls(node.spec.name, pair, lines, undo)
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """It forwards at once."""
+
+    def counters(self) -> VnfCounters:
+        """The devices' own drops are counted as the node's."""
+        return VnfCounters()
+
+    def died(self) -> str | None:
+        """It has no process."""
+        return None
+
+    def as_run(self) -> VnfRun:
+        """What was configured."""
+        return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=self.lines)
+
+    def request_exit(self) -> None:
+        """Nothing to end."""
+
+    def close(self) -> None:
+        """Remove it from among the host's devices; else it goes with its namespace."""
+        self.undo()
+
+
+@dataclass
+class GuestBridgeVnf:
+    """A Linux bridge in the kernel of a virtual machine, between its two devices."""
+
+    node: str
+    pair: int
+    spawned: Spawned
+    cpu: ApplicationCpu | None = None
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Until the guest says that its ports are joined."""
+        try:
+            line = self.spawned.read_line(timeout_s)
+        except TimeoutError:
+            line = None
+        if line is None:
+            words = last_line(self.spawned.stderr_tail(), NOTHING)
+            raise TrialFailed(f"VNF {self.node}: its guest made no bridge: {words}")
+
+    def counters(self) -> VnfCounters:
+        """The guest's devices are out of sight."""
+        return VnfCounters()
+
+    def died(self) -> str | None:
+        """Its machine's exit code, if it has one."""
+        code = self.spawned.poll()
+        return None if code is None else f"VNF {self.node} ended with exit code {code}"
+
+    def as_run(self) -> VnfRun:
+        """What it is."""
+        return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=["br0 of the guest"])
+
+    def request_exit(self) -> None:
+        """Close its input."""
+        if self.spawned.poll() is None:
+            self.spawned.close_input()
+
+    def close(self) -> None:
+        """Switch its machine off."""
+        self.spawned.terminate(grace_s=1.0)
+
+
+@dataclass
+class ProgramVnf:
+    """A program of the user's, given its two ports as arguments."""
+
+    node: str
+    pair: int
+    command: list[str]
+    spawned: Spawned
+    cpu: ApplicationCpu | None = None
+    _looked: tuple[int, float] = (0, 0.0)  # when, and its CPU time then
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """It has no way to say; frames that arrive will."""
+
+    def counters(self) -> VnfCounters:
+        """It says nothing; its CPU time is read."""
+        now_ns, used_s = time.monotonic_ns(), process_cpu_s(self.spawned.pid)
+        then_ns, before_s = self._looked
+        self.cpu = ApplicationCpu(now_ns - then_ns, round((used_s - before_s) * 1e9))
+        self._looked = now_ns, used_s
+        return VnfCounters()
+
+    def died(self) -> str | None:
+        """Its exit code and last words, if it has ended."""
+        code = self.spawned.poll()
+        if code is None:
+            return None
+        words = last_line(self.spawned.stderr_tail(), NOTHING)
+        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {words}"
+
+    def as_run(self) -> VnfRun:
+        """What was run."""
+        return VnfRun(node=self.node, pair=self.pair, kind="program", command=self.command)
+
+    def request_exit(self) -> None:
+        """Many filters end with their input."""
+        if self.spawned.poll() is None:
+            self.spawned.close_input()
+
+    def close(self) -> None:
+        """End it, by SIGTERM first."""
+        self.spawned.terminate(grace_s=1.0)
+
+
+def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) -> Vnf:
+    """Start what the trial asks for between the node's two ports.
+
+    Raises TrialFailed when it cannot be started."""
+    try:
+        if trial.vnf == "bridge" and isinstance(node, VirtualMachine):
+            return GuestBridgeVnf(node.spec.name, pair, node.spawn_bridge())
+        if trial.vnf == "bridge":
+            return BridgeVnf.make(session, node, pair)
+        if trial.vnf.startswith("/"):
+            return _program(trial.vnf, node, pair)
+    except SwitchmarkError as error:
+        raise TrialFailed(f"VNF {node.spec.name}: {error}") from None
+    args = forwarder_args(trial, node.spec.ports, idle)
+    spawned = node.spawn_engine(args)
+    engine = EngineProcess(
+        spawned, node.spec.name, "forwarder", pair, args,
+        in_guest=isinstance(node, VirtualMachine), patience=patience_with(node),
+    )  # fmt: skip
+    return EngineVnf(node.spec.name, trial.vnf, engine)
+
+
+def _program(program: str, node: Node, pair: int) -> ProgramVnf:
+    """Ports are device names, or socket paths where it must listen; the environment has the
+    MAC addresses of both, and of what lies beyond each."""
+    ports = node.spec.ports
+    command = [program, *(port.device_inside or str(port.socket_inside) for port in ports)]
+    env = {"SWITCHMARK_VNF": node.spec.name}
+    for letter, port in zip("AB", ports, strict=True):
+        env |= {f"SWITCHMARK_MAC_{letter}": port.mac, f"SWITCHMARK_NEXT_{letter}": port.peer_mac}
+    return ProgramVnf(node.spec.name, pair, command, node.spawn_program(command, env))

@@ -1,0 +1,55 @@
+"""The worked examples of docs/extending.md, each in a copy of the package: one file more, and no
+other change."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import switchmark
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "extending.md"
+
+
+def example(mark: str) -> str:
+    """The one block of Python in the page that holds this text."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (text,) = [block for block in blocks if mark in block]
+    return str(text)
+
+
+def copy_with(folder: Path, file: str, text: str) -> Path:
+    """A copy of the package in this folder, with one more file."""
+    package = folder / "switchmark"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(switchmark.__file__).parent, package, ignore=ignored)
+    added = package / file
+    assert not added.exists()
+    added.write_text(text)
+    return package
+
+
+def run_in(package: Path, *args: str, timeout_s: float = 120) -> str:
+    """What Python prints, run with this copy of the package; the tests are in reach, too."""
+    path = os.pathsep.join([str(package.parent), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, *args],
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
+        cwd=package.parent,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def bench_in(package: Path, *args: str, timeout_s: float = 120) -> str:
+    """What the bench prints, of this copy of the package."""
+    return run_in(package, "-m", "switchmark.cli.main", *args, timeout_s=timeout_s)

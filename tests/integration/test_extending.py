@@ -1,0 +1,64 @@
+"""The worked examples of docs/extending.md, taken from the text and run for real, each in a copy of
+the package with one file more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.switch import tc_redirect
+from tests.extending import bench_in, copy_with, example
+from tests.integration.machine import needs_root
+from tests.integration.main_job import need
+
+LINES_AT_MOST = 80
+pytestmark = [pytest.mark.integration, needs_root]
+
+
+def measured(package: Path, *args: str) -> dict[str, Any]:
+    """The one record of a trial by this copy of the package."""
+    results = package.parent / "results"
+    bench_in(
+        package, "trial", *args, "--no-baseline", "--duration", "2s", "--results", str(results),
+        timeout_s=180,
+    )  # fmt: skip
+    (record,) = results.glob("*/trials/*.json")
+    return dict(json.loads(record.read_text()))
+
+
+def test_the_switch_of_the_page_is_the_module_and_short() -> None:
+    text = example("class TcRedirect")
+    assert text == Path(tc_redirect.__file__).read_text()
+    assert len(text.splitlines()) < LINES_AT_MOST
+
+
+def test_a_new_switch_forwards(tmp_path: Path, state_dir: None) -> None:
+    need(["tc-redirect"])
+    text = example("class TcRedirect").replace('name = "tc-redirect"', 'name = "patch-cable"')
+    package = copy_with(tmp_path, "switch/patch_cable.py", text)
+    record = measured(package, "patch-cable", "--rate", "1k")
+    assert record["status"] == "finished" and record["trial"]["switch"] == "patch-cable"
+    assert record["connect_mode"] == "cross-connect"
+    assert record["throughput"]["forwarded_pps"] > 0
+
+
+def test_a_new_method_measures(tmp_path: Path, state_dir: None) -> None:
+    need(["linux-bridge"])
+    package = copy_with(tmp_path, "method/overload_loss.py", example("overload-loss"))
+    record = measured(package, "linux-bridge", "--method", "overload-loss")
+    found = record["method"]
+    assert (found["method"], found["headline"]) == ("overload-loss", "loss under overload")
+    assert found["trial_count"] == len(found["trials"]) >= 5
+    (figure,) = found["figures"]
+    assert 0 <= figure["value"] < 1 and figure["count"] == 5
+
+
+def test_a_new_environment_measures(tmp_path: Path, state_dir: None) -> None:
+    need(["linux-bridge"])
+    package = copy_with(tmp_path, "environment/low_priority.py", example("low-priority"))
+    record = measured(package, "linux-bridge", "--environment", "low-priority", "--rate", "1k")
+    assert record["status"] == "finished" and record["trial"]["environment"] == "low-priority"
+    assert record["throughput"]["forwarded_pps"] > 0

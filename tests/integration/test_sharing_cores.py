@@ -1,0 +1,62 @@
+"""Applications that share a core take turns on it, wherever they live: between namespaces and
+containers, as ends of a load, as client and server, and with a VNF in between."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from switchmark.results.record import Record
+from tests.integration.machine import needs_root
+from tests.integration.main_job import SHORT, Bench, need, settings, went_well
+
+pytestmark = [pytest.mark.integration, needs_root]
+
+ONE_CORE = f"application_cpus={min(os.sched_getaffinity(0))}"
+
+
+def measured(bench: Bench, environment: str, *more: str) -> Record:
+    """A trial whose applications are all on one core, finished."""
+    need(("basicfwd",), (environment,))
+    options = settings(
+        *SHORT, "duration=1.2s", "rate=2k", ONE_CORE, f"environment={environment}", *more
+    )
+    code, _, err = bench.run("trial", "basicfwd", "--no-baseline", *options)
+    assert went_well(code, err), err
+    (record,) = bench.records()
+    if record.status != "finished":
+        pytest.skip(f"the machine is too busy: {record.message}")
+    return record
+
+
+def turns(record: Record) -> dict[str, int]:
+    """How often each application handed the core on and got it back, by role."""
+    assert record.placement is not None and record.placement.idle == "baton"
+    found = {}
+    for one in record.engines:
+        assert one.args[one.args.index("--idle") + 1] == "baton"
+        found[one.role] = one.result["baton"]["passes"]
+    return found
+
+
+@pytest.mark.parametrize("environment", ["bare", "netns", "lxc", "docker"])
+def test_sender_and_receiver_take_turns(bench: Bench, environment: str) -> None:
+    done = turns(measured(bench, environment))
+    assert done.keys() == {"sender", "receiver"}
+    assert min(done.values()) > 1000
+    assert abs(done["sender"] - done["receiver"]) <= 0.05 * done["sender"]
+
+
+def test_client_and_server_take_turns(bench: Bench) -> None:
+    record = measured(bench, "netns", "dimension=latency", "rate=1k")
+    assert record.latency is not None and record.latency.count > 0
+    assert min(turns(record).values()) > 1000
+
+
+def test_a_vnf_takes_its_turn_too(bench: Bench) -> None:
+    record = measured(bench, "lxc", "scenario=loopback-1")
+    assert min(turns(record).values()) > 1000
+    (vnf,) = record.vnfs
+    assert "baton" in vnf.command
+    assert record.throughput is not None and record.throughput.forwarded_pps > 0

@@ -1,0 +1,122 @@
+"""A campaign on a simulated machine: two states, deployments that differ, a clock of its own.
+
+The records are true in shape and invented in content; what is asked is which trials run, when the
+campaign ends, and what it then says.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from switchmark.campaign.expand import trials_of
+from switchmark.campaign.load import load_text
+from switchmark.experiment.blocks import CampaignBlocks
+from switchmark.experiment.steps import Step
+from switchmark.model.campaign import Campaign
+from switchmark.model.machine_state import MachineState
+from switchmark.model.trial import Trial
+from switchmark.results.record import Record
+from switchmark.results.store import Run
+from switchmark.trial.plan import TrialPlan
+from tests.unit.campaign_fakes import KNOWN
+from tests.unit.records import synthetic_failure, synthetic_record
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+OVERHEAD_S = 0.3
+NEAR_NS, FAR_NS = 30.0, 150.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    trial: Trial
+
+
+class Killed(Exception):
+    """The bench was killed."""
+
+
+@dataclass
+class Machine:
+    """A machine that is far from itself half of the time, and a run that is kept in memory."""
+
+    rates: Mapping[str, float]  # by switch, near; far it is half
+    sd: float = 0.02  # of a deployment
+    dwell_s: float = 8.0
+    fails: tuple[str, ...] = ()
+    seed: int = 1
+    now_s: float = 0.0
+    records: dict[str, Record] = field(default_factory=dict)
+    resumed: list[datetime] = field(default_factory=list)
+    order: list[tuple[int, str]] = field(default_factory=list)
+    killed_after: int | None = None
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(self.seed)
+        self._changes = [self._draw.expovariate(1 / self.dwell_s)]
+
+    def path_of(self, trial_id: str) -> Path:
+        return Path("/") if trial_id in self.records else Path("/no/such/file")
+
+    def read(self, trial_id: str) -> Record:
+        return self.records[trial_id]
+
+    def resumed_at(self) -> list[datetime]:
+        return self.resumed
+
+    def is_far(self, at_s: float) -> bool:
+        while self._changes[-1] < at_s:
+            self._changes.append(self._changes[-1] + self._draw.expovariate(1 / self.dwell_s))
+        return sum(change < at_s for change in self._changes) % 2 == 1
+
+    def measure(self, trial: Trial) -> None:
+        if self.killed_after is not None and len(self.order) >= self.killed_after:
+            raise Killed
+        self.order.append((trial.repetition, trial.switch))
+        begun_s, self.now_s = self.now_s, self.now_s + trial.duration_s + OVERHEAD_S
+        times = {"started_at": _utc(begun_s), "ended_at": _utc(self.now_s)}
+        if trial.switch in self.fails:
+            self.records[trial.id] = synthetic_failure(trial).model_copy(update=times)
+            return
+        before, after = (self.is_far(at_s) for at_s in (begun_s, self.now_s))
+        factor = (0.5 if before else 1.0) * (1 + self._draw.gauss(0, self.sd))
+        if before != after:
+            factor *= self._draw.uniform(0.6, 1.4)
+        record = synthetic_record(trial, state_before=_state(before), state_after=_state(after))
+        loads = record.throughput
+        assert loads is not None
+        rate = self.rates[trial.switch] * factor
+        seen = loads.model_copy(update={"forwarded_pps": rate})
+        changes = {**times, "throughput": seen, "engines": []}
+        self.records[trial.id] = record.model_copy(update=changes)
+
+
+def _state(far: bool) -> MachineState:
+    return MachineState(at_ns=0, cores=[0, 1], lines_ns=[FAR_NS if far else NEAR_NS])
+
+
+def _utc(at_s: float) -> str:
+    return (BEGIN + timedelta(seconds=at_s)).isoformat()
+
+
+def campaign(text: str) -> Campaign:
+    return load_text(f"{text}\nduration: 500ms\ninterval: 50ms\ntrim: {{warm_up: 100ms, "
+                     "cool_down: 50ms}\n", "unit.yaml", KNOWN)  # fmt: skip
+
+
+def steps_of(made: Campaign) -> list[Step]:
+    trials = [trial for sweep in made.sweeps for trial in trials_of(sweep)]
+    return [Step(cast(TrialPlan, Plan(trial)), None) for trial in trials]
+
+
+def run_all(machine: Machine, made: Campaign) -> Any:
+    """Run the campaign to its end, or until the bench is killed."""
+    course = CampaignBlocks(cast(Run, machine), made, steps_of(made))
+    for block in course:
+        for step in block:
+            machine.measure(step.plan.trial)
+    return course

@@ -1,0 +1,111 @@
+"""A trial's measurer on the simulated switch, so that methods run without a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from switchmark.method.registry import METHODS
+from switchmark.method.support.disturbance import Disturbance, StepDown
+from switchmark.method.support.measurer import LoadPoint
+from switchmark.method.support.outage import Span
+from switchmark.method.support.task import Task
+from switchmark.model.changes import Change
+from switchmark.model.trial import Trial
+from switchmark.results.record import Latency, MethodResult, MethodTrial
+from switchmark.simulation.switch import Behaviour, SimulatedSwitch
+from tests.unit.records import synthetic_histogram
+
+LATE_NS = 700
+_HISTOGRAM = synthetic_histogram(5000.0, 1000, 1)
+_PERCENTILES = _HISTOGRAM.percentiles_ns()
+TIMED = Latency(
+    kind="one_way", count=1000, min_ns=1000, mean_ns=_PERCENTILES["50"], stdev_ns=1000,
+    max_ns=_PERCENTILES["99.999"], percentiles_ns=_PERCENTILES,
+    intended_percentiles_ns=_PERCENTILES, histogram=_HISTOGRAM, intended_histogram=_HISTOGRAM,
+    lost=0,
+)  # fmt: skip
+
+
+class SimulatedMeasurer:
+    """Keeps every trial, times frames at 5 us, and disturbs by a fixed tenth of a second."""
+
+    def __init__(self, switch: SimulatedSwitch) -> None:
+        self.points: list[LoadPoint] = []
+        self._switch = switch
+
+    def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
+        self.points.append(self._switch.measure(duration_s, load_pps))
+        return self.points[-1]
+
+    def measure_latency(
+        self, duration_s: float, load_pps: float, burst: int
+    ) -> tuple[LoadPoint, Latency]:
+        return self.measure(duration_s, load_pps), TIMED
+
+    def step_down(
+        self, first_s: float, first_pps: float, second_s: float, second_pps: float
+    ) -> StepDown:
+        overload = self.measure(first_s, first_pps)
+        after = self.measure(second_s, second_pps)
+        return StepDown(overload=overload, after=after, gap_s=0.0, last_loss=Span(0.1, 0.09, 0.11))
+
+    def disturb(
+        self,
+        duration_s: float,
+        load_pps: float,
+        at_s: float,
+        action: Callable[[], None],
+        tail_s: float | None = None,
+    ) -> Disturbance:
+        action()
+        point = self.measure(at_s + (tail_s or 0.0), load_pps)
+        missing = round(0.1 * load_pps)
+        return Disturbance(
+            point=point, missing_frames=missing, silence=Span(0.1, 0.1, 0.1), action_s=0.01,
+            resumed=True,
+        )  # fmt: skip
+
+    def trials(self) -> list[MethodTrial]:
+        return [
+            MethodTrial(
+                intended_pps=point.intended_pps, offered_pps=point.offered_pps,
+                forwarded_pps=point.forwarded_pps, offered_frames=point.offered_frames,
+                lost_frames=point.lost_frames, unoffered_frames=point.shortfall_frames,
+                duration_s=point.duration_s, elapsed_s=point.cost_s,
+                ring_full_share=point.ring_full_share, socket_drops=0, duplicates=0, reordered=0,
+                corrupt=0, late_max_ns=LATE_NS, drained=True,
+            )
+            for point in self.points
+        ]  # fmt: skip
+
+    def notes(self) -> list[str]:
+        return ["3 frames were reordered"]
+
+
+def run_simulated(
+    name: str,
+    behaviour: Behaviour,
+    *,
+    wire_pps: float = 5e6,
+    restart: Callable[[], None] = lambda: None,
+    changes: tuple[Change, ...] = (),
+    **trial: object,
+) -> MethodResult:
+    """What the method says of such a switch."""
+    asked = Trial.model_validate(
+        {"dimension": "throughput", "switch": "simulated", "packet_size_bytes": 64,
+         "method": name, "duration_s": 1.0, **trial}
+    )  # fmt: skip
+    method = METHODS[name]
+    task = Task(
+        trial=asked,
+        measurer=SimulatedMeasurer(SimulatedSwitch(behaviour)),
+        max_pps=float(asked.rate_pps or wire_pps),
+        budget_s=method.default_budget_s if asked.budget_s is None else asked.budget_s,
+        wire_pps=wire_pps,
+        in_kernel=False,
+        restart_switch=restart,
+        switch_changes=lambda: changes,
+        first_looks=2,
+    )
+    return method.run(task)

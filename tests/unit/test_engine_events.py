@@ -1,0 +1,100 @@
+"""The types of the engine's events are what its schema says, field by field and in both
+directions; and a line that is no event is refused in one line that says why."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+
+from switchmark.engine.events import EVENT, IntervalEvent, parse
+
+SCHEMA = json.loads(resources.files("switchmark.engine").joinpath("events.schema.json").read_text())
+WORDS = {"title", "description", "default", "discriminator", "$schema", "$defs"}
+
+
+def canonical(node: Any, root: dict[str, Any]) -> Any:
+    """A schema without words and references, and with one way to say that null is allowed."""
+    if isinstance(node, list):
+        return [canonical(one, root) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        meant: Any = root
+        for step in node["$ref"].removeprefix("#/").split("/"):
+            meant = meant[step]
+        return canonical(meant, root)
+    plain = {}
+    for key, inner in node.items():
+        if key == "properties":
+            plain[key] = {name: canonical(one, root) for name, one in inner.items()}
+        elif key not in WORDS:
+            plain[key] = canonical(inner, root)
+    if "const" in plain or "enum" in plain:
+        plain.pop("type", None)
+    match plain.get("anyOf"):
+        case [{"type": str() as kind, **rest}, {"type": "null"}] if kind not in ("array", "object"):
+            plain = {"type": [kind, "null"], **rest}
+    for key in ("required", "oneOf"):
+        if key in plain:
+            plain[key] = sorted(plain[key], key=lambda one: json.dumps(one, sort_keys=True))
+    return plain
+
+
+def by_event(schema: dict[str, Any]) -> dict[str, Any]:
+    return {one["properties"]["event"]["const"]: one for one in canonical(schema, schema)["oneOf"]}
+
+
+OF_TYPES, OF_SCHEMA = by_event(EVENT.json_schema()), by_event(SCHEMA)
+
+
+def test_the_schema_and_the_types_know_the_same_events() -> None:
+    assert OF_TYPES.keys() == OF_SCHEMA.keys() and len(OF_SCHEMA) == 7
+
+
+@pytest.mark.parametrize("event", OF_SCHEMA)
+def test_types_and_schema_agree(event: str) -> None:
+    assert OF_TYPES[event] == OF_SCHEMA[event]
+
+
+def interval(**changes: Any) -> str:
+    fields = dict.fromkeys(OF_SCHEMA["interval"]["required"], 1)
+    return json.dumps({**fields, "event": "interval", **changes})
+
+
+def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
+    line = interval(rx_frames=-3, rx_bytes=-192, tx_bytes=2**64 - 1)
+    event = parse(line)
+    assert isinstance(event, IntervalEvent)
+    assert (event.rx_frames, event.tx_bytes, event.ports) == (-3, 2**64 - 1, None)
+    assert event.as_printed() == json.loads(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("Segmentation fault", "printed a line that is no event: Segmentation fault"),
+        ('{"v": 1, "event": "started"', "printed a line that is no event: "),
+        ("[1, 2]", "printed a line that is no event: [1, 2]"),
+        ('{"event": "started"}', "printed a line that is no event: "),
+        ('{"v": 2, "event": "started"}', "speaks protocol 2, the bench 1: install both from the"),
+        ('{"v": 1, "event": "begun", "t_ns": 1}', "printed 'begun' with event: Input tag"),
+        ('{"v": 1, "event": "started"}', "printed 'started' with t_ns: Field required"),
+        ('{"v": 1, "event": "started", "t_ns": "1"}', "t_ns: Input should be a valid integer"),
+        ('{"v": 1, "event": "started", "t_ns": 1.5}', "t_ns: Input should be a valid integer"),
+        ('{"v": 1, "event": "started", "t_ns": NaN}', "t_ns: Input should be a valid integer"),
+        ('{"v": 1, "event": "started", "t_ns": -1}', "t_ns: Input should be greater than"),
+        ('{"v": 1, "event": "started", "t_ns": true}', "t_ns: Input should be a valid integer"),
+        ('{"v": 1, "event": "started", "t_ns": 1, "x": 2}', "x: Extra inputs are not permitted"),
+        (interval(ports=None), "printed 'interval' with ports: Value error, null, though"),
+        (interval(rx_other=-1), "printed 'interval' with rx_other: Input should be greater"),
+        ("x" * 5000, "printed a line that is no event: xxx"),
+    ],
+)
+def test_what_the_schema_does_not_know_is_refused_in_one_line(line: str, says: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse(line)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300

@@ -1,0 +1,91 @@
+"""Loads from results and intervals: frames by sequence numbers, rates by true lengths."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.engine.events import Result, parse
+from switchmark.engine.loads import (
+    Load,
+    arrived,
+    forwarded_l2_bps,
+    forwarded_pps,
+    intended_pps,
+    load,
+    load_so_far,
+    loss_of,
+    offered_pps,
+    sending_half,
+    total,
+)
+from switchmark.errors import TrialFailed
+from tests.unit.engine_lines import counted, counters, event, interval
+
+S = 1_000_000_000
+
+
+def result(**given: object) -> Result:
+    found = parse(event("result", **given))
+    assert isinstance(found, Result)
+    return found
+
+
+def sent(offered: int, intended: int = 0, duration_s: float = 2.0) -> Result:
+    totals = {"tx_offered": offered, "tx_intended": intended}
+    return result(totals=totals, duration_ns=round(duration_s * S))
+
+
+def received(unique: int, **loss: int) -> Result:
+    return result(totals={"rx_frames": 7}, loss={"received_unique": unique, **loss})
+
+
+def test_the_load_of_a_stream() -> None:
+    found = load("pair 0", sent(1000, intended=1200), received(900, duplicates=50))
+    assert found == Load(1200, 1000, 900, 500.0)
+    assert (found.lost_frames, found.loss_ratio) == (100, 0.1), "copies make up for nothing"
+
+
+def test_what_is_offered_at_rate_max_was_intended() -> None:
+    assert load("pair 0", sent(1000, intended=0), received(1000)).intended_frames == 1000
+
+
+def test_more_received_than_sent_is_no_load() -> None:
+    with pytest.raises(TrialFailed, match=r"of pair 3 contradict each other: 11 .* 10 sent"):
+        load("pair 3", sent(10), received(11))
+
+
+def test_an_end_that_does_not_tell_lost_nothing_and_received_nothing_is_no_figure() -> None:
+    with pytest.raises(TrialFailed, match="does not say what it received"):
+        loss_of(result())
+
+
+def test_loads_add_up() -> None:
+    parts = [load("a", sent(1000), received(900)), load("b", sent(500, duration_s=1), received(1))]
+    assert total(parts) == Load(1500, 1500, 901, 1000.0)
+    assert total([]).loss_ratio == 0.0
+
+
+def test_frames_on_their_way_are_lost_while_nobody_waited_for_them() -> None:
+    found = load_so_far(sent(1000), [interval(rx_frames=300), interval(rx_frames=400)])
+    assert (found.unique_frames, found.lost_frames) == (700, 300)
+    assert load_so_far(sent(100), [interval(rx_frames=150)]).lost_frames == 0
+
+
+def test_rates_are_of_all_frames_over_all_time() -> None:
+    short = interval(duration_ns=S // 10, tx_intended=20, tx_offered=10, rx_frames=5, rx_bytes=500)
+    long = interval(duration_ns=9 * S // 10, tx_intended=80, tx_offered=90, rx_frames=5)
+    both = [short, long]
+    assert (intended_pps(both), offered_pps(both), forwarded_pps(both)) == (100.0, 100.0, 10.0)
+    assert forwarded_l2_bps(both) == 4000.0
+    assert forwarded_pps([interval(duration_ns=S, rx_frames=-5)]) == -5.0, "taken back (rx_stale)"
+
+
+def test_the_sending_half_has_nothing_of_what_arrived() -> None:
+    both = counters(tx_offered=5, tx_polls=2, ring_full_polls=1, rx_frames=9, useful_polls=3)
+    assert sending_half(both) == counters(tx_offered=5, tx_polls=2, ring_full_polls=1)
+
+
+def test_all_that_reached_an_application_has_arrived() -> None:
+    seen = counted(rx_stream=1, rx_probe=2, rx_foreign=4, rx_other=8, rx_corrupt=16, rx_stale=32)
+    assert arrived(seen) == 63
+    assert arrived(counted(rx_socket_drops=5, tx_offered=7)) == 0

@@ -1,0 +1,187 @@
+"""A campaign that proves: blocks, when contenders drop out, when it ends, and going on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from switchmark.errors import UsageError
+from switchmark.experiment.blocks import GIVEN_UP_AFTER
+from switchmark.model.trial import Trial
+from switchmark.results.answer import PointAnswer, Verdict, answer
+from switchmark.results.blocks import observe
+from switchmark.results.proving import Proving
+from switchmark.statistics.boundaries import FIRST_LOOK
+from tests.unit.block_fakes import BEGIN, OVERHEAD_S, Killed, Machine, campaign, run_all, steps_of
+
+TRIAL_S = 0.5 + OVERHEAD_S
+THREE = "switch: [linux-bridge, basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m"
+
+
+def answers(machine: Machine, text: str = THREE) -> list[PointAnswer]:
+    observed = [observe(one, machine.resumed) for one in machine.records.values()]
+    return answer(observed, Proving.of(campaign(text).model_dump()), {})
+
+
+def verdicts(found: PointAnswer) -> dict[tuple[str, str], Verdict]:
+    return {(one.ahead, one.behind): one.verdict for one in found.leads}
+
+
+def test_clear_leads_are_proven_at_the_first_look_and_the_campaign_ends() -> None:
+    machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
+    run_all(machine, campaign(THREE))
+    assert len(machine.order) == 3 * FIRST_LOOK
+    (found,) = answers(machine)
+    assert [one.contender for one in found.standings] == ["basicfwd", "ovs-dpdk", "linux-bridge"]
+    assert set(verdicts(found).values()) == {Verdict.AHEAD}
+    lead = found.between("ovs-dpdk", "basicfwd")
+    assert lead is not None and lead.ahead == "basicfwd"
+    assert 1.5 < lead.ratios[0].low < 2.0 < lead.ratios[0].high
+    assert lead.further_s is None
+
+
+def test_every_block_holds_each_contender_once_in_random_order() -> None:
+    machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6})
+    run_all(machine, campaign(THREE))
+    blocks = [machine.order[k : k + 3] for k in range(0, 3 * FIRST_LOOK, 3)]
+    assert [{number for number, _ in block} for block in blocks] == [{k} for k in range(FIRST_LOOK)]
+    assert all(len({switch for _, switch in block}) == 3 for block in blocks)
+    assert len({tuple(switch for _, switch in block) for block in blocks}) > 1
+
+
+def test_a_decided_contender_drops_out_and_its_time_goes_to_the_others() -> None:
+    machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 10.2e6, "ovs-dpdk": 10e6}, sd=0.05)
+    run_all(machine, campaign(THREE))
+    measured = [number for number, switch in machine.order if switch == "linux-bridge"]
+    longest = [number for number, switch in machine.order if switch == "basicfwd"]
+    assert len(measured) < len(longest)
+    assert measured == list(range(len(measured))), "no block is left out before"
+    (found,) = answers(machine)
+    lead = found.between("basicfwd", "linux-bridge")
+    assert lead is not None and lead.verdict is Verdict.AHEAD, "once decided, always decided"
+
+
+def test_the_budget_is_kept_and_the_undecided_say_what_they_would_take() -> None:
+    machine = Machine({"basicfwd": 10.6e6, "ovs-dpdk": 10e6}, sd=0.2)
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 40s"
+    course = run_all(machine, campaign(text))
+    assert 40 - 2 * TRIAL_S - 1 < machine.now_s <= 40
+    assert 0 <= course.left_s < 2 * TRIAL_S + 1
+    (found,) = answers(machine, text)
+    (lead,) = found.leads
+    assert lead.verdict is Verdict.UNDECIDED
+    assert lead.further_s is not None and lead.further_s > 0
+
+
+def test_two_alike_are_the_same_within_the_smallest_lead_worth_knowing() -> None:
+    machine = Machine({"basicfwd": 10e6, "ovs-dpdk": 10e6}, sd=0.02, dwell_s=1e9)
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nprove: 5%\nbudget: 3m"
+    run_all(machine, campaign(text))
+    (found,) = answers(machine, text)
+    (lead,) = found.leads
+    assert lead.verdict is Verdict.SAME
+    assert machine.now_s < 120, "it ended before its time"
+
+
+def test_states_are_told_apart_and_trials_in_which_they_changed_count_for_nothing() -> None:
+    machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=4.0)
+    run_all(machine, campaign(THREE))
+    (found,) = answers(machine)
+    assert found.lines is not None
+    assert (found.lines.near_ns, found.lines.far_ns) == pytest.approx((30.0, 150.0))
+    assert found.left_out["the machine's state changed meanwhile"] > 0
+    assert set(verdicts(found).values()) == {Verdict.AHEAD}
+
+
+def test_points_take_turns_and_end_by_themselves() -> None:
+    rates = {"basicfwd": 12e6, "ovs-dpdk": 6e6}
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64, 1500\nbudget: 2m"
+    machine = Machine(rates, dwell_s=1e9)
+    run_all(machine, campaign(text))
+    sizes = [one.trial.packet_size_bytes for one in machine.records.values()]
+    assert len(sizes) == 4 * FIRST_LOOK
+    assert all(sizes[k] == sizes[k + 1] for k in range(0, len(sizes), 2)), "a block is of a point"
+    assert len(answers(machine, text)) == 2
+
+
+def test_a_contender_that_always_fails_is_given_up() -> None:
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, fails=("linux-bridge",), dwell_s=1e9)
+    run_all(machine, campaign(THREE))
+    failed = [one for one in machine.order if one[1] == "linux-bridge"]
+    assert len(failed) == GIVEN_UP_AFTER
+    (found,) = answers(machine)
+    assert verdicts(found) == {("basicfwd", "ovs-dpdk"): Verdict.AHEAD}
+    assert found.left_out == {"failed": GIVEN_UP_AFTER}
+
+
+@pytest.mark.parametrize("killed_after", [1, 7, 25, 40])
+def test_a_killed_campaign_goes_on_at_the_very_trial(killed_after: int) -> None:
+    rates = {"linux-bridge": 0.4e6, "basicfwd": 10.3e6, "ovs-dpdk": 10e6}
+    whole = Machine(rates, dwell_s=1e9)
+    run_all(whole, campaign(THREE))
+    machine = Machine(rates, dwell_s=1e9, killed_after=killed_after)
+    with pytest.raises(Killed):
+        run_all(machine, campaign(THREE))
+    machine.killed_after = None
+    machine.resumed.append(BEGIN + timedelta(seconds=machine.now_s + 1800))
+    machine.now_s += 3600
+    run_all(machine, campaign(THREE))
+    common = min(len(whole.order), len(machine.order))
+    assert machine.order[: killed_after + 3] == whole.order[: killed_after + 3]
+    assert len(machine.order) == len(set(machine.order)), "nothing is measured twice"
+    assert common >= 3 * FIRST_LOOK
+    spent_s = len(machine.order) * TRIAL_S
+    assert spent_s <= 120, "the pause is not of its time"
+
+
+def test_pairs_are_not_made_across_an_interruption() -> None:
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9, killed_after=13)
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m"
+    with pytest.raises(Killed):
+        run_all(machine, campaign(text))
+    machine.killed_after = None
+    machine.resumed.append(BEGIN + timedelta(seconds=machine.now_s + 1))
+    machine.now_s += 10
+    run_all(machine, campaign(text))
+    (found,) = answers(machine, text)
+    (lead,) = found.leads
+    assert lead.pairs == found.blocks - 1
+
+
+def test_the_answer_of_a_set_number_of_blocks() -> None:
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 10"
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
+    for repetition in range(10):
+        for sweep in campaign(text).sweeps:
+            for switch in sweep.switch:
+                machine.measure(_trial(text, switch, repetition))
+    (found,) = answers(machine, text)
+    assert verdicts(found) == {("basicfwd", "ovs-dpdk"): Verdict.AHEAD}
+
+
+def _trial(text: str, switch: str, repetition: int) -> Trial:
+    steps = [one for one in steps_of(campaign(text)) if one.plan.trial.switch == switch]
+    return steps[0].plan.trial.repeated(repetition)
+
+
+def test_a_set_number_of_blocks_is_kept_to() -> None:
+    asked = campaign(f"{THREE}\nrepetitions: 2")
+    assert not asked.proves
+    assert asked.repetitions == 2
+    assert campaign(THREE).proves
+    assert campaign("switch: [basicfwd, ovs-dpdk]\nprove: 5%").budget_s == 600
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prove: 5%\nuntil_ci: 2%", "until_ci: ends by another rule than prove and budget"),
+        ("budget: 900ms", "budget: 900ms ends within the first block, whose trials measure 1 s"),
+        ("confidence: 40%\nprove: 5%", "40% is no confidence"),
+        ("prove: 0%", "must be above 0 %"),
+    ],
+)
+def test_what_cannot_be_asked(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        campaign(f"switch: [basicfwd, ovs-dpdk]\npacket_size: 64\n{text}")

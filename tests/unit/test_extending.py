@@ -1,0 +1,71 @@
+"""A method, a switch and an environment are one file each: the examples of docs/extending.md,
+put into a copy of the package, are known everywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.extending import bench_in, copy_with, example, run_in
+
+RUNS_ON_THE_SIMULATED_SWITCH = """
+import switchmark
+from switchmark.simulation.switch import Behaviour
+from tests.unit.method_fakes import run_simulated
+found = run_simulated("overload-loss", Behaviour(capacity_pps=2e6, sender_ceiling_pps=4e6))
+print(switchmark.__file__, found.method, found.headline, found.figures[0].value, found.trial_count)
+"""
+
+
+@pytest.fixture(scope="module")
+def with_method(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    text = example("overload-loss")
+    return copy_with(tmp_path_factory.mktemp("copy"), "method/overload_loss.py", text)
+
+
+def test_the_new_method_is_listed_with_its_meaning(with_method: Path) -> None:
+    rows = json.loads(bench_in(with_method, "list", "methods", "--json"))["methods"]
+    told = {row["name"]: row["description"] for row in rows}
+    assert told["overload-loss"] == "share of frames that is lost when everything is offered"
+
+
+def test_tab_completes_the_new_method(with_method: Path) -> None:
+    script = "from switchmark.cli.complete import methods; print(methods('over'))"
+    assert run_in(with_method, "-c", script) == "['overload-loss']\n"
+
+
+def test_a_campaign_with_the_new_method_is_planned_in_its_time(with_method: Path) -> None:
+    file = with_method.parent / "flood.yaml"
+    # Five trials of it, and one over the bare wire.
+    file.write_text("switch: linux-bridge\nmethod: overload-loss\nduration: 4s\n")
+    assert "of it 24 s of measuring" in bench_in(with_method, "plan", str(file))
+
+
+def test_compare_knows_the_figure_of_the_new_method(with_method: Path) -> None:
+    script = (
+        "from switchmark.method.registry import METHODS\n"
+        "from switchmark.results.metric import chosen\n"
+        "names = ['loss under overload']\n"
+        "(one,) = chosen(names, [m for each in METHODS.values() for m in each.compared])\n"
+        "print(one.unit, one.higher_is_better)"
+    )
+    assert run_in(with_method, "-c", script) == "ratio False\n"
+
+
+def test_the_new_method_finds_what_is_true(with_method: Path) -> None:
+    path, *found = run_in(with_method, "-c", RUNS_ON_THE_SIMULATED_SWITCH).split()
+    assert Path(path) == with_method / "__init__.py"
+    assert found == ["overload-loss", "loss", "under", "overload", "0.5", "5"]
+
+
+def test_a_new_switch_and_a_new_environment_are_listed(tmp_path: Path) -> None:
+    switch = example("class TcRedirect").replace('name = "tc-redirect"', 'name = "patch-cable"')
+    package = copy_with(tmp_path, "switch/patch_cable.py", switch)
+    (package / "environment" / "low_priority.py").write_text(example("low-priority"))
+    listed = json.loads(bench_in(package, "list", "switches", "environments", "--json"))
+    (mine,) = [row for row in listed["switches"] if row["name"] == "patch-cable"]
+    assert (mine["ports"], mine["connect_modes"]) == (["veth", "tap"], ["cross-connect"])
+    (where,) = [row for row in listed["environments"] if row["name"] == "low-priority"]
+    assert where["description"].startswith("what others at work cost them")

@@ -1,0 +1,78 @@
+"""What is in a folder is found by its files, also out of an archive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import SwitchmarkError
+from switchmark.folder import Folder, class_named
+from switchmark.scenario.registry import SCENARIOS
+from switchmark.switch.registry import SWITCHES
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package, of a name of its own, since modules are imported once."""
+    name = f"room_{abs(hash(tmp_path)):x}"
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "registry.py").write_text("")
+    (folder / "support").mkdir()
+    (folder / "support" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+@pytest.mark.parametrize("found", [SWITCHES, ENVIRONMENTS])
+def test_names_are_those_of_files_and_classes(found: Folder) -> None:
+    assert list(found) == sorted(found)
+    assert {name: make().name for name, make in found.items()} == {name: name for name in found}
+    assert len(found) == len(list(found)) and "registry" not in found and "support" not in found
+
+
+def test_scenarios_are_files() -> None:
+    assert set(SCENARIOS) == {"loopback", "p2p", "p2v", "pairs", "v2p", "v2v"}
+
+
+def test_a_name_costs_no_import(room: Path) -> None:
+    (room / "dear_one.py").write_text("raise RuntimeError('imported')")
+    found = Folder(room.name, class_named)
+    assert list(found) == ["dear-one"] and "dear-one" in found
+    with pytest.raises(RuntimeError, match="imported"):
+        found["dear-one"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("", 0), ("class A:\n  name = 'other'", 0), ("class A:\n  name = 'a'\nclass B(A): pass", 2),
+     ("from switchmark.switch.direct import Direct", 0)],
+)  # fmt: skip
+def test_a_file_without_its_class_is_told(room: Path, text: str, count: int) -> None:
+    (room / "a.py").write_text(text)
+    with pytest.raises(SwitchmarkError, match=rf"{room.name}\.a: {count} classes have name = 'a'"):
+        Folder(room.name, class_named)["a"]
+
+
+def test_a_folder_in_an_archive_is_read(room: Path, tmp_path: Path) -> None:
+    (room / "first_one.py").write_text("class First:\n  name = 'first-one'")
+    held = tmp_path / "held.zip"
+    with zipfile.ZipFile(held, "w") as archive:
+        for path in room.rglob("*.py"):
+            archive.write(path, path.relative_to(tmp_path))
+    script = (
+        f"import sys; sys.path.insert(0, {str(held)!r})\n"
+        "from switchmark.folder import Folder, class_named\n"
+        f"found = Folder({room.name!r}, class_named)\n"
+        "print(*found, found['first-one'].__module__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["first-one", f"{room.name}.first_one"]

@@ -1,0 +1,116 @@
+"""Every method as a campaign runs it, on a simulated switch whose truth is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.method.registry import METHODS
+from switchmark.model.changes import Change
+from switchmark.results.record import MethodResult
+from switchmark.simulation.switch import Behaviour
+from tests.unit.method_fakes import LATE_NS, TIMED, run_simulated
+
+CAPACITY_PPS = 2e6
+SWITCH = Behaviour(capacity_pps=CAPACITY_PPS)
+NEAR = pytest.approx(CAPACITY_PPS, rel=0.02)
+
+
+def value(found: MethodResult, name: str) -> float:
+    figure = found.figure(name)
+    assert figure is not None, f"{name} is none of {[one.name for one in found.figures]}"
+    return figure.value
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_result_holds_every_trial_and_says_so(name: str) -> None:
+    change = Change("4 ports added", lambda: None)
+    found = run_simulated(name, SWITCH, changes=(change,), goals="quick", rate_pps=1_000_000)
+    assert found.method == name
+    assert found.trial_count == len(found.trials) > 0
+    assert found.spent_s == pytest.approx(sum(one.elapsed_s for one in found.trials))
+    assert found.budget_s == METHODS[name].default_budget_s
+    assert found.warm_up_trials >= 2, "the looks before the method began"
+    assert found.notes[-1] == "3 frames were reordered"
+
+
+def test_a_budget_is_the_one_that_was_asked_for() -> None:
+    assert run_simulated("back-to-back", SWITCH, budget_s=9.0).budget_s == 9.0
+
+
+def test_ndr_pdr_finds_the_capacity_within_its_bounds() -> None:
+    found = run_simulated("ndr-pdr", SWITCH, goals="quick")
+    ndr, pdr = found.bounds
+    assert (found.headline, ndr.goal, pdr.goal) == ("NDR", "NDR", "PDR")
+    assert ndr.lower_pps is not None and ndr.upper_pps is not None
+    assert ndr.lower_pps <= CAPACITY_PPS <= ndr.upper_pps
+    assert ndr.reached and ndr.decided_by == "switch"
+    assert value(found, "NDR") == ndr.lower_pps
+
+
+def test_ndr_of_a_sender_that_is_the_limit_claims_less() -> None:
+    found = run_simulated("ndr-pdr", Behaviour(capacity_pps=9e6, sender_ceiling_pps=1e6),
+                          goals="quick")  # fmt: skip
+    assert found.headline == "NDR at least"
+    assert (found.figures[0].high, found.bounds[0].decided_by) == (None, "sender")
+
+
+def test_r_plus_and_one_way_times_at_fractions_of_it() -> None:
+    found = run_simulated("r-plus", Behaviour(capacity_pps=CAPACITY_PPS, sender_ceiling_pps=4e6))
+    assert value(found, "R+") == NEAR
+    assert [one.fraction for one in found.latency] == [0.1, 0.5, 0.99]
+    assert value(found, "one-way median at 0.5 R+") == TIMED.percentiles_ns["50"]
+
+
+def test_calibrate_finds_ceiling_lateness_and_floor() -> None:
+    found = run_simulated("calibrate", Behaviour(capacity_pps=9e6, sender_ceiling_pps=4e6))
+    assert value(found, "ceiling") == pytest.approx(4e6, rel=0.02)
+    assert value(found, "latest frame at 50 % of the ceiling") == LATE_NS
+    assert value(found, "one-way floor, median") == TIMED.percentiles_ns["50"]
+
+
+def test_plateau_and_where_the_load_was_followed_to() -> None:
+    found = run_simulated("plateau", SWITCH)
+    assert found.headline == "plateau"
+    assert value(found, "plateau") == NEAR
+    assert value(found, "followed to") <= CAPACITY_PPS
+
+
+def test_loss_vs_load_finds_the_highest_clean_load() -> None:
+    found = run_simulated("loss-vs-load", SWITCH)
+    assert value(found, "lossless to") == pytest.approx(2e6, rel=0.26)
+    assert value(found, "worst loss") == pytest.approx(0.6, abs=0.01)
+
+
+def test_back_to_back_finds_the_buffer() -> None:
+    found = run_simulated("back-to-back", Behaviour(capacity_pps=CAPACITY_PPS, buffer_frames=3000))
+    assert found.headline == "longest burst"
+    assert value(found, "buffer") == pytest.approx(3000, rel=0.1)
+
+
+def test_soak_states_a_limit_where_nothing_was_lost() -> None:
+    found = run_simulated("soak", SWITCH, rate_pps=1_000_000, duration_s=10.0)
+    ratio = found.figure("loss ratio")
+    assert ratio is not None
+    assert (ratio.value, ratio.low, ratio.high) == (0.0, 0.0, pytest.approx(3e-7))
+    assert value(found, "longest clean") == 10.0
+
+
+def test_recovery_restarts_the_switch_and_times_it() -> None:
+    done: list[str] = []
+    found = run_simulated("recovery", SWITCH, restart=lambda: done.append("restarted"))
+    assert done == ["restarted"]
+    assert value(found, "recovery") == pytest.approx(0.1)
+    assert value(found, "reset: outage") == pytest.approx(0.1, rel=0.01)
+    assert value(found, "throughput") == NEAR
+
+
+def test_reconfiguration_makes_every_change() -> None:
+    done: list[str] = []
+    changes = tuple(Change(name, lambda name=name: done.append(name)) for name in ("a", "b"))
+    found = run_simulated("reconfiguration", SWITCH, changes=changes)
+    assert done == ["a", "b"]
+    assert found.headline == "longest outage"
+    assert {"nothing done: outage", "a: outage", "b: silence"} <= {
+        one.name for one in found.figures
+    }
+    assert value(found, "load") == pytest.approx(CAPACITY_PPS / 2, rel=0.02)

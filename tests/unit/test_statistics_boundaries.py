@@ -1,0 +1,71 @@
+"""Levels of planned looks against published boundaries, and what they promise by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+
+from switchmark.statistics.boundaries import Spending, StoppingRule, planned_looks, spent
+
+
+@pytest.mark.parametrize(
+    ("spending", "published"),  # five equal looks at 0.05: C. Jennison, B. Turnbull, 2000, ch. 7
+    [
+        (Spending.POCOCK, (2.438, 2.427, 2.410, 2.397, 2.386)),
+        (Spending.OBRIEN_FLEMING, (4.877, 3.357, 2.680, 2.290, 2.031)),
+    ],
+)
+def test_published_boundaries(spending: Spending, published: tuple[float, ...]) -> None:
+    rule = StoppingRule((10, 20, 30, 40, 50), spending=spending)
+    found = [-ndtri(rule.level_at(look) / 2) for look in rule.looks]
+    assert found == pytest.approx(published, abs=2e-3)
+
+
+def test_one_look_is_an_ordinary_test() -> None:
+    assert StoppingRule((30,)).level_at(30) == pytest.approx(0.05, abs=1e-9)
+    assert StoppingRule((30,), family=5).level_at(30) == pytest.approx(0.01, abs=1e-9)
+
+
+def test_the_whole_level_is_spent_whatever_the_looks() -> None:
+    rule = StoppingRule(planned_looks(60))
+    walk = np.random.default_rng(4).normal(size=(40_000, 60)).cumsum(axis=1)
+    crossed = np.zeros(len(walk), bool)
+    for look in rule.looks:
+        z = np.abs(walk[:, look - 1]) / np.sqrt(look)
+        crossed |= z > -ndtri(rule.level_at(look) / 2)
+    assert crossed.mean() == pytest.approx(0.05, abs=0.004)
+
+
+def test_a_campaign_that_ends_early_spends_the_rest_at_its_last_look() -> None:
+    rule = StoppingRule((10, 20, 30, 40))
+    assert rule.level_at(20) < rule.level_at(20, is_last=True)
+    assert rule.level_at(13, is_last=True) > rule.level_at(20)
+    with pytest.raises(ValueError, match="no look is planned after 13"):
+        rule.level_at(13)
+
+
+@given(st.integers(2, 2000), st.integers(2, 30))
+@settings(max_examples=60, deadline=None)
+def test_looks_rise_to_the_last(most: int, first: int) -> None:
+    looks = planned_looks(most, first)
+    assert looks[-1] == most
+    assert list(looks) == sorted(set(looks))
+    assert StoppingRule(looks).next_look(most) is None
+    assert StoppingRule(looks).next_look(1) == looks[0]
+
+
+@given(st.floats(0.001, 0.2), st.sampled_from(Spending))
+def test_spending_rises_from_nothing_to_the_level(level: float, spending: Spending) -> None:
+    shares = [spent(fraction, level, spending) for fraction in (0.01, 0.3, 0.7, 1.0)]
+    assert shares == sorted(shares)
+    assert shares[0] < level / 10
+    assert shares[-1] == pytest.approx(level)
+
+
+@pytest.mark.parametrize("looks", [(), (1, 5), (5, 5), (9, 6)])
+def test_looks_that_are_none_are_refused(looks: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="rising counts"):
+        StoppingRule(looks)

@@ -1,0 +1,96 @@
+"""The state of the machine around a trial: what is told, what is not, and who does not answer."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import SwitchmarkError
+from switchmark.model.machine_state import MachineState
+from switchmark.model.placement import Placement
+from switchmark.testbed.cores.machine_state import MOST_CORES, StateProbe, cores_used
+from tests.unit.trial_fakes import FakeEngine
+
+
+def placement(switch: list[int], applications: dict[str, list[int]]) -> Placement:
+    return Placement(
+        switch_cores=switch, application_cores=applications, bench_cores=[0], oversubscribed=False,
+        reason="", idle="poll",
+    )  # fmt: skip
+
+
+class Host:
+    """Starts one process: this one."""
+
+    name = "fake"
+
+    def __init__(self, *lines: str, fails: bool = False) -> None:
+        self.process = FakeEngine(answers={"line": lambda _: []}, lines=deque(lines))
+        self.fails = fails
+        self.asked: list[list[str]] = []
+
+    def spawn(self, args: Sequence[str], **_: Any) -> FakeEngine:
+        self.asked.append(list(args))
+        if self.fails:
+            raise SwitchmarkError("no such program")
+        return self.process
+
+
+def reading(line_ns: float | None) -> str:
+    return json.dumps({"v": 1, "lines_ns": [line_ns], "steps_ns": [0.3, 0.5]})
+
+
+def probe(host: Host, cores: Sequence[int] = (0, 1)) -> StateProbe:
+    made = StateProbe(host, lambda: Path("/engine"), cores)  # type: ignore[arg-type]
+    made.wait_ready()
+    return made
+
+
+def test_the_first_reading_is_not_taken_for_a_later_one() -> None:
+    host = Host(reading(30.0), reading(150.0))
+    state = probe(host).read()
+    assert state.line_ns == 150.0
+    assert state.steps_ns == [0.3, 0.5]
+    assert host.asked == [["/engine", "cache-line", "0,1"]]
+
+
+def test_a_core_that_was_not_to_be_had() -> None:
+    state = probe(Host(reading(30.0), reading(None))).read()
+    assert state.lines_ns == [None]
+    assert state.line_ns is None
+
+
+def test_who_does_not_answer_is_asked_no_more() -> None:
+    host = Host(reading(30.0))
+    asks = probe(host)
+    assert asks.read().lines_ns == []
+    host.process.lines.append(reading(150.0))
+    assert asks.read().lines_ns == []
+    assert host.process.exit_code is not None
+
+
+def test_without_the_program_the_rest_is_told() -> None:
+    state = probe(Host(fails=True)).read()
+    assert state.lines_ns == []
+    assert state.at_ns > 0
+
+
+def test_one_core_has_no_distance() -> None:
+    host = Host(reading(1.0))
+    assert probe(host, [3]).read().lines_ns == []
+    assert host.asked == []
+
+
+def test_the_longest_way_counts() -> None:
+    state = MachineState(at_ns=1, cores=[0, 1, 2], lines_ns=[30.0, 150.0])
+    assert state.line_ns == 150.0
+
+
+def test_cores_are_asked_once_each_the_switch_s_first() -> None:
+    used = placement([4, 5], {"a0": [1], "b0": [1], "a1": [2]})
+    assert cores_used(used) == [4, 5, 1, 2]
+    many = placement([], {f"n{k}": [k] for k in range(40)})
+    assert cores_used(many) == list(range(MOST_CORES))

@@ -1,0 +1,43 @@
+"""Trials of a search on scripted engines: what the applications lost is no loss of the switch's."""
+
+from __future__ import annotations
+
+from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.verification import PairEnds
+from tests.unit.trial_fakes import T0, FakeEngine, event, process, result, samples, trial
+
+
+def measurer(missing: int, away: int) -> DeployedMeasurer:
+    """One pair: 10,000 frames are sent, `missing` of them are lost, `away` of these while the
+    receiver was away."""
+    begin = event("started", t_ns=T0)
+    sent = result(totals={"tx_offered": 10_000, "tx_intended": 10_000})
+    came = 10_000 - missing
+    received = result(
+        totals={"rx_frames": came, "rx_missing": missing, "rx_missed_away": away},
+        loss={"received_unique": came, "duplicates": 0, "reordered": 0},
+    )
+    a = FakeEngine({"start": lambda _: [begin, *samples(10, tx_offered=1000), sent]})
+    b = FakeEngine(
+        {
+            "start": lambda _: [begin, *samples(10, rx_frames=came // 10)],
+            "stop": lambda _: [received],
+        }
+    )
+    pair = PairEnds(process(a, "sender", 0), process(b, "receiver", 0))  # type: ignore[arg-type]
+    return DeployedMeasurer(trial(), [pair], lambda: None)
+
+
+def test_what_receivers_lost_away_from_their_cores_is_not_the_switchs() -> None:
+    one = measurer(missing=100, away=80)
+    point = one.measure(2.0, 5000.0)
+    assert (point.offered_frames, point.lost_frames) == (10_000, 20)
+    (kept,) = one.trials()
+    assert (kept.lost_frames, kept.lost_away) == (20, 80)
+    assert "80 frames were lost while a receiver was away from its core (left out)" in one.notes()
+
+
+def test_loss_in_the_switch_is_all_counted() -> None:
+    one = measurer(missing=100, away=0)
+    assert one.measure(2.0, 5000.0).lost_frames == 100
+    assert not any("away" in note for note in one.notes())

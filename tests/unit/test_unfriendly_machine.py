@@ -1,0 +1,251 @@
+"""Machines, neighbours and shells as they are found: odd names, streams and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli import main as cli
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.language.printable import printable
+from switchmark.report.html import _write
+from switchmark.results.store import list_runs, read_record
+from switchmark.testbed.cores import cpu_time
+from switchmark.testbed.kernel import mounts
+from switchmark.testbed.kernel.procfs import ProcessIdentity
+from switchmark.testbed.session import open_session
+from switchmark.testbed.undo import ledger as ledgers
+from switchmark.testbed.undo.clean import clean_stale
+from switchmark.testbed.undo.ledger import Ledger
+from switchmark.testbed.undo.things import File
+
+BENCH = [sys.executable, "-m", "switchmark.cli.main"]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = Path(f"/tmp/sm-odd-{os.getpid()}-{time.monotonic_ns() % 10**9}")
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(folder))
+    monkeypatch.setattr(cpu_time, "_ksoftirqd", cpu_time._ksoftirqd.__wrapped__)
+    return folder
+
+
+def bench(*args: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*BENCH, *args], capture_output=True, text=True, check=False, timeout=60, **more
+    )  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_process_may_be_called_anything(tmp_path: Path) -> None:
+    program = os.fsencode(tmp_path) + b"/\xff\xfe)"
+    Path(os.fsdecode(program)).symlink_to("/bin/sleep")
+    process = subprocess.Popen([program, "30"])
+    try:
+        while ProcessIdentity.of(process.pid) is None or not Path(
+            f"/proc/{process.pid}/comm"
+        ).read_bytes().startswith(b"\xff"):
+            time.sleep(0.001)
+        assert isinstance(cpu_time._ksoftirqd.__wrapped__(), tuple)
+        identity = ProcessIdentity.of(process.pid)
+        assert identity is not None and identity.alive()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_mount_point_may_be_called_anything() -> None:
+    line = b"40 25 0:9 / /mnt/\xff\\040a\\134b\xc3\xa9 rw - tmpfs tmpfs rw,mode=755\n"
+    (found,) = mounts.mounted(line)
+    assert os.fsencode(found.point) == b"/mnt/\xff a\\b\xc3\xa9"
+    assert (found.kind, found.options) == ("tmpfs", ("rw", "mode=755"))
+
+
+def test_report_keeps_a_device_and_a_link_what_they_are(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        _write(pipe, "<html>")
+        assert os.read(reader, 100) == b"<html>" and pipe.is_fifo()
+    finally:
+        os.close(reader)
+    (tmp_path / "real.html").write_text("old")
+    (tmp_path / "link.html").symlink_to("real.html")
+    _write(tmp_path / "link.html", "new")
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "real.html").read_text() == "new"
+    with pytest.raises(FileNotFoundError):
+        _write(tmp_path / "no" / "such" / "folder.html", "x")
+    assert not (tmp_path / "no").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "pipe", "real.html"]
+
+
+def test_cron_s_path_finds_the_administrator_s_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    cli._prepare()
+    assert os.environ["PATH"].split(":") == ["/usr/bin", "/bin", *cli.ADMIN_FOLDERS]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("show", "x" * 300),
+        ("report", "x" * 300),
+        ("run", "x" * 300),
+        ("run", "x" * 300 + ".yaml"),
+        ("plan", "x" * 300),
+        ("compare", "x" * 300, "y"),
+        ("show", "--results", "r" * 300),
+    ],
+)
+def test_a_name_that_is_too_long_is_a_line(args: tuple[str, ...]) -> None:
+    done = bench(*args)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 2
+
+
+def test_a_campaign_that_is_no_utf8_is_a_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_bytes(b"name: \xff\xfe\n")
+    for command in ("plan", "run"):
+        done = bench(command, str(tmp_path / "bad.yaml"))
+        assert done.returncode == 2 and "Traceback" not in done.stderr
+        assert "bad.yaml" in done.stderr
+
+
+def test_a_long_notation_can_be_run(tmp_path: Path) -> None:
+    text = "(V=linux-bridge, P={" + ", ".join(str(size) for size in range(64, 164)) + "})"
+    done = bench("run", text, "--set", "packet_size=nonsense", "--results", str(tmp_path))
+    assert done.returncode == 2 and "nonsense" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_streams_that_are_closed_or_ascii_are_no_fault() -> None:
+    closed = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *BENCH, "list", "methods"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert closed.returncode == 0, closed.stderr
+    ascii_only = bench("list", env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    assert ascii_only.returncode == 0, ascii_only.stderr
+
+
+def test_a_full_standard_error_is_no_reason_to_stop() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*BENCH, "show", "nothing-of-that-name"], stderr=full, check=False, timeout=60
+        )
+    assert done.returncode == 2
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert printable("a\x1b[31mred\x9b\u202e\tb\n") == "a\\x1b[31mred\\x9b\\u202e\tb\n"
+    done = bench("show", "evil\x1b]0;title\x07")
+    assert done.returncode == 2 and "\x1b" not in done.stderr and "\\x1b]0;title" in done.stderr
+
+
+def test_a_state_folder_that_others_may_write_is_refused(state: Path) -> None:
+    state.mkdir()
+    state.chmod(0o777)
+    with pytest.raises(UsageError, match="others may write it"), open_session(measuring=False):
+        pass
+    state.rmdir()
+    old = os.umask(0)
+    try:
+        with open_session(measuring=False):
+            assert state.stat().st_mode & 0o777 == 0o755
+    finally:
+        os.umask(old)
+    assert list(state.iterdir()) == []
+    state.rmdir()
+
+
+def test_a_state_folder_that_is_none_is_a_line(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state.write_text("a file")
+    with pytest.raises(UsageError, match="name another"), open_session(measuring=False):
+        pass
+    state.unlink()
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", "/proc/sm")
+    with pytest.raises(UsageError, match="name another"), open_session(measuring=False):
+        pass
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", "/tmp/with space")
+    with pytest.raises(UsageError, match="letters, digits"), open_session(measuring=False):
+        pass
+
+
+def test_a_planted_ledger_is_not_believed(state: Path, tmp_path: Path) -> None:
+    state.mkdir(mode=0o755)
+    precious = tmp_path / "precious"
+    precious.write_text("x")
+    path = state / f"abc123{ledgers.SUFFIX}"
+    owner = {"v": 1, "session": "abc123", "pid": 1, "start_ticks": 0, "boot_id": "x",
+             "command": "c", "opened_at": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    path.write_text(f'{json.dumps(owner)}\n{{"made": 1, "kind": "file", "path": "{precious}"}}\n')
+    path.chmod(0o666)
+    with pytest.raises(SwitchmarkError, match="others may write it"):
+        clean_stale()
+    assert precious.exists()
+    path.unlink()
+    state.rmdir()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["5", "null", "[]", '{"made": "x"}', '{"made": 1, "kind": "file", "path": 5}', '"made"',
+     '{"undone": {}}'],
+)  # fmt: skip
+def test_a_ledger_line_of_nonsense_blocks_nothing(state: Path, line: str) -> None:
+    state.mkdir(mode=0o755)
+    path = state / f"abc123{ledgers.SUFFIX}"
+    owner = {"v": 1, "session": "abc123", "pid": 1, "start_ticks": 0, "boot_id": "x",
+             "command": "c", "opened_at": "2026-01-01T00:00:00+00:00"}  # fmt: skip
+    for first in (line, json.dumps(owner)):
+        path.write_text(f"{first}\n{line}\n")
+        path.chmod(0o600)
+        clean_stale()
+        with open_session(measuring=False):
+            pass
+    path.unlink(missing_ok=True)
+    state.rmdir()
+
+
+def test_a_ledger_that_cannot_be_written_lets_nothing_be_made(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "state", "abc123")
+    made = [ledger.record(File(str(tmp_path / "one")))]
+    size = ledger.path.stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    import signal
+
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, hard))
+    try:
+        with pytest.raises(SwitchmarkError, match="nothing may be made"):
+            ledger.record(File(str(tmp_path / "two")))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    made.append(ledger.record(File(str(tmp_path / "three"))))
+    assert sorted(ledgers.read(ledger.path).entries) == made
+    ledger.undo_all()
+    ledger.close()
+
+
+def test_a_pipe_among_the_records_hangs_nobody(tmp_path: Path) -> None:
+    pipe = tmp_path / "0123456789abcdef.json"
+    os.mkfifo(pipe)
+    with pytest.raises(SwitchmarkError, match="not a regular file"):
+        read_record(pipe)
+
+
+def test_a_corrupt_run_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_text("{")
+    assert list_runs(tmp_path) == []
+    assert "bad/run.json" in capsys.readouterr().err
