@@ -53,10 +53,11 @@ class Watch(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Until it is told that nothing more comes."""
-        while not self._over.is_set():
-            with suppress(TimeoutError):
-                self._take(0)
+        """Until it is told that nothing more comes, or the device goes down."""
+        with suppress(OSError):
+            while not self._over.is_set():
+                with suppress(TimeoutError):
+                    self._take(0)
 
     def finish(self) -> None:
         """Read what is still there, and let go of the device. Idempotent."""
