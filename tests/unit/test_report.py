@@ -190,10 +190,15 @@ def test_size_and_speed_with_a_hundred_trials(tmp_path: Path) -> None:
         for size in (64, 128, 256, 512, 1500)
         for n in range(10)
     ]
-    run = write_run(tmp_path, records)
-    started = time.process_time()
-    write_report(run, tmp_path / "report.html")
-    assert time.process_time() - started < 5
+    few, run = write_run(tmp_path / "few", records[::5]), write_run(tmp_path, records)
+
+    def spent_s(run: Path) -> float:
+        started = time.process_time()
+        write_report(run, tmp_path / "report.html")
+        return time.process_time() - started
+
+    few_s = min(spent_s(few) for _ in range(2))
+    assert spent_s(run) < 10 * few_s, "five times as many trials"
     assert (tmp_path / "report.html").stat().st_size < 6_000_000
 
 

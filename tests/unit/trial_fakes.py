@@ -28,7 +28,8 @@ from switchmark.trial.plan import TrialPlan
 from tests.unit.engine_lines import event
 
 S = 1_000_000_000  # ns
-T0 = 1_000 * S  # when every scripted trial starts, CLOCK_MONOTONIC
+# When every scripted trial starts, CLOCK_MONOTONIC: in the past, however lately the machine did.
+T0 = S
 CPU = {"wall_ns": 2 * S, "cpu_ns": S}
 CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, in_kernel=True)
 
