@@ -14,6 +14,7 @@ from typing import Any
 
 from switchmark.campaign import settings, sweeps
 from switchmark.campaign.expand import trials_of
+from switchmark.campaign.expectations import read_expectations
 from switchmark.campaign.old_names import read_as_meant
 from switchmark.campaign.published import read_published
 from switchmark.campaign.rules.traffic import traffic_refusals
@@ -93,13 +94,15 @@ class _Loader:
         self._unknown_keys(table)
         grids = self._grids(table, top, over, Place(where))
         published = read_published(table.entries.get("published"), self.known, self.problems)
+        measured = {dimension for grid in grids for dimension in grid["dimension"].values}
+        expect = read_expectations(table.entries.get("expect"), measured, self.problems)
         if not self.problems:
             self._check(grids, options, where)
         if self.problems:
             raise CampaignError(
                 sorted(self.problems, key=lambda p: (p.place.source != where, p.place.line or 0))
             )
-        return _build(grids, options, published, where)
+        return _build(grids, options, published, expect, where)
 
     def _note(self, place: Place, key: str, message: str) -> None:
         self.problems.append(Problem(place, key, message))
@@ -286,7 +289,11 @@ def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:
 
 
 def _build(
-    grids: list[dict[str, Entry]], options: dict[str, Any], published: Sequence[Any], where: str
+    grids: list[dict[str, Entry]],
+    options: dict[str, Any],
+    published: Sequence[Any],
+    expect: Sequence[Any],
+    where: str,
 ) -> Campaign:
     plain = {field: value for field, value in options.items() if "." not in field}
     plain.setdefault("name", _name_from(where))
@@ -300,6 +307,7 @@ def _build(
         trim=_part(TrimPolicy, "trim", options),
         verify=_part(VerifyPolicy, "verify", options),
         published=tuple(published),
+        expect=tuple(expect),
     )
 
 

@@ -243,6 +243,7 @@ STRUCTURE: dict[str, str] = {
     "latency": "values that apply to latency trials only",
     "sweeps": "a list of blocks; each is a sweep of its own, on top of the keys outside",
     "published": "figures from the literature, printed beside the measured ones",
+    "expect": "what the figures should be, judged at the end of a run (docs/ci.md)",
 }
 
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}

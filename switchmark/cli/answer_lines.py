@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from switchmark.cli.output import format_duration
+from switchmark.language.duration import format_duration
 from switchmark.report import words
 from switchmark.results.answer import Lead, LeadRatio, PointAnswer, Verdict
 

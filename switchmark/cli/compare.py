@@ -5,18 +5,21 @@ Made for people (a table with intervals) and for CI (an exit code that says one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
 
+from switchmark.cli.ci import BmfFile, JunitFile, check_places, write_bmf, write_junit
+from switchmark.cli.compare_cases import Compared, broken_case, skipped_case, verdict_case
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
 from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
+from switchmark.report.junit import Case
 from switchmark.results.matched import (
     CAUTION_MARKS,
     Key,
@@ -28,8 +31,17 @@ from switchmark.results.matched import (
     load_run,
 )
 from switchmark.results.metric import Metric, chosen
-from switchmark.results.store import DEFAULT_ROOT, find_run
-from switchmark.statistics.comparison import THRESHOLD, Correction, Judged, Verdict, judge, ratio_of
+from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
+from switchmark.results.summary import summary
+from switchmark.statistics.comparison import (
+    THRESHOLD,
+    Correction,
+    Judged,
+    Verdict,
+    further_repetitions,
+    judge,
+    ratio_of,
+)
 
 EPILOG = """
 Examples:
@@ -37,6 +49,7 @@ Examples:
   switchmark compare OLD NEW --threshold 0.05 --metric forwarded
   switchmark compare RUN RUN --match ovs-dpdk=linux-bridge    two switches of one run
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
+  switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
 The ratio is B / A with its 95 % interval. Verdicts: better, worse (significant after
 correction, and beyond the threshold), same (the whole interval within the threshold),
@@ -78,10 +91,13 @@ def command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    junit: JunitFile = None,
+    bmf: BmfFile = None,
 ) -> int:
     """Compare two runs, or the newest of a series with those before it."""
     if len(runs) < 2:
         raise UsageError("compare: give two results directories or more")
+    check_places(junit, bmf)
     if match and len(runs) > 2:
         raise UsageError("--match: goes with two results directories, not with a series")
     wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
@@ -91,8 +107,13 @@ def command(
         for name, rename in zip(runs, renames, strict=True)
     ]
     if len(loaded) == 2:
-        return _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
-    return compare_series(loaded, wanted, threshold, correction, strict, json)
+        found = _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
+    else:
+        found = compare_series(loaded, wanted, threshold, correction, strict, json)
+    newest = open_run(loaded[-1].directory)
+    write_junit(junit, f"compare {newest.info.campaign}", found.cases, newest.info.started_at)
+    write_bmf(bmf, summary(newest.directory) if bmf else [])
+    return found.exit_code
 
 
 def _renames(match: str) -> list[dict[str, str] | None]:
@@ -110,7 +131,7 @@ def _compare_two(
     correction: Correction,
     strict: bool,
     json: bool,
-) -> int:
+) -> Compared:
     shared = [key for key in a.trials if key in b.trials]
     if not shared:
         raise UsageError(
@@ -162,7 +183,33 @@ def _compare_two(
     else:
         _print_lines(lines, threshold, correction)
         print_remarks(remarks)
-    return code
+    cases = [_case(line, key, threshold) for line, (key, _) in zip(lines, pairs, strict=True)]
+    cases += [broken_case(describe(key, shared), b.trials[key]) for key in broken]
+    return Compared(code, [*cases, *_not_compared(a, b, shared, alike)])
+
+
+def _case(line: Line, key: Key, threshold: float) -> Case:
+    ratio = line.judged.ratio
+    amount = (
+        f"B / A {ratio_text(ratio.value)} ({_interval(line.judged)}, 95 %), "
+        f"p {p_text(line.judged.adjusted_p)}, n {ratio.count_a} and {ratio.count_b}"
+    )
+    name = f"{line.what} {line.metric}"
+    duration_s = float(dict(key).get("duration_s") or 0.0)
+    further = further_repetitions(line.judged, threshold)
+    return verdict_case(name, line.judged.verdict, amount, threshold, further, duration_s)
+
+
+def _not_compared(
+    a: LoadedRun, b: LoadedRun, shared: Sequence[Key], alike: Sequence[Key]
+) -> Iterator[Case]:
+    for key in shared:
+        if key not in alike:
+            yield skipped_case(describe(key, shared), "done differently in A and B")
+    for name, one, other in (("A", a, b), ("B", b, a)):
+        for key, measured in one.trials.items():
+            if key not in other.trials:
+                yield skipped_case(measured.notation, f"only in {name}")
 
 
 def _is_open(one: Judged) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from switchmark.cli.compare_cases import Compared, broken_case, verdict_case
 from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
 from switchmark.cli.output import print_json, print_table
 from switchmark.errors import UsageError
+from switchmark.report.junit import Case
 from switchmark.results.matched import (
     Key,
     LoadedRun,
@@ -27,8 +29,8 @@ def compare_series(
     correction: Correction,
     strict: bool,
     json: bool,
-) -> int:
-    """Compare, print, and return the exit code."""
+) -> Compared:
+    """Compare and print."""
     newest = loaded[-1].trials
     found = []
     for key, measured in newest.items():
@@ -68,7 +70,18 @@ def compare_series(
     else:
         _print_series(rows)
         print_remarks(remarks)
-    return code
+    cases = [_case(row, threshold) for row in rows]
+    cases += [broken_case(describe(key, list(newest)), newest[key]) for key in broken]
+    return Compared(code, cases)
+
+
+def _case(row: dict[str, Any], threshold: float) -> Case:
+    """A fall of the level in the last runs is one that the newest alone may not show."""
+    new = row["newest"]
+    amount = f"{ratio_text(new.ratio if new else None)} of what the {row['runs'] - 1} before lead "
+    amount += f"one to expect, p {p_text(row['adjusted_p'])}"
+    verdict = Verdict.WORSE if row["recent_fall"] else row["verdict"]
+    return verdict_case(f"{row['what']} {row['metric']}", verdict, amount, threshold)
 
 
 def _broken_in_newest(loaded: Sequence[LoadedRun]) -> list[Key]:

@@ -68,6 +68,7 @@ Exit codes:
   1    something failed at run time
   2    bad input: arguments, campaign file, value
   3    this machine cannot run what was asked; the message says what to do
+  4    proven: worse than before (compare), or not what the campaign expects (run)
   130  interrupted with Ctrl-C; what has been measured is kept
 """
 

@@ -13,7 +13,8 @@ from typing import Any
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
-from switchmark.cli.output import format_duration, note, print_json
+from switchmark.cli import ci
+from switchmark.cli.output import note, print_json
 from switchmark.cli.progress import CampaignProgress
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError, UsageError
@@ -22,10 +23,14 @@ from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.campaign import OpenEnd, measuring_time_s, run_campaign
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.language.duration import format_duration
 from switchmark.model.campaign import Campaign
 from switchmark.remote.site import Site
+from switchmark.report.junit import cases_of_run
+from switchmark.results.expectations import Outcome
 from switchmark.results.proving import Proving
 from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
+from switchmark.results.summary import summary
 from switchmark.testbed import tuning
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session
@@ -48,10 +53,14 @@ class Wish:
     testbed: Path | None = None
     json: bool = False
     quiet: bool = False
+    junit: Path | None = None
+    bmf: Path | None = None
 
 
 def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
-    """Measure what is not finished yet; returns the exit code: 1 when a trial failed."""
+    """Measure what is not finished yet; returns the exit code: 4 when an expectation is violated,
+    else 1 when a trial failed."""
+    ci.check_places(wish.junit, wish.bmf)
     with _other_host(campaign, wish) as site:
         return _measure(campaign, there, wish, site)
 
@@ -101,8 +110,11 @@ def _measure(campaign: Campaign, there: Installed, wish: Wish, site: Site | None
         print_json(records)
     else:
         _show(run.directory)
+    violated = _judge(run.directory, wish)
     failed = sum(record.status == "failed" for record in records)
     note(f"{len(records) - failed} trials finished, {failed} failed; results in {run.directory}")
+    if violated:
+        return ci.EXIT_VIOLATED
     return 1 if failed else 0
 
 
@@ -194,6 +206,20 @@ def _show(directory: Path) -> None:
 
     rows = summarise(directory, read_table(directory))
     print_summary(open_run(directory), rows, rows)
+
+
+def _judge(directory: Path, wish: Wish) -> bool:
+    """Judge what the campaign expects and write what CI wants; whether anything is violated."""
+    run = open_run(directory)
+    if not (run.info.definition.get("expect") or wish.junit or wish.bmf):
+        return False
+    rows = summary(directory)
+    judgements = ci.judged(run, rows)
+    cases = cases_of_run(run.info.campaign, rows, judgements)
+    ci.write_junit(wish.junit, run.info.campaign, cases, run.info.started_at)
+    ci.write_bmf(wish.bmf, rows)
+    ci.say(judgements)
+    return any(one.outcome is Outcome.VIOLATED for one in judgements)
 
 
 def _report(directory: Path) -> None:

@@ -17,7 +17,8 @@ from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.options import CampaignName, Overrides
-from switchmark.cli.output import format_duration, print_json, print_line, print_table, writing
+from switchmark.cli.output import print_json, print_line, print_table, writing
+from switchmark.language.duration import format_duration
 from switchmark.model.campaign import Campaign
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds

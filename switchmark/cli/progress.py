@@ -10,7 +10,8 @@ from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from switchmark.cli.output import console, format_duration
+from switchmark.cli.output import console
+from switchmark.language.duration import format_duration
 from switchmark.language.printable import printable
 from switchmark.language.values import format_rate
 from switchmark.model.choices import PLAIN

@@ -13,6 +13,7 @@ import typer
 
 from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
+from switchmark.cli.ci import BmfFile, JunitFile
 from switchmark.cli.measure import Wish, measure
 from switchmark.cli.options import (
     CampaignName,
@@ -34,12 +35,14 @@ Examples:
   switchmark run quick --resume                go on where the last run stopped
   switchmark run quick --set duration=2s --set repetitions=1
   switchmark run quick --json > records.json
+  switchmark run my-campaign.yaml --junit verdicts.xml --bmf figures.json    for CI: docs/ci.md
 
 Exit codes:
   0    every trial finished
   1    at least one trial failed; the others are kept
   2    bad input
   3    a switch or an environment of the campaign cannot run on this machine
+  4    a figure is not what the campaign expects, and that is proven; the undecided are no failure
   130  interrupted; --resume goes on
 """
 
@@ -59,6 +62,8 @@ def command(
     testbed: TestbedFile = None,
     json: RecordsAsJson = False,
     quiet: Quiet = False,
+    junit: JunitFile = None,
+    bmf: BmfFile = None,
 ) -> int:
     """Measure a campaign and store a record for every trial."""
     there = installed()
@@ -77,6 +82,8 @@ def command(
         testbed=testbed,
         json=json,
         quiet=quiet,
+        junit=junit,
+        bmf=bmf,
     )
     return measure(found, there, wish)
 

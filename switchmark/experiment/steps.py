@@ -17,6 +17,7 @@ from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
 from switchmark.model.campaign import Campaign
 from switchmark.model.capabilities import Probe
+from switchmark.model.expectation import Expected
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import ConnectMode
 from switchmark.model.topology import (
@@ -64,7 +65,31 @@ def plan_steps(
                 wires[wire] = Step(planned, None, is_baseline=True)
             wire = wires[wire].plan.trial
         steps.append(Step(plan, wire))
+    if any(one.figure is Expected.SLOWER_THAN_BASELINE for one in campaign.expect):
+        steps = _with_wires_again(campaign, there, cores, site, steps)
     return [*wires.values(), *steps]
+
+
+def _with_wires_again(
+    campaign: Campaign,
+    there: Installed,
+    cores: Cores,
+    site: Site | None,
+    steps: Sequence[Step],
+) -> list[Step]:
+    """In each later block the bare wires, too: a figure is held against as many of theirs."""
+    found: list[Step] = []
+    known: set[Trial] = set()
+    for step in steps:
+        repetition = step.plan.trial.repetition
+        if step.baseline is not None and repetition:
+            wire = step.baseline.repeated(repetition)
+            if wire not in known:
+                known.add(wire)
+                planned = plan_trial(campaign, wire, there, cores, site)
+                found.append(Step(planned, None, is_baseline=True))
+        found.append(step)
+    return found
 
 
 def check_available(steps: Sequence[Step]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, create_model
 
 from switchmark.model.choices import MAX_REPETITIONS, NAME_PATTERN, Dimension
+from switchmark.model.expectation import Expectation
 from switchmark.model.parameters import SWEPT
 from switchmark.model.trial import Frozen, Trial
 
@@ -117,6 +118,7 @@ class Campaign(Frozen):
     skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
+    expect: tuple[Expectation, ...] = ()  # judged at the end of a run
 
     @property
     def proves(self) -> bool:

@@ -31,6 +31,7 @@ THRESHOLD = 0.02
 BOOTSTRAP_FROM = 15  # repetitions on both sides; fewer cannot tell their own tails
 BOOTSTRAP_SKEW = 1.0
 RESAMPLES = 9999
+MANY_REPETITIONS = 10_000  # nobody waits for more
 BOOTSTRAP_SEED = 20
 _NO_SPREAD = 1e-12  # of logarithms: what rounding leaves of equal values
 Array = NDArray[np.float64]
@@ -155,6 +156,23 @@ def _verdict(
     if lowest <= ratio.low and ratio.high <= highest:
         return Verdict.SAME
     return Verdict.UNCLEAR
+
+
+def further_repetitions(one: Judged, threshold: float = THRESHOLD) -> int | None:
+    """How many more a side would decide an unclear comparison, about; None: beyond hope, or it is
+    not unclear. Its interval must leave 1 aside, or fit within the threshold."""
+    ratio = one.ratio
+    if one.verdict is Verdict.UNTESTABLE and ratio.value is not None:
+        return 2
+    if one.verdict is not Verdict.UNCLEAR or ratio.value is None or not ratio.low or not ratio.high:
+        return None
+    lead = abs(math.log(ratio.value))
+    gap = max(lead, -math.log1p(-threshold) - lead)
+    count = min(ratio.count_a, ratio.count_b)
+    if gap <= 0:
+        return None
+    needed = count * (math.log(ratio.high / ratio.low) / 2 / gap) ** 2
+    return None if needed > MANY_REPETITIONS else max(1, math.ceil(needed) - count)
 
 
 def compare_with_best(best: Estimate, others: Sequence[Estimate]) -> list[Difference]:

@@ -10,6 +10,7 @@ import pytest
 from switchmark.cli import list_, output, plan
 from switchmark.cli.main import run
 from switchmark.experiment.steps import plan_steps
+from switchmark.language.duration import format_duration
 from switchmark.model.capabilities import Probe
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import facts
@@ -227,7 +228,7 @@ def test_plan_refuses_what_a_switch_cannot_do(capsys: pytest.CaptureFixture[str]
      (3599.6, "1 h"), (3600, "1 h"), (7500, "2 h 5 min"), (90_000, "25 h")],
 )  # fmt: skip
 def test_durations_as_people_say_them(time_s: float, text: str) -> None:
-    assert output.format_duration(time_s) == text
+    assert format_duration(time_s) == text
 
 
 def test_a_table_in_a_pipe_is_plain_and_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,77 @@
+"""The `expect:` section: what a campaign's figures should be, for CI (docs/ci.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Any
+
+from switchmark.campaign import sweeps
+from switchmark.language import values
+from switchmark.language.source import Bad, Node, Place, Problem, Table
+from switchmark.language.values import BadValueError, Limits
+from switchmark.model.choices import MAX_TIME_S, Dimension
+from switchmark.model.expectation import Expectation, Expected
+
+EXAMPLES = {
+    Expected.THROUGHPUT: ">= 5M",
+    Expected.LOSS: "<= 0.1%",
+    Expected.RTT_P50: "<= 50us",
+    Expected.RTT_P99: "<= 200us",
+    Expected.SLOWER_THAN_BASELINE: "<= 5%",
+}
+_WRITE = 'write e.g. expect: {throughput: ">= 5M", loss: "<= 0.1%"}'
+_BOUND = re.compile(r"(>=|<=)\s*(\S.*)", re.DOTALL)
+_RATE = Limits(1, 10**12, "no throughput", "more than any port carries", suffixes=True)
+_READERS: dict[Expected, Callable[[str], float]] = {
+    Expected.THROUGHPUT: lambda text: float(values.whole(text, _RATE)),
+    Expected.LOSS: values.share,
+    Expected.RTT_P50: lambda text: values.seconds(text, 1e-9, MAX_TIME_S) * 1e9,
+    Expected.RTT_P99: lambda text: values.seconds(text, 1e-9, MAX_TIME_S) * 1e9,
+    Expected.SLOWER_THAN_BASELINE: values.share,
+}
+
+
+def read_expectations(
+    node: Node | None, dimensions: Collection[Dimension], problems: list[Problem]
+) -> list[Expectation]:
+    """All that is expected; what is wrong is added to the problems. A figure that no trial of
+    these dimensions has cannot be expected."""
+    if node is None or isinstance(node, Bad):
+        return []
+    if not isinstance(node, Table):
+        problems.append(Problem(node.place, "expect", f"holds other keys; {_WRITE}"))
+        return []
+    found = []
+    for name, value in node.entries.items():
+        place = node.key_places.get(name, value.place)
+        if name not in EXAMPLES:
+            message = sweeps.unknown_key(name, [str(one) for one in EXAMPLES])
+            problems.append(Problem(place, f"expect.{name}", message))
+            continue
+        one = _read(Expected(name), value, problems)
+        if one is not None and not set(one.dimensions) & set(dimensions):
+            _note_unused(one, place, problems)
+        elif one is not None:
+            found.append(one)
+    return found
+
+
+def _read(figure: Expected, node: Node, problems: list[Problem]) -> Expectation | None:
+    path, example = f"expect.{figure}", EXAMPLES[figure]
+    try:
+        text = sweeps.text_of(node, f'{figure}: "{example}"')
+        match = _BOUND.fullmatch(text.strip())
+        if match is None:
+            raise BadValueError(f"'{values.shorten(text)}' is no bound; write e.g. \"{example}\"")
+        fields: dict[str, Any] = {"relation": match[1], "bound": _READERS[figure](match[2].strip())}
+    except BadValueError as error:
+        problems += [Problem(node.place, path, message) for message in error.messages]
+        return None
+    return Expectation(figure=figure, text=" ".join(text.split()), **fields)
+
+
+def _note_unused(one: Expectation, place: Place, problems: list[Problem]) -> None:
+    wanted = " or ".join(one.dimensions)
+    message = f"no trial of this campaign has that figure; add {wanted} to dimension"
+    problems.append(Problem(place, f"expect.{one.figure}", message))

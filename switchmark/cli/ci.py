@@ -1,0 +1,79 @@
+"""What CI reads: `--junit` and `--bmf` of `run` and `compare`, and expectations on the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from switchmark.cli.output import note, writing
+from switchmark.errors import UsageError
+from switchmark.model.expectation import Expectation
+from switchmark.report.bmf import bmf
+from switchmark.report.expectation_words import sentence
+from switchmark.report.junit import Case, junit_xml
+from switchmark.results.expectations import Judgement, Outcome, judge_run
+from switchmark.results.rows import SummaryRow
+from switchmark.results.store import Run
+
+EXIT_VIOLATED = 4  # as `compare` has it for "worse"
+
+JunitFile = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write verdicts as JUnit XML.")
+]
+BmfFile = Annotated[
+    Path | None,
+    typer.Option("--bmf", metavar="FILE", help="Write figures as Bencher Metric Format."),
+]
+
+
+def check_places(junit: Path | None, bmf_file: Path | None) -> None:
+    """Complain about files that cannot be written before anything is measured."""
+    for option, path in (("--junit", junit), ("--bmf", bmf_file)):
+        if path is None:
+            continue
+        if not path.absolute().parent.is_dir() or path.is_dir():
+            raise UsageError(f"{option} {path}: no file can be there; name another place")
+        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+            raise UsageError(f"{option} {path}: cannot be written; name another place")
+
+
+def write_junit(path: Path | None, suite: str, cases: Sequence[Case], started_at: str) -> None:
+    """Write the verdicts, where they are wanted."""
+    if path is not None:
+        with writing("--junit", path):
+            path.write_bytes(junit_xml(suite, cases, started_at))
+
+
+def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
+    """Write the figures, where they are wanted."""
+    if path is not None:
+        text = json.dumps(bmf(rows), indent=2, ensure_ascii=False, allow_nan=False)
+        with writing("--bmf", path):
+            path.write_text(text + "\n", encoding="utf-8")
+
+
+def judged(run: Run, rows: Sequence[SummaryRow]) -> list[Judgement]:
+    """What the campaign of this run expects, judged by its records."""
+    try:
+        asked = run.info.definition.get("expect", [])
+        expected = [Expectation.model_validate(one) for one in asked]
+    except ValidationError as error:
+        raise UsageError(f"{run.directory}/run.json: expect: {error}") from error
+    return judge_run(run.info.definition, rows, expected)
+
+
+def say(judgements: Sequence[Judgement]) -> None:
+    """A line for every expectation that is not met, and one for all."""
+    told = [one.outcome for one in judgements]
+    for one in judgements:
+        if one.outcome is not Outcome.MET:
+            note(f"{one.row.notation}: {sentence(one)}")
+    if told:
+        counts = (f"{told.count(one)} {one}" for one in Outcome if one in told)
+        note(f"expectations: {', '.join(counts)}")

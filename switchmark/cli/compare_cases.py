@@ -1,0 +1,53 @@
+"""The verdicts of `switchmark compare` as test cases of a CI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.language.duration import format_duration
+from switchmark.report.junit import Case, CaseOutcome
+from switchmark.results.matched import Measured
+from switchmark.statistics.comparison import Verdict
+
+GROUP = "compare"
+_OUTCOMES = {
+    Verdict.WORSE: CaseOutcome.FAILURE,
+    Verdict.UNCLEAR: CaseOutcome.SKIPPED,
+    Verdict.UNTESTABLE: CaseOutcome.SKIPPED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison came to."""
+
+    exit_code: int
+    cases: Sequence[Case]
+
+
+def verdict_case(
+    name: str,
+    verdict: Verdict,
+    amount: str,
+    threshold: float,
+    further: int | None = None,
+    duration_s: float = 0.0,
+) -> Case:
+    """The verdict on one figure of one trial; `further` repetitions a side would decide it."""
+    message = f"{verdict}: {amount}; changes below {threshold:.1%} do not matter"
+    if further is not None:
+        time = format_duration(further * duration_s)
+        message += f"; needs about {further} more repetitions a side, {time} of traffic each"
+    return Case(name, GROUP, _OUTCOMES.get(verdict, CaseOutcome.PASSED), message)
+
+
+def broken_case(name: str, now: Measured) -> Case:
+    """A trial that worked before and does not now."""
+    why = now.failed[0] if now.failed else "no valid repetition"
+    return Case(name, GROUP, CaseOutcome.FAILURE, f"worked before, not now: {why}")
+
+
+def skipped_case(name: str, why: str) -> Case:
+    """A trial that was not compared."""
+    return Case(name, GROUP, CaseOutcome.SKIPPED, f"not compared: {why}")

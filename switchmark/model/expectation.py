@@ -1,0 +1,42 @@
+"""What a campaign expects of its figures, as `throughput: ">= 5M"` (results/expectations.py)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from switchmark.model.choices import Dimension
+from switchmark.model.trial import Frozen
+
+
+class Expected(StrEnum):
+    """The figures of which something may be expected."""
+
+    THROUGHPUT = "throughput"  # frames/s that arrived; of a search, its headline
+    LOSS = "loss"  # share of the frames that were sent
+    RTT_P50 = "rtt_p50"  # ns, median round trip
+    RTT_P99 = "rtt_p99"  # ns
+    SLOWER_THAN_BASELINE = "slower_than_baseline"  # a share of the wire's load, or of its RTT
+
+
+class Expectation(Frozen):
+    """A bound on one figure, of every trial that has it."""
+
+    figure: Expected
+    relation: Literal[">=", "<="]
+    bound: float  # frames/s, a share, or ns
+    text: str  # as it was written, for people
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """The dimensions whose trials have the figure."""
+        match self.figure:
+            case Expected.THROUGHPUT | Expected.LOSS:
+                return (Dimension.THROUGHPUT,)
+            case Expected.RTT_P50 | Expected.RTT_P99:
+                return (Dimension.LATENCY,)
+            case Expected.SLOWER_THAN_BASELINE:
+                return (Dimension.THROUGHPUT, Dimension.LATENCY)
+
+    def __str__(self) -> str:
+        return f"{self.figure} {self.text}"

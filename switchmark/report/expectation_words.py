@@ -1,0 +1,47 @@
+"""Verdicts on expectations in words: one sentence each, for the terminal and for CI."""
+
+from __future__ import annotations
+
+from switchmark.language.duration import format_duration
+from switchmark.model.expectation import Expected
+from switchmark.report import words
+from switchmark.results.expectations import Judgement, Outcome
+from switchmark.statistics.means import Estimate
+
+
+def sentence(one: Judgement) -> str:
+    """What was found, what was expected, and what that comes to."""
+    found = f"{_figure(one)}, expected {one.expectation.text}"
+    if one.outcome is Outcome.UNUSABLE:
+        return f"{one.expectation.figure}: no usable figure: {one.reason}"
+    if one.outcome is Outcome.UNDECIDED:
+        return f"{one.expectation.figure}: {found}: undecided: {one.reason}{_time(one)}"
+    return f"{one.expectation.figure}: {found}: {one.outcome}"
+
+
+def _time(one: Judgement) -> str:
+    return "" if one.needs_s is None else f", about {format_duration(one.needs_s)}"
+
+
+def _figure(one: Judgement) -> str:
+    if one.figure is None:
+        return "no figure"
+    interval = ""
+    if one.figure.low is not None and one.figure.high is not None:
+        low, high = (_amount(one, value) for value in (one.figure.low, one.figure.high))
+        interval = f" ({low} to {high})"
+    return f"{_amount(one, one.figure.mean)}{interval}{_count(one.figure)}"
+
+
+def _count(figure: Estimate) -> str:
+    return f" in {figure.count} repetition{'s' if figure.count != 1 else ''}"
+
+
+def _amount(one: Judgement, value: float) -> str:
+    match one.expectation.figure:
+        case Expected.THROUGHPUT:
+            return words.with_prefix(value, "pps")
+        case Expected.LOSS | Expected.SLOWER_THAN_BASELINE:
+            return words.percent(value)
+        case Expected.RTT_P50 | Expected.RTT_P99:
+            return words.time_ns(value)

@@ -1,0 +1,108 @@
+"""Verdicts as JUnit XML, which every CI shows: one test case a verdict.
+
+There is no standard; these are the elements and attributes that Jenkins, GitLab, GitHub's
+reporters and pytest agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from xml.etree import ElementTree as ET
+
+from switchmark.language.printable import printable
+from switchmark.report.expectation_words import sentence
+from switchmark.results.expectations import Judgement, Outcome
+from switchmark.results.rows import SummaryRow
+
+
+class CaseOutcome(StrEnum):
+    """The element below a test case; none where it has passed."""
+
+    PASSED = ""
+    FAILURE = "failure"  # a proven violation
+    ERROR = "error"  # nothing could be measured
+    SKIPPED = "skipped"  # not decided
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One verdict."""
+
+    name: str
+    group: str  # `classname`, by which CIs fold cases together
+    outcome: CaseOutcome
+    message: str  # one sentence
+    time_s: float = 0.0  # of traffic
+
+
+_OF_JUDGEMENT = {
+    Outcome.MET: CaseOutcome.PASSED,
+    Outcome.VIOLATED: CaseOutcome.FAILURE,
+    Outcome.UNDECIDED: CaseOutcome.SKIPPED,
+    Outcome.UNUSABLE: CaseOutcome.ERROR,
+}
+
+
+def cases_of_run(
+    campaign: str, rows: Sequence[SummaryRow], judged: Iterable[Judgement]
+) -> list[Case]:
+    """A case for each trial, which says whether it could be measured, and one for each
+    expectation of it."""
+    cases = [_measured(campaign, row) for row in rows]
+    for one in judged:
+        name = f"{one.row.notation} {one.expectation}"
+        cases.append(Case(name, campaign, _OF_JUDGEMENT[one.outcome], sentence(one)))
+    return cases
+
+
+def _measured(campaign: str, row: SummaryRow) -> Case:
+    outcome, message = CaseOutcome.PASSED, f"measured {row.finished} times"
+    if row.failed:
+        outcome, message = CaseOutcome.ERROR, f"failed: {row.failures[0]}"
+    elif not row.valid:
+        outcome, message = CaseOutcome.ERROR, f"not valid: {', '.join(row.marks)}"
+    return Case(row.notation, campaign, outcome, message, row.finished * row.trial.duration_s)
+
+
+def junit_xml(suite: str, cases: Sequence[Case], started_at: str) -> bytes:
+    """The document. `started_at` is ISO 8601."""
+    told = [case.outcome for case in cases]
+    counts = {
+        "tests": len(cases),
+        "failures": told.count(CaseOutcome.FAILURE),
+        "errors": told.count(CaseOutcome.ERROR),
+        "skipped": told.count(CaseOutcome.SKIPPED),
+    }
+    attributes = {name: str(count) for name, count in counts.items()}
+    attributes["time"] = _seconds(sum(case.time_s for case in cases))
+    root = ET.Element("testsuites", {"name": "switchmark", **attributes})
+    own = {"name": _text(suite), "timestamp": started_at[:19]}
+    within = ET.SubElement(root, "testsuite", own | attributes)
+    for case in cases:
+        element = ET.SubElement(
+            within,
+            "testcase",
+            name=_text(case.name),
+            classname=_text(case.group),
+            time=_seconds(case.time_s),
+        )
+        if case.outcome is CaseOutcome.PASSED:
+            ET.SubElement(element, "system-out").text = _text(case.message)
+            continue
+        found = ET.SubElement(element, case.outcome.value, message=_text(case.message))
+        found.text = _text(case.message)
+        if case.outcome is not CaseOutcome.SKIPPED:
+            found.set("type", "switchmark")
+    ET.indent(root)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def _text(text: str) -> str:
+    """XML 1.0 has no control characters, not even as references."""
+    return printable(text)
+
+
+def _seconds(time_s: float) -> str:
+    return f"{time_s:.3f}"

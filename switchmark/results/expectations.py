@@ -1,0 +1,179 @@
+"""Whether a run's figures are what its campaign expects: proven, refuted, or not decided.
+
+Each repetition is one observation. A bound is met, or violated, when the interval of the mean
+lies on one side of it; for the bare wire's sake, when Welch's test of the logarithms proves the
+ratio to lie on one side. The level is divided among all that is judged together (Bonferroni) and,
+where figures decide how long a campaign goes on, among its looks: 95 % holds of all verdicts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from switchmark.model.expectation import Expectation, Expected
+from switchmark.results.proving import Proving
+from switchmark.results.ranking import baseline_of, headline
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.comparison import ratio_of
+from switchmark.statistics.means import Estimate, estimate
+from switchmark.statistics.sequential import BEYOND_HOPE, POWER
+
+OWN_TIME_GUESS_S = 2.0  # of the bench around a trial, where no record tells it
+
+
+class Outcome(StrEnum):
+    """What is known of an expectation at one trial."""
+
+    MET = "met"
+    VIOLATED = "violated"
+    UNDECIDED = "undecided"
+    UNUSABLE = "unusable"  # the trial failed, or its figure is not valid
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One expectation at one trial."""
+
+    expectation: Expectation
+    row: SummaryRow
+    outcome: Outcome
+    figure: Estimate | None  # None: there is none
+    reason: str  # why it is not decided, or not usable
+    needs_s: float | None = None  # further measuring that would decide; None: nothing would
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """How a campaign's figures were looked at."""
+
+    looks: tuple[int, ...]  # counts of repetitions; one: a set number
+    level: float
+
+    @classmethod
+    def of(cls, definition: Mapping[str, Any], trial_s: float) -> _Looked:
+        proving = Proving.of(definition)
+        if proving.stops and proving.budget_s is not None:
+            most = max(2, math.ceil(proving.budget_s / max(trial_s, 0.1)))
+            return cls(planned_looks(most), 1 - proving.confidence)
+        if definition.get("until_ci") is not None:
+            first, last = definition.get("repetitions", 1), definition.get("max_repetitions", 1)
+            return cls(StoppingRule.after_each(first, last).looks, 1 - proving.confidence)
+        return cls((), 1 - proving.confidence)
+
+    def level_of(self, count: int, family: int) -> float:
+        """Two-sided level of one verdict of so many, after so many repetitions."""
+        if len(self.looks) < 2 or count < 2:
+            return self.level / family
+        return StoppingRule(self.looks, self.level, family).level_at(count, is_last=True)
+
+
+def judge_run(
+    definition: Mapping[str, Any], rows: Sequence[SummaryRow], expected: Sequence[Expectation]
+) -> list[Judgement]:
+    """Every expectation at every trial that should have its figure, the bare wire aside."""
+    judged = [
+        (one, row)
+        for row in rows
+        for one in expected
+        if not row.is_baseline and row.trial.dimension in one.dimensions and _has(one, row)
+    ]
+    shortest_s = min((row.trial.duration_s for _, row in judged), default=1.0)
+    looked = _Looked.of(definition, shortest_s)
+    return [_judge(one, row, rows, looked, max(1, len(judged))) for one, row in judged]
+
+
+def _has(one: Expectation, row: SummaryRow) -> bool:
+    """A failed trial should have had it; a search has no loss, and its figure no wire's."""
+    return row.method is None or one.figure is Expected.THROUGHPUT
+
+
+def _judge(
+    one: Expectation, row: SummaryRow, rows: Sequence[SummaryRow], looked: _Looked, family: int
+) -> Judgement:
+    if not row.finished or row.failed or not row.valid:
+        why = row.failures[0] if row.failures else f"not valid: {', '.join(row.marks)}"
+        return Judgement(one, row, Outcome.UNUSABLE, _figure(one, row), why)
+    level = looked.level_of(row.finished, family)
+    if one.figure is Expected.SLOWER_THAN_BASELINE:
+        return _beside_the_wire(one, row, rows, level)
+    figure = _figure(one, row)
+    if figure is None:
+        return Judgement(one, row, Outcome.UNUSABLE, None, "there is no such figure")
+    found = estimate(figure.values, level)
+    if found.low is None or found.high is None:
+        return _undecided(one, row, found, 2)
+    if found.low <= one.bound <= found.high and found.low < found.high:
+        return _undecided(one, row, found, _needed(found, one.bound, level))
+    is_met = found.mean >= one.bound if one.relation == ">=" else found.mean <= one.bound
+    return Judgement(one, row, Outcome.MET if is_met else Outcome.VIOLATED, found, "")
+
+
+def _figure(one: Expectation, row: SummaryRow) -> Estimate | None:
+    if one.figure is Expected.THROUGHPUT and row.method is not None:
+        named = [each for each in row.method.figures if each.name == row.method.headline]
+        return named[0].value if named and named[0].unit == "pps" else None
+    if row.throughput is not None and one.figure is Expected.THROUGHPUT:
+        return row.throughput.forwarded_pps
+    if row.throughput is not None and one.figure is Expected.LOSS:
+        return row.throughput.loss_ratio
+    if row.latency is not None and one.figure is Expected.RTT_P50:
+        return row.latency.p50_ns
+    if row.latency is not None and one.figure is Expected.RTT_P99:
+        return row.latency.p99_ns
+    return None
+
+
+def _beside_the_wire(
+    one: Expectation, row: SummaryRow, rows: Sequence[SummaryRow], level: float
+) -> Judgement:
+    """Whether the switch is slower than the bare wire by more than the bound."""
+    wire = baseline_of(row, rows)
+    figure = headline(row)
+    if wire is None or not wire.valid:
+        why = "the bare wire was not measured beside it; leave out --no-baseline"
+        return Judgement(one, row, Outcome.UNDECIDED, figure, why)
+    kept = 1 + one.bound if row.latency is not None else 1 - one.bound
+    values = headline(wire).values
+    test = ratio_of([value * kept for value in values], figure.values)
+    slower = estimate([_slower(row, value, headline(wire).mean) for value in figure.values])
+    if test.p is None or test.value is None:
+        why = "one repetition proves nothing; set repetitions in place of budget or prove"
+        return Judgement(one, row, Outcome.UNDECIDED, slower, why)
+    if test.p >= level:
+        count = min(len(values), row.finished)
+        return _undecided(one, row, slower, max(count + 1, 2 * count))
+    is_slower = test.value > 1 if row.latency is not None else test.value < 1
+    is_met = is_slower != (one.relation == "<=")
+    return Judgement(one, row, Outcome.MET if is_met else Outcome.VIOLATED, slower, "")
+
+
+def _slower(row: SummaryRow, value: float, wire: float) -> float:
+    """By which share: of the wire's load that is missing, or added to its round trip."""
+    return value / wire - 1 if row.latency is not None else 1 - value / wire
+
+
+def _undecided(
+    one: Expectation, row: SummaryRow, figure: Estimate, needed: int | None
+) -> Judgement:
+    if needed is None:
+        why = "the figure is at the bound: no number of repetitions decides"
+        return Judgement(one, row, Outcome.UNDECIDED, figure, why)
+    further = max(1, needed - figure.count)
+    each_s = row.trial.duration_s + (row.overhead_s or OWN_TIME_GUESS_S)
+    why = f"needs about {further} more repetitions"
+    return Judgement(one, row, Outcome.UNDECIDED, figure, why, further * each_s)
+
+
+def _needed(found: Estimate, bound: float, level: float) -> int | None:
+    """Repetitions at which an interval of this spread leaves the bound aside; None: too many."""
+    from scipy.special import ndtri
+
+    gap = abs(found.mean - bound)
+    reach = float(ndtri(1 - level / 2) + ndtri(POWER))
+    needed = (reach * (found.stdev or 0.0) / gap) ** 2 if gap > 0 else math.inf
+    return None if needed > BEYOND_HOPE else max(math.ceil(needed), found.count + 1)
