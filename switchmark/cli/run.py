@@ -36,6 +36,7 @@ Examples:
   switchmark run quick --set duration=2s --set repetitions=1
   switchmark run quick --json > records.json
   switchmark run my-campaign.yaml --junit verdicts.xml --bmf figures.json    for CI: docs/ci.md
+  switchmark run my-campaign.yaml --metrics 9464    watch it with Prometheus: docs/watching.md
 
 Exit codes:
   0    every trial finished
@@ -64,6 +65,12 @@ def command(
     quiet: Quiet = False,
     junit: JunitFile = None,
     bmf: BmfFile = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics", metavar="PORT", help="Let Prometheus watch, here or at ADDRESS:PORT."
+        ),
+    ] = None,
 ) -> int:
     """Measure a campaign and store a record for every trial."""
     there = installed()
@@ -84,6 +91,7 @@ def command(
         quiet=quiet,
         junit=junit,
         bmf=bmf,
+        metrics=metrics,
     )
     return measure(found, there, wish)
 

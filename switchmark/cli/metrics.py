@@ -1,0 +1,221 @@
+"""`run --metrics PORT`: a campaign under way, for Prometheus (OpenMetrics 1.0).
+
+The collector knows what the bench has told it as an observer, and nothing else: a scrape reads
+memory of the bench, never the machine, so that nothing is asked of it while frames flow.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from threading import Lock
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from switchmark import __version__
+from switchmark.campaign.notation import to_notation
+from switchmark.cli.output import note
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.language.printable import printable
+from switchmark.model.campaign import Campaign
+from switchmark.results.record import MethodFigure, Record, Throughput
+from switchmark.statistics.histogram import Histogram
+from switchmark.trial.plan import TrialPlan
+
+LOOPBACK = "127.0.0.1"
+BUCKETS_S = tuple(digit * 10.0**power for power in range(-6, 1) for digit in (1, 2, 5))
+_PLACE = re.compile(r"(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})")
+_TRIAL = ("switch", "trial")
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """Of one record, drawn up when the trial has ended: a scrape finds it done."""
+
+    loads: Throughput | None
+    delays: tuple[list[tuple[str, float]], float] | None
+    of_method: Sequence[MethodFigure]
+
+    @classmethod
+    def of(cls, record: Record) -> _Figures:
+        delays = bucketed(record.latency.histogram) if record.latency is not None else None
+        found = record.method.figures if record.method is not None else ()
+        return cls(record.throughput, delays, found)
+
+
+class CampaignMetrics(Collector):
+    """An observer of a campaign that Prometheus can read."""
+
+    def __init__(self, campaign: str) -> None:
+        self._campaign = campaign
+        self._lock = Lock()  # a scrape comes from another thread
+        self._total = 0
+        self._left_s = 0.0
+        self._running: tuple[str, str] | None = None
+        self._live_pps: float | None = None
+        self._ended = {"finished": 0, "failed": 0}
+        self._invalid = 0
+        self._figures: dict[tuple[str, str], _Figures] = {}
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
+        """Another trial runs."""
+        del number
+        trial = plan.trial.repeated(0)
+        with self._lock:
+            self._total, self._left_s, self._live_pps = total, left_s, None
+            self._running = trial.switch, to_notation(trial)
+
+    def live(self, forwarded_pps: float | None) -> None:
+        """The latest sample."""
+        with self._lock:
+            self._live_pps = forwarded_pps
+
+    def trial_ended(self, record: Record) -> None:
+        """A record has been stored."""
+        with self._lock:
+            self._ended[record.status] += 1
+            self._running = self._live_pps = None
+            if record.status == "finished" and record.verdict is not None:
+                self._invalid += not record.verdict.valid
+                if record.verdict.valid:
+                    trial = record.trial.repeated(0)
+                    self._figures[trial.switch, to_notation(trial)] = _Figures.of(record)
+
+    def collect(self) -> Iterator[Metric]:
+        """What is known now."""
+        with self._lock:
+            figures, told = dict(self._figures), list(self._of_campaign())
+        yield from told
+        yield from _of_trials(figures)
+
+    def _of_campaign(self) -> Iterator[Metric]:
+        yield InfoMetricFamily(
+            "switchmark_campaign",
+            "The campaign under way.",
+            {"campaign": self._campaign, "version": __version__},
+        )
+        yield GaugeMetricFamily(
+            "switchmark_trials_planned",
+            "Trials of the campaign in all; 0 where that is not known before it ends.",
+            self._total,
+        )
+        ended = CounterMetricFamily(
+            "switchmark_trials", "Trials that have ended.", labels=["status"]
+        )
+        for status, count in self._ended.items():
+            ended.add_metric([status], count)
+        yield ended
+        yield CounterMetricFamily(
+            "switchmark_trials_not_valid",
+            "Finished trials whose figure must not be used.",
+            self._invalid,
+        )
+        yield GaugeMetricFamily(
+            "switchmark_time_left_seconds",
+            "About how long the campaign still took when the last trial began.",
+            self._left_s,
+        )
+        running = GaugeMetricFamily(
+            "switchmark_trial_running", "1 for the trial that is measured now.", labels=_TRIAL
+        )
+        live = GaugeMetricFamily(
+            "switchmark_live_packets_per_second",
+            "Frames that arrive now, by the latest sample of the trial that runs.",
+            labels=_TRIAL,
+        )
+        if self._running is not None:
+            running.add_metric(self._running, 1)
+            if self._live_pps is not None:
+                live.add_metric(self._running, self._live_pps)
+        yield running
+        yield live
+
+
+def _of_trials(figures: dict[tuple[str, str], _Figures]) -> Iterator[Metric]:
+    forwarded = GaugeMetricFamily(
+        "switchmark_forwarded_packets_per_second",
+        "Forwarded load of the last valid repetition.",
+        labels=_TRIAL,
+    )
+    loss = GaugeMetricFamily(
+        "switchmark_loss_ratio", "Share of frames lost in the last valid repetition.", labels=_TRIAL
+    )
+    delays = HistogramMetricFamily(
+        "switchmark_round_trip_seconds",
+        "Round-trip times of the last valid repetition.",
+        labels=_TRIAL,
+    )
+    found = GaugeMetricFamily(
+        "switchmark_method_figure",
+        "Figures of a method of many trials, in the unit that the label names.",
+        labels=[*_TRIAL, "figure", "unit"],
+    )
+    for labels, seen in figures.items():
+        if seen.loads is not None:
+            forwarded.add_metric(labels, seen.loads.forwarded_pps)
+            loss.add_metric(labels, seen.loads.loss_ratio)
+        if seen.delays is not None:
+            delays.add_metric(labels, *seen.delays)
+        for one in seen.of_method:
+            found.add_metric([*labels, one.name, one.unit], one.value)
+    yield from (forwarded, loss, delays, found)
+
+
+def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:
+    """Cumulative counts up to each bound, as Prometheus has them, and the sum in seconds. A slot of
+    the HDR histogram counts where its highest time is."""
+    counts = [0] * (len(BUCKETS_S) + 1)
+    sum_s = 0.0
+    for low, high, count in times.slots():
+        counts[bisect_left(BUCKETS_S, high / 1e9)] += count
+        sum_s += count * (low + high) / 2e9
+    bounds = [*(f"{bound:.6g}" for bound in BUCKETS_S), "+Inf"]
+    return list(zip(bounds, map(float, accumulate(counts)), strict=True)), sum_s
+
+
+@contextmanager
+def serving(place: str | None, campaign: Campaign) -> Iterator[Sequence[CampaignMetrics]]:
+    """Serve the metrics of a campaign while it runs; without a place, nothing."""
+    if place is None:
+        yield ()
+        return
+    host, port = parse_place(place)
+    metrics = CampaignMetrics(printable(campaign.name))
+    registry = CollectorRegistry()  # of its own: the usual one reads the process in /proc
+    registry.register(metrics)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UnavailableError(
+            f"--metrics {place}: cannot listen there ({why}); name another port"
+        ) from None
+    note(f"metrics: http://{host}:{server.server_port}/metrics")
+    try:
+        yield (metrics,)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def parse_place(text: str) -> tuple[str, int]:
+    """`9464`, or `0.0.0.0:9464` to listen beyond this machine. Raises UsageError."""
+    match = _PLACE.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise UsageError(
+            f"--metrics {text}: is no port; write e.g. 9464, or ADDRESS:9464 for other machines"
+        )
+    return match["host"] or LOOPBACK, int(match["port"])

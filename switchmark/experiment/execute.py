@@ -1,0 +1,195 @@
+"""A campaign from its plan to its stored records: what the command line and the Python API share.
+
+What is shown meanwhile is an observer's; remarks for people go through `say`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from switchmark.campaign.expand import leave_out_unable
+from switchmark.campaign.installed import Installed
+from switchmark.campaign.notation import to_notation
+from switchmark.engine.binary import find_engine
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.experiment.blocks import CampaignBlocks
+from switchmark.experiment.calibration import Calibrations
+from switchmark.experiment.campaign import Observer, OpenEnd, measuring_time_s, run_campaign
+from switchmark.experiment.repeat import endings, more_blocks
+from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.language.duration import format_duration
+from switchmark.model.campaign import Campaign
+from switchmark.remote.site import Site
+from switchmark.results.proving import Proving
+from switchmark.results.record import Record
+from switchmark.results.store import DEFAULT_ROOT, Run, find_latest
+from switchmark.testbed import tuning
+from switchmark.testbed.facts import gather, tool_versions
+from switchmark.testbed.host import Session
+from switchmark.testbed.session import open_session
+from switchmark.testbed.testbed_file import find_testbed, required
+from switchmark.testbed.undo.clean import clean_stale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for beside the campaign itself."""
+
+    campaign_text: str  # kept with the results
+    observer: Observer
+    say: Callable[[str], None]  # remarks for people, a line each
+    overrides: Sequence[str] = ()
+    results: Path = DEFAULT_ROOT
+    resume: bool = False
+    baseline: bool = True
+    recalibrate: bool = False
+    testbed: Path | None = None
+    quiet: bool = False  # say only what is out of the ordinary
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Where the records are, and those of this campaign."""
+
+    directory: Path
+    records: list[Record]
+
+
+def execute(campaign: Campaign, there: Installed, request: Request) -> Executed:
+    """Measure what is not finished yet.
+
+    Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks; a trial
+    that fails is a record."""
+    with _other_host(campaign, request) as site:
+        return _execute(campaign, there, request, site)
+
+
+@contextmanager
+def _other_host(campaign: Campaign, request: Request) -> Iterator[Site | None]:
+    """The other host of the testbed, where the campaign has trials between hosts; what is made
+    there is undone at the end."""
+    testbed = find_testbed(request.testbed)
+    if not any("remote" in sweep.location for sweep in campaign.sweeps):
+        yield None
+        return
+    site = Site(required(testbed))
+    try:
+        yield site
+    finally:
+        if words := site.close():
+            request.say(f"{site.testbed.far}: {words}")
+
+
+def _execute(campaign: Campaign, there: Installed, request: Request, site: Site | None) -> Executed:
+    campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
+    steps = plan_steps(campaign, there, baselines=request.baseline, site=site)
+    if campaign.skip_unavailable:
+        steps, missing = leave_out_unavailable(steps)
+        for reason in [*left_out, *missing]:
+            request.say(f"{campaign.name}: left out: {reason}")
+    check_available(steps)
+    find_engine()  # raises where there is none, before a trial fails for it
+    with _open_run(campaign, request) as run:
+        kept = Calibrations.of_this_machine()
+        if request.recalibrate:
+            for step in steps:
+                kept.forget(step.plan)
+        try:
+            steps = _run_steps(run, campaign, steps, kept, request)
+        except UnavailableError:  # another bench is measuring
+            run.discard_empty()
+            raise
+        if campaign.until_ci is not None and not request.quiet:
+            _say_endings(run, campaign, steps, request)
+        wanted = {step.plan.trial.id for step in steps}
+        records = [one for one in run.records() if campaign.proves or one.trial_id in wanted]
+    return Executed(run.directory, records)
+
+
+def _open_run(campaign: Campaign, request: Request) -> Run:
+    common: dict[str, Any] = {
+        "campaign_text": request.campaign_text,
+        "settings": {"set": list(request.overrides)},
+        "host": asdict(gather()),
+    }
+    if not request.resume:
+        return Run.create(
+            request.results,
+            campaign=campaign.name,
+            definition=campaign.model_dump(mode="json"),
+            **common,
+        )
+    latest = find_latest(request.results, campaign.name)
+    if latest is None:
+        raise UsageError(
+            f"{request.results}: no run of campaign {campaign.name} to resume; leave out --resume"
+        )
+    return Run.resume(latest, **common)
+
+
+def _run_steps(
+    run: Run, campaign: Campaign, steps: Sequence[Step], kept: Calibrations, request: Request
+) -> list[Step]:
+    """Run the steps and what `until_ci` adds; returns all of them."""
+    for cleaned in clean_stale():
+        request.say(f"cleaned up after a bench that was killed: session {cleaned.session}")
+    finished = run.finished_ids()
+    todo = [step for step in steps if step.plan.trial.id not in finished]
+    if not request.quiet:
+        done = f" ({len(steps) - len(todo)} finished before)" if len(todo) < len(steps) else ""
+        time_s = sum(measuring_time_s(step.plan) for step in todo)
+        what = f"{len(todo)} trials{done}, {format_duration(time_s)} of measuring"
+        if campaign.proves:
+            asked = Proving.of(campaign.model_dump())
+            trials = sum(not step.is_baseline for step in steps)
+            what = (
+                f"blocks of {trials} trials until leads from {asked.prove:.2%} on are decided, "
+                f"for {format_duration(asked.budget_s or 0.0)} at most"
+            )
+        request.say(f"{campaign.name}: {what}; results in {run.directory}")
+    with open_session() as session:
+        facts = _provenance(_tune(session, campaign, request))
+        made: list[Step] = []
+        proving = CampaignBlocks(run, campaign, steps) if campaign.proves else None
+        for block in proving or chain([list(steps)], more_blocks(run, campaign, steps)):
+            open_end = OpenEnd(len(made), proving.left_s) if proving else None
+            run_campaign(
+                session, run, campaign.name, block, facts, request.observer, kept,
+                campaign.repeat_disturbed, open_end,
+            )  # fmt: skip
+            made += block
+    return made
+
+
+def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step], request: Request) -> None:
+    """One line for every trial whose interval stayed wide, or that has strange repetitions."""
+    assert campaign.until_ci is not None
+    for one in endings(run, campaign, steps):
+        name = to_notation(one.trial)
+        if not one.narrow:
+            width = "no interval" if one.half_width is None else f"+-{one.half_width:.1%}"
+            request.say(
+                f"{name}: {width} after {one.count} repetitions, {campaign.until_ci:.1%} asked"
+            )
+        for strange in one.strange:
+            request.say(f"{name}: {strange}")
+
+
+def _tune(session: Session, campaign: Campaign, request: Request) -> dict[str, Any]:
+    """Set the machine as the campaign asks, for the time of the session; what became of it."""
+    tuned = tuning.apply(session, campaign.tuning)
+    for knob, reason in tuned.not_possible.items():
+        request.say(f"tuning {campaign.tuning}: {knob} is left as it is: {reason}")
+    return asdict(tuned)
+
+
+def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """Facts of the machine, fresh for every trial; versions of tools do not change meanwhile."""
+    fixed = {"tools": tool_versions(), "bench_pid": os.getpid(), "tuning": tuned}
+    return lambda: asdict(gather()) | fixed
