@@ -58,7 +58,7 @@ def expand(
     when switches would be compared in different connect modes without saying so."""
     campaign, _ = leave_out_unable(campaign, capabilities, environment_ports)
     problems = [
-        problem
+        f"{_whose(sweep)}{problem}"
         for sweep in campaign.sweeps
         for switch in sweep.switch
         for problem in refusals(sweep, switch, capabilities, environment_ports)
@@ -81,7 +81,8 @@ def leave_out_unable(
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
 ) -> tuple[Campaign, list[str]]:
     """With `skip_unavailable`, the campaign without the switches that cannot do what is asked,
-    and why they are left out. A sweep that none can do stays as it is, to be refused."""
+    and why they are left out. A sweep that none can do stays as it is, to be refused, unless it is
+    one of several contenders'."""
     if not campaign.skip_unavailable:
         return campaign, []
     sweeps, reasons = [], []
@@ -91,9 +92,19 @@ def leave_out_unable(
             for switch in sweep.switch
         }
         able = tuple(switch for switch, problems in refused.items() if not problems)
-        sweeps.append(sweep.model_copy(update={"switch": able}) if able else sweep)
-        reasons += [problem for problems in refused.values() for problem in problems if able]
+        if able or not any(sweep.contender):
+            sweeps.append(sweep.model_copy(update={"switch": able}) if able else sweep)
+        if able or any(sweep.contender):
+            reasons += [f"{_whose(sweep)}{one}" for each in refused.values() for one in each]
+    if not sweeps:
+        return campaign, []
     return campaign.model_copy(update={"sweeps": tuple(sweeps)}), list(dict.fromkeys(reasons))
+
+
+def _whose(sweep: Sweep) -> str:
+    """The contender whose sweep it is, as messages begin."""
+    named = ", ".join(name for name in sweep.contender if name)
+    return f"contender {named}: " if named else ""
 
 
 def trials_of(sweep: Sweep) -> Iterator[Trial]:

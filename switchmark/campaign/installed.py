@@ -14,6 +14,7 @@ from switchmark.method.support.goal import PRESETS
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.parameter import Known
 from switchmark.model.ports import PortKind
+from switchmark.switch.support.tools import program_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Installed:
             tuple(self.scenarios),
             tuple(method_names()),
             tuple(PRESETS),
+            program_problem,
         )
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign import settings, sweeps
+from switchmark.campaign import contenders, settings, sweeps
+from switchmark.campaign.contenders import Contender
 from switchmark.campaign.expand import trials_of
 from switchmark.campaign.expectations import read_expectations
 from switchmark.campaign.old_names import read_as_meant
@@ -90,9 +91,12 @@ class _Loader:
         table, overrides = read_as_meant(table, overrides)
         top = sweeps.read_block(table.entries, "", self.known, self.problems)
         over = self._override_block(overrides)
+        named = contenders.read_contenders(
+            table.entries.get(contenders.SECTION), overrides, self.known, self.problems
+        )
         options = self._options(table) | self._override_options(overrides)
         self._unknown_keys(table)
-        grids = self._grids(table, top, over, Place(where))
+        grids = self._grids(table, top, over, named, Place(where))
         published = read_published(table.entries.get("published"), self.known, self.problems)
         measured = {dimension for grid in grids for dimension in grid["dimension"].values}
         expect = read_expectations(table.entries.get("expect"), measured, self.problems)
@@ -166,7 +170,7 @@ class _Loader:
         for name, node in overrides.items():
             if name in settings.BY_NAME:
                 self._option(name, "", node, found)
-            elif name not in BY_NAME and name not in _IN_SECTIONS:
+            elif not (name in BY_NAME or name in _IN_SECTIONS or contenders.is_inside(name)):
                 allowed = [*BY_NAME, *settings.BY_NAME]
                 message = sweeps.unknown_key(name, allowed)
                 if name in settings.STRUCTURE or name in settings.GROUPS:
@@ -174,12 +178,26 @@ class _Loader:
                 self._note(node.place, "", message)
         return found
 
-    def _grids(self, table: Table, top: Block, over: Block, place: Place) -> list[dict[str, Entry]]:
+    def _grids(
+        self, table: Table, top: Block, over: Block, named: Sequence[Contender], place: Place
+    ) -> list[dict[str, Entry]]:
         blocks = self._sweep_blocks(table)
         layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
-        found = []
+        self.problems += contenders.clashes(named, [top, *(block for block, _ in blocks)], over)
+        compared = contenders.compared_cores(named)
+        found: list[dict[str, Entry]] = []
         for layers, at in layered:
-            found += sweeps.grids(layers, at, self.problems)
+            if not named:
+                found += sweeps.grids(layers, at, self.problems)
+                continue
+            own = {
+                one.name: sweeps.grids([*layers, one.block(compared)], one.place, self.problems)
+                for one in named
+            }
+            if not self.problems:
+                first = {name: grids[0] for name, grids in own.items()}
+                self.problems += contenders.twins(named, first)
+            found += [grid for grids in own.values() for grid in grids]
         everywhere = {dim for layers, _ in layered for dim in sweeps.dimensions(layers)}
         for dimension, entries in over.sections.items():
             for entry in entries.values():
@@ -215,7 +233,7 @@ class _Loader:
             for name, place in item.key_places.items():
                 if name not in allowed:
                     message = sweeps.unknown_key(name, allowed)
-                    if name in settings.BY_NAME or name in settings.GROUPS:
+                    if name in (*settings.BY_NAME, *settings.GROUPS, *settings.STRUCTURE):
                         message = "belongs to the whole campaign; write it outside of sweeps"
                     self._note(place, joined("sweeps", name), message)
             block = sweeps.read_block(item.entries, "sweeps", self.known, self.problems)
@@ -268,6 +286,8 @@ class _Loader:
 
 
 def _inside(name: str) -> str:
+    if name == contenders.SECTION:
+        return f"{name}.NAME.program"
     if name in settings.GROUPS:
         return next(key for key in settings.BY_NAME if key.startswith(f"{name}."))
     return f"{name}.rate" if name in sweeps.SECTIONS else "packet_size"

@@ -241,6 +241,8 @@ SETTINGS: tuple[Setting, ...] = (
 STRUCTURE: dict[str, str] = {
     "throughput": "values that apply to throughput trials only",
     "latency": "values that apply to latency trials only",
+    "contenders": "what is compared, by the names that results use; each holds the means that are "
+    "its own: `switch`, `program`, `switch_options`, cores ... (below)",
     "sweeps": "a list of blocks; each is a sweep of its own, on top of the keys outside",
     "published": "figures from the literature, printed beside the measured ones",
     "expect": "what the figures should be, judged at the end of a run (docs/ci.md)",

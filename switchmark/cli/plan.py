@@ -216,10 +216,10 @@ def _print_placements(made: Plan) -> None:
     maps: dict[tuple[Any, ...], None] = {}
     for placed in made.placed.values():
         trial, placement = placed.trial, placed.placement
-        row = (trial.switch, trial.pairs, placed.port_kind, placement.idle, placement.reason)
+        row = (trial.called, trial.pairs, placed.port_kind, placement.idle, placement.reason)
         number = rows.setdefault(row, len(rows) + 1)
         for core, who in core_map(placement).items():
-            maps[number, trial.switch, trial.scenario, trial.pairs, core, _few(who)] = None
+            maps[number, trial.called, trial.scenario, trial.pairs, core, _few(who)] = None
     print_line()
     print_table(
         ["#", "switch", "pairs", "ports", "idle", "cores"],

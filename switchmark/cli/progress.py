@@ -30,6 +30,8 @@ _NAMED = [
     for one in of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.CONTENDER)
     if one.letter is None and one.field not in ("connect_mode", "io", "spare_cores")
 ]
+# A contender's name stands for its means and cores.
+_UNNAMED = [one for one in _NAMED if one.kind in (Kind.TRAFFIC, Kind.LAYOUT)]
 
 
 class CampaignProgress:
@@ -117,7 +119,9 @@ def _name(trial: Trial) -> str:
     pairs = "" if trial.pairs == 1 else f" {trial.pairs}vs{trial.pairs}"
     what = trial.dimension.value if trial.method == PLAIN else trial.method
     more = [
-        one.words(value) for one in _NAMED if (value := getattr(trial, one.field)) != one.default
+        one.words(value)
+        for one in (_UNNAMED if trial.contender else _NAMED)
+        if (value := getattr(trial, one.field)) != one.default
     ]
-    named = f"{trial.switch}{pairs} {trial.packet_size_bytes} B {rate} {what}"
+    named = f"{trial.called}{pairs} {trial.packet_size_bytes} B {rate} {what}"
     return ", ".join([named, *more])

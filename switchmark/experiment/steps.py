@@ -106,7 +106,7 @@ def check_available(steps: Sequence[Step]) -> None:
             problems.append(lacking)
     environments = {step.plan.environment.name: step.plan.environment for step in steps}
     probes = [
-        *((f"switch {name}", probe) for (name, _), probe in _probe_switches(steps).items()),
+        *((f"switch {what.name}", probe) for what, probe in _probe_switches(steps).items()),
         *((f"environment {name}", each.probe()) for name, each in environments.items()),
     ]
     for what, probe in probes:
@@ -114,9 +114,9 @@ def check_available(steps: Sequence[Step]) -> None:
             problems.append(f"{what} cannot run here: {_why(probe)}")
     problems += _nic_problems(steps)
     problems = list(dict.fromkeys(problems))  # a switch in several modes
-    far = {(f.switch.name, step.plan.mode): f for step in steps if (f := step.plan.far) is not None}
-    for (_, mode), side in far.items():
-        problems += side.check(mode)
+    far = {_Probed.of(step): f for step in steps if (f := step.plan.far) is not None}
+    for one, side in far.items():
+        problems += side.check(one.mode)
     if problems:
         raise UnavailableError("\n".join(problems))
 
@@ -149,19 +149,34 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
     probes = _probe_switches(contenders)
     reasons = list(
         dict.fromkeys(
-            f"{name}: {_why(probe)}" for (name, _), probe in probes.items() if not probe.available
+            f"{what.name}: {_why(probe)}" for what, probe in probes.items() if not probe.available
         )
     )
-    kept = [s for s in contenders if probes[s.plan.switch.name, s.plan.mode].available]
+    kept = [step for step in contenders if probes[_Probed.of(step)].available]
     if not kept:
         raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
     wires = {step.baseline.id for step in kept if step.baseline is not None}
     return [s for s in steps if s.is_baseline and s.plan.trial.id in wires] + kept, reasons
 
 
-def _probe_switches(steps: Sequence[Step]) -> dict[tuple[str, ConnectMode], Probe]:
-    """Each switch asked once for each of its connect modes."""
-    plans = {(step.plan.switch.name, step.plan.mode): step.plan for step in steps}
+@dataclass(frozen=True, slots=True)
+class _Probed:
+    """What is asked whether it can run."""
+
+    name: str
+    mode: ConnectMode
+    program: str  # empty: as it is found here
+
+    @classmethod
+    def of(cls, step: Step) -> _Probed:
+        trial, name = step.plan.trial, step.plan.switch.name
+        named = f"{name} (contender {trial.contender})" if trial.contender else name
+        return cls(named, step.plan.mode, trial.program)
+
+
+def _probe_switches(steps: Sequence[Step]) -> dict[_Probed, Probe]:
+    """Each switch asked once for each of its connect modes and programs."""
+    plans = {_Probed.of(step): step.plan for step in steps}
     return {which: probe_for(plan.switch, plan.mode) for which, plan in plans.items()}
 
 

@@ -51,6 +51,7 @@ class Capabilities:
     main_thread: bool = False  # one that does not forward, and can be put on a core of its own
     max_ports: int | None = None
     needs_hugepages: bool = False
+    takes_program: bool = False  # `program` may name the executable (`WithProgram`)
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
     splits: bool = False  # can deal the frames of one port out to several (`Split`)
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be

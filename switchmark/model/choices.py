@@ -21,6 +21,8 @@ CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
 VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
 
+PROGRAM_PATTERN = r"^(/[A-Za-z0-9._+/-]+)?$"  # an absolute path that a notation can carry
+
 # What stands in a chain: the engine's forwarder by its fastest I/O, a Linux bridge inside the
 # VNF, the engine's forwarder as a program over libpcap would be (packet sockets, one system
 # call a frame), or a program of the user's by its absolute path.

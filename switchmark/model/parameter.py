@@ -31,6 +31,8 @@ class Known:
     scenarios: tuple[str, ...] | None = tuple(WRITTEN)
     methods: tuple[str, ...] | None = None
     goals: tuple[str, ...] | None = None  # of a search
+    # What is wrong with a program of that path, and the remedy; None: nobody looks.
+    program_problem: Callable[[str], str | None] | None = None
 
 
 class Kind(Enum):

@@ -6,6 +6,7 @@ when the wire's figure is the trial's ceiling, or floor.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from switchmark.model.choices import Dimension
@@ -34,12 +35,28 @@ def of_kinds(*kinds: Kind) -> tuple[Parameter, ...]:
 
 POINT = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.METHOD)
 CONTENDER = tuple(one for one in of_kinds(Kind.CONTENDER) if one.field != "switch")
+COMPARABLE: dict[str, Parameter] = {one.name: one for one in of_kinds(Kind.CORES)}  # if asked for
+# What an entry of `contenders` may set: the means, but for what it sets itself.
+OF_CONTENDERS: dict[str, Parameter] = {
+    one.name: one for one in of_kinds(Kind.CONTENDER, Kind.CORES) if one.field != "contender"
+}
 
 
 def point_of(trial: Trial) -> tuple[tuple[str, Any], ...]:
-    """What must be equal in trials that are compared, as JSON has it."""
+    """What must be equal in trials that are compared, as JSON has it; None: it is compared."""
     values = trial.model_dump(mode="json", include={one.field for one in POINT})
+    values |= dict.fromkeys(one.field for one in means_among_cores(trial))
     return tuple(values.items())
+
+
+def means_among_cores(trial: Trial) -> tuple[Parameter, ...]:
+    """The keys of cores that are compared."""
+    return _named(trial.compared)
+
+
+@cache
+def _named(compared: str) -> tuple[Parameter, ...]:
+    return tuple(COMPARABLE[name] for name in compared.split("+") if name)
 
 
 def over_wire(trial: Trial) -> dict[str, Any]:

@@ -88,6 +88,34 @@ def kind_or_path(kinds: tuple[str, ...], noun: str) -> Reader:
     return read
 
 
+def program(text: str, known: Known) -> str:
+    """The absolute path of a program; where it must be here, one that can be executed."""
+    if not re.fullmatch(choices.PROGRAM_PATTERN, text, re.ASCII):
+        raise BadValueError(
+            f"'{values.shorten(text)}' is no absolute path of letters, digits, '.', '_', '+', '-' "
+            "and '/'; write e.g. /opt/vpp-new/bin/vpp, or auto"
+        )
+    if known.program_problem is not None and (problem := known.program_problem(text)) is not None:
+        raise BadValueError(f"{text} {problem}")
+    return text
+
+
+def contender(text: str, _known: Known) -> str:
+    """The name of a contender."""
+    return values.name(text)
+
+
+def compared(text: str, _known: Known) -> str:
+    """Keys of cores, sorted."""
+    from switchmark.model.parameters import COMPARABLE  # (made of the table that reads by this)
+
+    keys = sorted({part.strip() for part in text.split("+")})
+    for key in keys:
+        if key not in COMPARABLE:
+            raise BadValueError(values.unknown(key, COMPARABLE, "key of cores"))
+    return "+".join(keys)
+
+
 def cpu_limit(text: str, _known: Known) -> float:
     """A share above 0."""
     limit = values.share(text)

@@ -22,6 +22,7 @@ from switchmark.model.choices import (
     NAME_PATTERN,
     NEIGHBOURS,
     PLAIN,
+    PROGRAM_PATTERN,
     VNF_PATTERN,
     VNFS,
     Dimension,
@@ -37,6 +38,7 @@ TRAFFIC, LAYOUT, CORES, METHOD = Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.MET
 CONTENDER, BOOKKEEPING = Kind.CONTENDER, Kind.BOOKKEEPING
 SAME, PACE, ANY, DEFAULT, PLANNED = Wire.SAME, Wire.PACE, Wire.ANY, Wire.DEFAULT, Wire.PLANNED
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+NameOrNone = Annotated[str, Field(pattern=rf"^$|{NAME_PATTERN}")]
 Seconds = Annotated[float, Field(ge=MIN_TIME_S, le=MAX_TIME_S)]
 
 
@@ -266,6 +268,23 @@ class Trial(Frozen):
         "frames that each ring of an application's vhost-user port holds: `256`, `512`, `1024`, "
         "`2048` or `4096`; a deeper one outlasts longer pauses of whoever empties it, and costs "
         "cache", unit="frames", noun="ring size", say="rings of {}".format)] = 256
+    program: Annotated[str, Field(pattern=PROGRAM_PATTERN), Parameter(
+        "program", CONTENDER, DEFAULT, "/opt/vpp-new/bin/vpp",
+        "the executable of a switch that is a program (of `basicfwd` and its like a build of "
+        "`switchmark-traffic`), by its absolute path; `auto`: as docs/switches.md says",
+        read=read.program, none="auto", by_switch=True,
+        say=lambda value: value or "program as found")] = ""
+    contender: Annotated[NameOrNone, Parameter(
+        "contender", CONTENDER, DEFAULT, "new",
+        "what results call the means that are compared; `contenders` sets it; `none`: the switch",
+        read=read.contender, none="none", by_switch=True,
+        say=lambda value: value or "no name")] = ""
+    compared: Annotated[str, Parameter(
+        "compared", METHOD, ANY, "cpu_limit+switch_cpus",
+        "keys of cores (`switch_cpus`, `cpu_limit`, `neighbour` ...) that are compared, too: else "
+        "trials that differ in them are not; `contenders` sets it to those of its entries",
+        read=read.compared, none="none", by_switch=True,
+        say=lambda value: f"compared by {value}" if value else "compared by no cores")] = ""
     # fmt: on
 
     @property
@@ -294,6 +313,11 @@ class Trial(Frozen):
         put(other, "__pydantic_extra__", None)
         put(other, "__pydantic_private__", None)
         return other
+
+    @property
+    def called(self) -> str:
+        """What results call its means: the contender's name, else the switch's."""
+        return self.contender or self.switch
 
     @property
     def frame_sizes(self) -> traffic.Mix:

@@ -197,11 +197,13 @@ class Agent:
         """Where this host's programs lie, as the testbed file says."""
         os.environ.update(variables)
 
-    def do_probe(self, environment: str, switch: str, mode: str) -> dict[str, Probe]:
+    def do_probe(self, environment: str, switch: str, mode: str, program: str) -> dict[str, Probe]:
         """Whether this host can run them."""
         return {
             f"environment {environment}": ENVIRONMENTS[environment]().probe(),
-            f"switch {switch}": probe_for(make_switch(switch), ConnectMode(mode)),
+            f"switch {switch}": probe_for(
+                configured(make_switch(switch), "", program), ConnectMode(mode)
+            ),
         }
 
     def do_facing(self, device: str, mtu_bytes: int) -> None:
@@ -251,10 +253,16 @@ class Agent:
         )  # fmt: skip
 
     def do_start_switch(
-        self, name: str, options: str, ports: list[Any], mode: str, cores: list[int]
+        self,
+        name: str,
+        options: str,
+        program: str,
+        ports: list[Any],
+        mode: str,
+        cores: list[int],
     ) -> None:
         """The switch of this host."""
-        self._switch = configured(make_switch(name), options)
+        self._switch = configured(make_switch(name), options, program)
         own = [from_plain(SwitchPort, port) for port in ports]
         self._switch.start(self._session, own, ConnectMode(mode), cores)
 

@@ -86,10 +86,12 @@ class Site:
         other's programs as strangers."""
         return bool(self.connection.hello.get("boot_id") == procfs.boot_id())
 
-    def probe(self, environment: str, switch: str, mode: ConnectMode) -> dict[str, Probe]:
-        """Whether that host can run them, by what they are."""
+    def probe(
+        self, environment: str, switch: str, mode: ConnectMode, program: str = ""
+    ) -> dict[str, Probe]:
+        """Whether that host can run them, by what they are; `program` is the switch's."""
         found = self.connection.ask(
-            "probe", 30.0, environment=environment, switch=switch, mode=mode.value
+            "probe", 30.0, environment=environment, switch=switch, mode=mode.value, program=program
         )
         return {name: from_plain(Probe, one) for name, one in found.items()}
 
@@ -117,11 +119,12 @@ class Site:
 class SiteSwitch:
     """The switch instance of that host, as `AcrossHosts` uses it."""
 
-    def __init__(self, site: Site, name: str, options: str) -> None:
+    def __init__(self, site: Site, name: str, options: str, program: str = "") -> None:
         self.name = name
         self.cores: Sequence[int] = ()  # given before it is started
         self._connection = site.connection
         self._options = options
+        self.program = program  # as on this host; empty: as it is found there
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
         """Raises UnavailableError where the interface cannot be lent to it."""
@@ -134,6 +137,7 @@ class SiteSwitch:
             60.0,
             name=self.name,
             options=self._options,
+            program=self.program,
             ports=to_plain(list(ports)),
             mode=mode.value,
             cores=list(self.cores),
@@ -225,9 +229,10 @@ class FarSide:
         Raises UnavailableError where it cannot be reached."""
         self.site.open()
         self._check_cable()
-        probes = self.site.probe(self.environment, self.switch.name, mode)
+        asked = self.switch.name, mode, self.switch.program
+        probes = self.site.probe(self.environment, *asked)
         if self.wires != self.environment:
-            probes |= self.site.probe(self.wires, self.switch.name, mode)
+            probes |= self.site.probe(self.wires, *asked)
         return [
             f"{what} cannot run on {self.site.testbed.far}: {one.reason}"
             + (f"; {one.remedy}" if one.remedy else "")

@@ -171,11 +171,11 @@ def _placement(records: Sequence[Record]) -> tuple[str, ...]:
     users: dict[str, dict[str, None]] = defaultdict(dict)
     for record in records:
         if record.placement is not None:
-            users[record.placement.reason][record.trial.switch] = None
+            users[record.placement.reason][record.trial.called] = None
     lines += [f"{', '.join(sorted(who))}: {reason}" for reason, who in users.items()][:_REASONS]
-    if ports := _by_value((r.trial.switch, r.port_kind) for r in records):
+    if ports := _by_value((r.trial.called, r.port_kind) for r in records):
         lines.append(f"Ports: {ports}")
-    if modes := _by_value((r.trial.switch, r.connect_mode) for r in records):
+    if modes := _by_value((r.trial.called, r.connect_mode) for r in records):
         lines.append(f"Connect modes: {modes}")
     return tuple(f"{line}." for line in lines)
 

@@ -216,7 +216,7 @@ def _standings(
     for contender, logs in held.items():
         interval = ratio_of(logs)
         yield Standing(
-            contender=names.get(contender, first[contender].switch),
+            contender=names.get(contender, first[contender].called),
             trial=first[contender],
             typical=math.exp(statistics.median(one.log_ratio for one in logs)),
             low=interval.low if interval else None,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import CONTENDER, PARAMETERS
+from switchmark.model.parameters import CONTENDER, PARAMETERS, means_among_cores
 from switchmark.results.rows import SummaryRow
 
 
@@ -27,22 +27,29 @@ def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def with_contenders(rows: list[SummaryRow]) -> list[SummaryRow]:
-    """Name rows so that no two of one switch share a name for different means."""
+    """Name rows so that no two share a name for different means: by the name that the campaign
+    gave, else by the switch, with what varies within it."""
     values: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
-        for one in CONTENDER if row.finished else ():
-            values[row.trial.switch][one.field].add(_means(row, one))
-    return [replace(row, contender=_contender(row, values[row.trial.switch])) for row in rows]
+        for one in _told(row) if row.finished else ():
+            values[row.trial.called][one.field].add(_means(row, one))
+    return [replace(row, contender=_contender(row, values[row.trial.called])) for row in rows]
+
+
+def _told(row: SummaryRow) -> list[Parameter]:
+    """What can tell contenders of one name apart."""
+    return [one for one in CONTENDER if one.field != "contender"] + [*means_among_cores(row.trial)]
 
 
 def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:
-    varying = [one.field for one in CONTENDER if len(seen[one.field]) > 1]
+    varying = [one.field for one in _told(row) if len(seen[one.field]) > 1]
     if "io" in varying and len(seen["port_kind"]) == len(seen["io"]):
         varying = [name for name in varying if name != "io"]  # the port kind says it all
-    if row.trial.switch_options and "switch_options" not in varying:
+    is_named = bool(row.trial.contender)
+    if row.trial.switch_options and "switch_options" not in varying and not is_named:
         varying.append("switch_options")  # a switch that was set up on purpose always says so
     parts = [_means(row, PARAMETERS[name]) for name in varying]
-    return f"{row.trial.switch} ({', '.join(parts)})" if parts else row.trial.switch
+    return f"{row.trial.called} ({', '.join(parts)})" if parts else row.trial.called
 
 
 def _means(row: SummaryRow, one: Parameter) -> str:

@@ -27,6 +27,7 @@ class AfPacket(BasicForwarder):
         port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
+        takes_program=True,
         multi_core=True,
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "port-to-port forwarding"),
         description="port-to-port forwarding by the traffic engine, raw sockets (AF_PACKET)",

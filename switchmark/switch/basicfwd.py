@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypedDict
 
 from switchmark.engine.binary import engine_version, find_engine
@@ -20,7 +21,7 @@ from switchmark.model.capabilities import Capabilities, Probe
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
-from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.options import WithOptions, WithProgram
 from switchmark.switch.support.ports import (
     check_request,
     device_of,
@@ -116,7 +117,7 @@ def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
     ]
 
 
-class BasicForwarder(WithOptions):
+class BasicForwarder(WithProgram, WithOptions):
     """The engine as a port-to-port forwarder."""
 
     name = "basicfwd"
@@ -127,6 +128,7 @@ class BasicForwarder(WithOptions):
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         needs_hugepages=True,
+        takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         settled="its ports are those it was started with, and it has no table",
@@ -151,16 +153,21 @@ class BasicForwarder(WithOptions):
             )
         return found
 
-    @staticmethod
-    def _engine_probe() -> Probe:
+    def _engine(self) -> Path:
+        """The build of the engine that forwards: the one that was chosen, else the bench's own.
+        Raises `UnavailableError`."""
+        return self.chosen_program or find_engine()
+
+    def _engine_probe(self) -> Probe:
         try:
-            engine = find_engine()
+            engine = self._engine()
         except UnavailableError as error:
             reason, _, remedy = str(error).partition("; ")
             return Probe(False, reason=reason, remedy=remedy or "set SWITCHMARK_TRAFFIC")
         version = engine_version(engine)
         if version is None:
-            return Probe(False, reason=f"{engine} does not run", remedy="build the engine again")
+            remedy = "choose another `program`" if self.chosen_program else "build the engine again"
+            return Probe(False, reason=f"{engine} does not run", remedy=remedy)
         return Probe(True, version=version)
 
     def start(
@@ -231,7 +238,7 @@ class BasicForwarder(WithOptions):
         frame_bytes = max(port.mtu_bytes for port in pair) + ETHERNET_AND_FCS_BYTES
         ports = [word for port in pair for word in ("--port", self._port_of(port))]
         return [
-            *(str(find_engine()), self.role, *ports),
+            *(str(self._engine()), self.role, *ports),
             *("--start", "now", "--core", str(core), "--idle", self._idle),
             *("--interval", str(INTERVAL_S), "--frame-size", str(frame_bytes)),
         ]

@@ -78,6 +78,7 @@ class Bess(WithOptions, ProgramSwitch):
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
+        takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         reconfigures=True,

@@ -113,6 +113,7 @@ class FastClick(WithOptions, ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
+        takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         settled="while it runs, it takes no configuration with DPDK devices in it (`hotconfig` "

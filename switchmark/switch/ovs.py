@@ -31,6 +31,7 @@ class OvsKernel(OvsSwitch):
         polling=False,
         reconfigures=True,
         in_kernel=True,
+        takes_program=True,
         taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, kernel datapath (openvswitch.ko)",
     )

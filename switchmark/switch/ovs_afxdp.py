@@ -37,6 +37,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=True,
+        takes_program=True,
         reconfigures=True,
         multi_core=True,
         taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),

@@ -80,6 +80,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         main_thread=True,
         cable_ends=DPDK_ENDS,
         needs_hugepages=True,
+        takes_program=True,
         reconfigures=True,
         taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",

@@ -27,6 +27,7 @@ class OvsNetdev(OvsSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=False,
+        takes_program=True,
         reconfigures=True,
         taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",

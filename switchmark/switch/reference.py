@@ -52,6 +52,7 @@ class Reference(AfPacket):
         port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
+        takes_program=True,
         multi_core=True,
         known_truth=True,
         description="known truth for trying methods: set delay, loss, disorder, rate; no contender",

@@ -59,6 +59,7 @@ class Snabb(ProgramSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
         polling=True,
         needs_hugepages=True,
+        takes_program=True,
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, STRUCTURED, PIPELINE, "high", "Lua, C", "VM-to-VM"),
         description="Snabb, Lua apps in one polling process, vhost-user",

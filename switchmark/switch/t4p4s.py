@@ -110,6 +110,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         connect_modes=(ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT),
         polling=True,
         needs_hugepages=True,
+        takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         settled="its table is compiled in, and it is run without a controller that could change it",

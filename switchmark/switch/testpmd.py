@@ -53,6 +53,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         main_thread=True,
         max_ports=32,  # DPDK's own limit
         needs_hugepages=True,
+        takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
         settled="it stops forwarding before it takes another port, and it has no table",

@@ -253,6 +253,7 @@ class Vpp(WithOptions, ProgramSwitch):
         multi_core=True,
         main_thread=True,
         needs_hugepages=True,
+        takes_program=True,
         cable_ends=DPDK_ENDS,
         reconfigures=True,
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "medium", "C", "full router"),

@@ -74,7 +74,7 @@ def plan_trial(
         kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology.pairs(), cores)
-    switch = configured(SWITCHES[trial.switch](), trial.switch_options)
+    switch = configured(SWITCHES[trial.switch](), trial.switch_options, trial.program)
     if splits(switch):
         chain = resolve_scenario(trial.scenario)
         switch.split = split_of(trial, chain.chain if chain else 0)
@@ -103,7 +103,7 @@ def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -
         _demand(trial, can, topology.pairs(far=True)),
         trial.environment,
         WIRE_ENVIRONMENT,
-        SiteSwitch(site, trial.switch, trial.switch_options),
+        SiteSwitch(site, trial.switch, trial.switch_options, trial.program),
     )
 
 

@@ -32,6 +32,7 @@ from switchmark.results.record import (
 )
 from switchmark.scenario.support.draw import draw_lines
 from switchmark.switch.support.base import Splits
+from switchmark.switch.support.tools import program_details
 from switchmark.testbed.cores.own_cores import kept_to
 from switchmark.testbed.host import Session
 from switchmark.trial import latency, method_run, throughput
@@ -256,7 +257,7 @@ def _measure(
             trial, bound, figures, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
-        "switch_details": switch.details(),
+        "switch_details": switch.details() | program_details(trial.program),
         "switch_counters_before": _plain(before.switch),
         "switch_counters_after": _plain(after.switch),
         "reconciliation": reconciled,

@@ -44,7 +44,7 @@ class Killed(Exception):
 class Machine:
     """A machine that is far from itself half of the time, and a run that is kept in memory."""
 
-    rates: Mapping[str, float]  # by switch, near; far it is half
+    rates: Mapping[str, float]  # by switch or contender, near; far it is half
     sd: float = 0.02  # of a deployment
     dwell_s: float = 8.0
     fails: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class Machine:
     def measure(self, trial: Trial) -> None:
         if self.killed_after is not None and len(self.order) >= self.killed_after:
             raise Killed
-        self.order.append((trial.repetition, trial.switch))
+        self.order.append((trial.repetition, trial.called))
         begun_s, self.now_s = self.now_s, self.now_s + trial.duration_s + OVERHEAD_S
         times = {"started_at": _utc(begun_s), "ended_at": _utc(self.now_s)}
         if trial.switch in self.fails:
@@ -89,7 +89,7 @@ class Machine:
         record = synthetic_record(trial, state_before=_state(before), state_after=_state(after))
         loads = record.throughput
         assert loads is not None
-        rate = self.rates[trial.switch] * factor
+        rate = self.rates[trial.called] * factor
         seen = loads.model_copy(update={"forwarded_pps": rate})
         changes = {**times, "throughput": seen, "engines": []}
         self.records[trial.id] = record.model_copy(update=changes)

@@ -27,8 +27,9 @@ SWITCHES = {
         polling=True,
         multi_core=True,
         runs_in=("host", "lxc"),
+        takes_program=True,
     ),
-    "basicfwd": Capabilities((VHOST,), (CROSS,), polling=True, multi_core=True),
+    "basicfwd": Capabilities((VHOST,), (CROSS,), polling=True, multi_core=True, takes_program=True),
     "two-port": Capabilities((VETH,), (CROSS,), polling=False, max_ports=2),
     "no-wires": Capabilities((VETH,), (LEARN, STATIC), polling=False),
 }

@@ -124,7 +124,8 @@ BAD = [
      "switch_options, switch_cores, spare_cores, packet_mix, "
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
      "switch_environment, switch_cpus, "
-     "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, nics, ring"),
+     "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, nics, ring, "
+     "program, contender, compared"),
     ("dimension: throughput\nlatency: {rate: 1}",
      "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
     ("sweeps:\n- dimension: throughput\n  latency: {rate: 1}",
@@ -140,6 +141,7 @@ BAD = [
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
      "switch_environment, switch_cpus, "
      "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, nics, ring, "
+     "program, contender, compared, "
      "throughput, latency"),
     ("sweeps:\n- repetitions: 2", "c.yaml:3: sweeps.repetitions: belongs to the whole campaign; "
                                   "write it outside of sweeps"),

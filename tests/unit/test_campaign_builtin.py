@@ -24,6 +24,8 @@ from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, INSTALLED, KNOWN, SWI
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "campaigns.md"
 
+ANYWHERE = replace(KNOWN, program_problem=None)  # programs of examples are not on this machine
+
 
 def blocks(language: str) -> list[str]:
     found = PAGE.read_text().split(f"```{language}\n")[1:]
@@ -182,7 +184,7 @@ def test_the_page_s_tables_name_every_key() -> None:
 
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_every_example_of_the_page_plans(text: str) -> None:
-    campaign = load_text(text, "my-campaign.yaml", KNOWN)
+    campaign = load_text(text, "my-campaign.yaml", ANYWHERE)
     assert expand(campaign, SWITCHES, ENVIRONMENTS)
 
 
@@ -202,9 +204,9 @@ def test_every_example_in_the_table_of_keys_loads(key: Parameter) -> None:
         text += "rate: 1000\n"
     if key.name == "probe_rate":
         text += "dimension: latency\n"
-    assert load_text(text, "c.yaml", KNOWN).count >= 1
-    values = key.parse(key.example, KNOWN)
-    assert [key.value(key.text(value), KNOWN) for value in values] == values
+    assert load_text(text, "c.yaml", ANYWHERE).count >= 1
+    values = key.parse(key.example, ANYWHERE)
+    assert [key.value(key.text(value), ANYWHERE) for value in values] == values
 
 
 @pytest.mark.parametrize("setting", settings.SETTINGS, ids=lambda setting: setting.name)

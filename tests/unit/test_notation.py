@@ -65,6 +65,9 @@ TRIALS = st.builds(
     neighbour_cpus=CORES | st.sampled_from(("any", "switch", "applications")),
     ring=st.sampled_from((256, 512, 4096)),
     nics=st.sampled_from(("", "eth2/eth3", "eth2/0000:01:00.0+0000:01:00.1/en.p-3_s0")),
+    program=st.just("") | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
+    contender=st.sampled_from(("", "new", "v1.2-rc_3+x")),
+    compared=st.sampled_from(("", "cpu_limit", "cpu_limit+switch_cpus")),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -89,7 +92,8 @@ def test_the_strategy_knows_every_field() -> None:
         "budget_s", "duration_s", "interval_s", "switch_options", "switch_cores", "spare_cores",
         "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
         "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
-        "main_cpu", "smt", "numa", "switch_environment", "split", "nics", "ring",
+        "main_cpu", "smt", "numa", "switch_environment", "split", "nics", "ring", "program",
+        "contender", "compared",
     }  # fmt: skip
 
 
@@ -179,7 +183,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "vlan, split, bidirectional, vnf, cpu_limit, "
                          "switch_environment, switch_cpus, "
                          "application_cpus, main_cpu, smt, numa, "
-                         "neighbour, neighbour_cpus, nics, ring, repetition"),
+                         "neighbour, neighbour_cpus, nics, ring, "
+                         "program, contender, compared, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),

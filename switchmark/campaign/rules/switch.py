@@ -40,6 +40,8 @@ def refusals(
                 f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)}); "
                 f"choose one of these, or leave {switch} out"
             )
+    if any(sweep.program) and not can.takes_program:
+        yield f"{switch} is no program of its own that could be chosen; use program: auto"
     yield from _method_refusals(sweep, switch, can)
     for text in sweep.switch_options:
         chosen = options.parse(text)

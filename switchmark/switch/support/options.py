@@ -8,6 +8,7 @@ sorted by name; no choice is `none`, and leaves every option at its default.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from switchmark.errors import UsageError
@@ -48,8 +49,19 @@ class WithOptions:
         return {f"option:{one.name}": self.option(one.name) for one in self.capabilities.options}
 
 
-def configured(switch: Switch, text: str) -> Switch:
-    """The switch with the options that the text names. Raises `UsageError`."""
+class WithProgram:
+    """A switch whose executable a campaign may choose by its path (`program`)."""
+
+    chosen_program: Path | None = None  # for every later start; None: as it is found here
+
+
+def configured(switch: Switch, text: str, program: str = "") -> Switch:
+    """The switch with the options that the text names, and this executable where one is named.
+    Raises `UsageError`."""
+    if program:
+        if not isinstance(switch, WithProgram):
+            raise UsageError(f"{switch.name} takes no program; leave program out")
+        switch.chosen_program = Path(program)
     options = parse(text)
     if options:
         if not isinstance(switch, Configurable):

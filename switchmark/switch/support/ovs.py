@@ -16,6 +16,7 @@ from switchmark.model.capabilities import Capabilities, Probe
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, Split, SwitchCounters, SwitchPort
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
+from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ovs_instance import (
     DEADLINE_S,
     OvsInstance,
@@ -77,7 +78,7 @@ def split_rules(split: Split) -> list[str]:
     ]
 
 
-class OvsSwitch(WithFootprint):
+class OvsSwitch(WithProgram, WithFootprint):
     """A private Open vSwitch with one bridge; subclasses say which datapath and ports."""
 
     name: str
@@ -106,13 +107,17 @@ class OvsSwitch(WithFootprint):
         version = version_text(program)
         if not version:
             return Probe(
-                False, reason=f"{program} does not run", remedy=f"reinstall {self.package}"
+                False,
+                reason=f"{program} does not run",
+                remedy="choose another `program`"
+                if self.chosen_program
+                else f"reinstall {self.package}",
             )
         return self.probe_datapath(version)
 
     def program(self) -> Path | None:
         """The switch daemon."""
-        return find_program(self.setting, self.programs)
+        return self.chosen_program or find_program(self.setting, self.programs)
 
     def probe_datapath(self, version: str) -> Probe:
         """What else this datapath needs."""

@@ -17,6 +17,7 @@ from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.capabilities import Capabilities, Probe
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.cable import AtInterface, take_in
+from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import Footprint, WithFootprint, check_socket_path
 from switchmark.switch.support.tools import (
@@ -34,7 +35,7 @@ NR_HUGEPAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 MAC_AGING_S = 300  # the same for every learning switch
 
 
-class ProgramSwitch(WithFootprint):
+class ProgramSwitch(WithProgram, WithFootprint):
     """One process that forwards; subclasses say which."""
 
     name: str
@@ -50,7 +51,7 @@ class ProgramSwitch(WithFootprint):
 
     def program_for(self, mode: ConnectMode | None) -> Path | None:  # noqa: ARG002
         """The program for this connect mode (None: for its natural one), where there is one."""
-        return find_program(self.setting, self.programs)
+        return self.chosen_program or find_program(self.setting, self.programs)
 
     def probe(self) -> Probe:
         """Available where the program runs, and hugepages are reserved."""
@@ -74,7 +75,9 @@ class ProgramSwitch(WithFootprint):
             return Probe(
                 False,
                 reason=f"{program} does not run",
-                remedy=f"{self.obtain}, and set {self.setting} to the program",
+                remedy="choose another `program`"
+                if self.chosen_program
+                else f"{self.obtain}, and set {self.setting} to the program",
             )
         if hugepage_bytes_total() == 0:
             return Probe(

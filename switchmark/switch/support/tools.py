@@ -5,6 +5,7 @@ Nothing here changes the machine; `probe` is built on it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable
@@ -45,6 +46,33 @@ def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
     chosen = os.environ.get(setting)
     found = map(which, [chosen] if chosen else candidates)
     return next((program for program in found if program), None)
+
+
+def program_problem(path: str) -> str | None:
+    """Why nobody could run this file, with the remedy; None when it can be tried."""
+    program = Path(path)
+    if not program.exists():
+        return "does not exist; build or install it there, or name another"
+    if not program.is_file():
+        return "is no file; name the program itself"
+    if not os.access(program, os.X_OK):
+        return f"is not executable; chmod +x {path}"
+    return None
+
+
+def program_details(path: str) -> dict[str, str]:
+    """What a record says of the program that was chosen: builds of one version differ."""
+    if not path:
+        return {}
+    program = Path(path)
+    return {"program": path, "program_sha256": _digest(program, program.stat().st_mtime_ns)}
+
+
+@cache
+def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001
+    """Asked once for each state of the program."""
+    with program.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def own_text(name: str) -> str:

@@ -1,0 +1,152 @@
+"""The `contenders:` section: what is compared, by name, each with the means that are its own.
+
+    contenders: {old: {program: /opt/vpp-old/bin/vpp}, new: {program: /opt/vpp-new/bin/vpp}}
+
+An entry is a layer of values like a block of `sweeps`, of one value a key. Which keys it may hold
+follows from their kind in `model/trial.py`: the means of carrying frames, and cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from switchmark.campaign import settings
+from switchmark.campaign.sweeps import Block, Entry, joined, read_values, unknown_key
+from switchmark.language import values
+from switchmark.language.source import Bad, Node, Place, Problem, Table, Text
+from switchmark.language.values import BadValueError
+from switchmark.model.parameter import Known
+from switchmark.model.parameters import BY_NAME, COMPARABLE, OF_CONTENDERS
+
+SECTION = "contenders"
+EXAMPLE = "contenders: {old: {program: /opt/old/vpp}, new: {program: /opt/new/vpp}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One entry of the section."""
+
+    name: str
+    place: Place
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def block(self, compared: str) -> Block:
+        """Its values as a layer; `compared` are the keys of cores that any contender sets."""
+        layer = Block(plain=dict(self.entries))
+        layer.plain["contender"] = Entry((self.name,), self.place, SECTION)
+        if compared:
+            layer.plain["compared"] = Entry((compared,), self.place, SECTION)
+        return layer
+
+
+def is_inside(key: str) -> bool:
+    """Whether the key of an override names a key of a contender."""
+    return key.startswith(f"{SECTION}.")
+
+
+def read_contenders(
+    node: Node | None, overrides: Mapping[str, Text], known: Known, problems: list[Problem]
+) -> list[Contender]:
+    """The section with what `--set contenders.NAME.KEY=VALUE` says on top."""
+    found: dict[str, Contender] = {}
+    if isinstance(node, Table) and node.entries:
+        for name, inner in node.entries.items():
+            place = node.key_places.get(name, inner.place)
+            found[name] = _read(name, inner, place, known, problems)
+    elif node is not None and not isinstance(node, Bad):
+        problems.append(Problem(node.place, SECTION, f"holds names; write e.g. {EXAMPLE}"))
+    for written, text in overrides.items():
+        name, _, key = written.removeprefix(f"{SECTION}.").rpartition(".")
+        if not is_inside(written):
+            continue
+        if name not in found:
+            message = values.unknown(name or key, found, "contender")
+            problems.append(Problem(text.place, "", message))
+            continue
+        entry = _value(key, text, text.place, "", known, problems)
+        if entry is not None:
+            found[name].entries[key] = entry
+    return list(found.values())
+
+
+def compared_cores(contenders: Sequence[Contender]) -> str:
+    """The keys of cores that contenders set, as the parameter `compared` has them."""
+    return "+".join(sorted({key for one in contenders for key in one.entries if key in COMPARABLE}))
+
+
+def clashes(
+    contenders: Sequence[Contender], outer: Sequence[Block], override: Block
+) -> Iterator[Problem]:
+    """Keys that a contender sets and somebody else, too: it would not be seen which one holds."""
+    owners = {"contender": contenders[0].name} if contenders else {}
+    if compared_cores(contenders):
+        owners["compared"] = contenders[0].name
+    for one in contenders:
+        owners |= {key: one.name for key in one.entries if key not in owners}
+    for block in (*outer, override):
+        for entries in (block.plain, *block.sections.values()):
+            for key in entries.keys() & owners.keys():
+                name = owners[key]
+                remedy = f"set it there only, as contenders.{name}.{key}"
+                message = f"is set by contender {name}, too; {remedy}"
+                yield Problem(entries[key].place, entries[key].path, message)
+
+
+def twins(
+    contenders: Sequence[Contender], grids: Mapping[str, Mapping[str, Entry]]
+) -> Iterator[Problem]:
+    """Contenders that are the same by two names; `grids` has one grid of each."""
+    seen: dict[tuple[tuple[object, ...], ...], str] = {}
+    for one in contenders:
+        grid = grids[one.name]
+        means = tuple(grid[key].values for key in OF_CONTENDERS if key in grid)
+        if means in seen:
+            message = (
+                f"is the same as contender {seen[means]}; give it another program, option, switch "
+                "..., or leave it out (the same means twice: two copies of the program)"
+            )
+            yield Problem(one.place, joined(SECTION, one.name), message)
+        seen.setdefault(means, one.name)
+
+
+def _read(name: str, node: Node, place: Place, known: Known, problems: list[Problem]) -> Contender:
+    path = joined(SECTION, name)
+    try:
+        values.name(name)
+        if name == BY_NAME["contender"].none:
+            problems.append(
+                Problem(place, path, f"'{name}' says that there is no name; use another")
+            )
+    except BadValueError as error:
+        problems += [Problem(place, path, message) for message in error.messages]
+    found = Contender(name, place)
+    if isinstance(node, Table):
+        for key, inner in node.entries.items():
+            at = node.key_places.get(key, inner.place)
+            entry = _value(key, inner, at, joined(path, key), known, problems)
+            if entry is not None:
+                found.entries[key] = entry
+    elif not isinstance(node, Bad):
+        message = "holds keys; write e.g. {program: /opt/new/vpp}, or {} for what is set outside"
+        problems.append(Problem(node.place, path, message))
+    return found
+
+
+def _value(
+    key: str, node: Node, place: Place, path: str, known: Known, problems: list[Problem]
+) -> Entry | None:
+    """The one value of a key; None of a key that does not belong here."""
+    if key not in OF_CONTENDERS:
+        message = unknown_key(key, OF_CONTENDERS)
+        if key in BY_NAME or key in settings.STRUCTURE:
+            message = "is the same for all contenders; write it outside of contenders"
+        elif key in settings.BY_NAME or key in settings.GROUPS:
+            message = "belongs to the whole campaign; write it outside of contenders"
+        problems.append(Problem(place, path, message))
+        return None
+    entry = read_values(OF_CONTENDERS[key], node, path, known, problems)
+    if len(entry.values) > 1:
+        message = "takes one value, not several; make each a contender with a name of its own"
+        problems.append(Problem(node.place, path, message))
+    return entry

@@ -1,0 +1,212 @@
+"""Contenders by name: builds, options and cores of one switch, compared like switches."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from switchmark.campaign.expand import expand, leave_out_unable, trials_of
+from switchmark.campaign.load import load_text
+from switchmark.campaign.notation import from_notation, to_notation
+from switchmark.errors import UsageError
+from switchmark.language.source import CampaignError
+from switchmark.model.campaign import Campaign
+from switchmark.model.parameter import Kind
+from switchmark.model.parameters import OF_CONTENDERS, PARAMETERS, point_of
+from switchmark.model.trial import Trial
+from switchmark.results.answer import Verdict, answer
+from switchmark.results.blocks import observe
+from switchmark.results.proving import Proving
+from switchmark.results.query import read_table
+from switchmark.results.summary import summarise
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.options import WithProgram, configured
+from switchmark.switch.support.tools import program_details
+from tests.unit.block_fakes import Machine, campaign, run_all
+from tests.unit.campaign_fakes import KNOWN
+from tests.unit.campaign_fakes import SWITCHES as ON_PAPER
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+from tests.unit.switch_programs import script
+
+BUILDS = "switch: basicfwd\ncontenders: {old: {program: OLD}, new: {program: NEW}}\n"
+
+
+@pytest.fixture
+def builds(tmp_path: Path) -> str:
+    """A campaign of two programs that are there."""
+    old, new = (script(tmp_path / name, "exit 0") for name in ("old", "new"))
+    return BUILDS.replace("OLD", str(old)).replace("NEW", str(new))
+
+
+def trials(text: str, overrides: list[str] | None = None) -> list[Trial]:
+    made = load_text(text, "c.yaml", KNOWN, overrides or [])
+    return [trial for sweep in made.sweeps for trial in trials_of(sweep)]
+
+
+def refused(text: str, overrides: list[str] | None = None) -> str:
+    with pytest.raises(CampaignError) as error:
+        load_text(text, "c.yaml", KNOWN, overrides or [])
+    return str(error.value)
+
+
+def test_each_contender_takes_its_own_on_top_of_what_all_have(builds: str, tmp_path: Path) -> None:
+    found = trials(f"{builds}packet_size: 64, 1500\n")
+    assert [(one.contender, one.packet_size_bytes) for one in found] == [
+        ("old", 64), ("old", 1500), ("new", 64), ("new", 1500),
+    ]  # fmt: skip
+    assert {one.program for one in found if one.contender == "new"} == {str(tmp_path / "new")}
+    assert {one.switch for one in found} == {"basicfwd"}
+    assert len({point_of(one) for one in found}) == 2, "a point has both"
+
+
+def test_a_name_goes_through_notations_and_set(builds: str, tmp_path: Path) -> None:
+    for one in trials(builds, ["contenders.new.switch_cores=2"]):
+        assert from_notation(to_notation(one)) == one
+        assert f"contender={one.contender}" in to_notation(one)
+        assert one.switch_cores == (2 if one.contender == "new" else 1)
+    (alone,) = trials("switch: basicfwd", ["contender=mine"])
+    assert alone.called == "mine"
+
+
+def test_sweeps_hold_all_contenders_and_names_may_have_points() -> None:
+    text = "switch: basicfwd\ncontenders: {v1.2: {}, two: {switch_cores: 2}}\n"
+    sweeps = "sweeps:\n  - packet_size: 64\n  - {packet_size: 1500, rate: 1M}\n"
+    assert len(trials(text + sweeps, ["contenders.v1.2.idle=yield"])) == 4
+    assert trials(text, ["contenders.v1.2.idle=yield"])[0].idle == "yield"
+
+
+def test_contenders_of_cores_are_at_one_point_and_other_cores_keep_points_apart() -> None:
+    text = "switch: basicfwd\ncontenders: {half: {cpu_limit: 50%}, all: {}}\nsmt: [auto, avoid]\n"
+    found = trials(text)
+    assert {one.compared for one in found} == {"cpu_limit"}
+    points: dict[object, set[str]] = {}
+    for one in found:
+        points.setdefault(point_of(one), set()).add(one.called)
+    assert list(points.values()) == [{"half", "all"}] * 2
+    unnamed = trials("switch: basicfwd\ncpu_limit: [50%, none]\ncompared: cpu_limit\n")
+    assert len({point_of(one) for one in unnamed}) == 1
+    assert "unknown key of cores 'smtt'; did you mean smt?" in refused(
+        "switch: basicfwd\ncompared: smtt"
+    )
+
+
+def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None:
+    kinds = {one.name for one in PARAMETERS.values() if one.kind in (Kind.CONTENDER, Kind.CORES)}
+    assert set(OF_CONTENDERS) == kinds - {"contender"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("contenders:\n  a: {progam: auto}", ":2: contenders.a.progam: unknown key; did you me"),
+        ("contenders:\n  a: {packet_size: 64}", ":2: contenders.a.packet_size: is the same for"),
+        ("contenders:\n  a: {budget: 1m}", ":2: contenders.a.budget: belongs to the whole"),
+        ("contenders:\n  a: {io: [raw, udp]}", ":2: contenders.a.io: takes one value"),
+        ("contenders:\n  a b: {io: raw}", ":2: contenders.a b: 'a b' is not a name"),
+        ("contenders:\n  none: {io: raw}", ":2: contenders.none: 'none' says that there is no na"),
+        ("contenders:\n  a: 3", ":2: contenders.a: holds keys; write e.g. {program: /opt/new/vpp}"),
+        ("contenders: [a, b]", ":1: contenders: holds names; write e.g. contenders: {old:"),
+        ("contenders: {}", ":1: contenders: holds names"),
+        ("io: raw\ncontenders:\n  a: {io: udp}\n  b: {}", ":1: io: is set by contender a, too;"),
+        ("latency: {io: raw}\ncontenders: {a: {io: udp}}", ":1: latency.io: is set by contender a"),
+        ("contenders:\n  a: {}\n  b: {}", ":3: contenders.b: is the same as contender a; give it"),
+        ("contenders:\n  a: {idle: auto}\n  b: {}", ":3: contenders.b: is the same as contender a"),
+        ("contenders: {a: {program: /no/such}}", ": contenders.a.program: /no/such does not exist"),
+        ("contenders: {a: {program: /etc}}", ": contenders.a.program: /etc is no file; name the"),
+        ("contenders: {a: {program: /etc/passwd}}", "/etc/passwd is not executable; chmod +x /etc"),
+        ("contenders: {a: {program: bin/vpp}}", "'bin/vpp' is no absolute path"),
+        ("sweeps: [{contenders: {a: {}}}]", "belongs to the whole campaign; write it outside"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_by_line(text: str, says: str) -> None:
+    assert says in refused(f"{text}\nswitch: basicfwd\n")
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        (
+            "contenders.nw.io=raw",
+            "--set contenders.nw.io: unknown contender 'nw'; did you mean new?",
+        ),
+        ("contenders.new.rate=1M", "--set contenders.new.rate: is the same for all contenders"),
+        ("contenders=3", "cannot be set as a whole; set a key in it, e.g. contenders.NAME.program"),
+        ("program=auto", "--set program: is set by contender old, too; set it there only, as cont"),
+        ("contender=x", "--set contender: is set by contender old, too"),
+    ],
+)
+def test_mistakes_of_set_are_told(builds: str, override: str, says: str) -> None:
+    assert says in refused(builds, [override])
+
+
+def test_a_switch_that_is_no_program_refuses_one_by_name(builds: str) -> None:
+    made = load_text(builds, "c.yaml", KNOWN, ["switch=linux-bridge"])
+    with pytest.raises(UsageError, match="contender new: linux-bridge is no program of its own"):
+        expand(made, ON_PAPER)
+
+
+def test_a_contender_that_cannot_run_is_left_out_by_name() -> None:
+    text = "contenders: {one: {switch: ovs-netdev, switch_cores: 2}, two: {switch: linux-bridge}}\n"
+    made = load_text(f"{text}skip_unavailable: true", "c.yaml", KNOWN)
+    kept, reasons = leave_out_unable(made, ON_PAPER)
+    assert [sweep.contender for sweep in kept.sweeps] == [("two",)]
+    assert [reason.partition(" runs")[0] for reason in reasons] == ["contender one: ovs-netdev"]
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_every_switch_says_whether_it_takes_a_program(name: str, tmp_path: Path) -> None:
+    switch = SWITCHES[name]()
+    assert switch.capabilities.takes_program == isinstance(switch, WithProgram)
+    program = script(tmp_path / "program", "exit 1")
+    if not switch.capabilities.takes_program:
+        with pytest.raises(UsageError, match=f"{name} takes no program"):
+            configured(switch, "", str(program))
+        return
+    probe = configured(switch, "", str(program)).probe()
+    assert not probe.available
+    reasons = f"{program} does not run", "needs root to make network devices"
+    assert probe.reason is not None and probe.reason.startswith(reasons)
+
+
+def test_a_record_tells_builds_of_one_version_apart(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    for text in (b"one", b"another"):
+        program.write_bytes(text)
+        found = program_details(str(program))
+        assert found["program"] == str(program)
+        assert found["program_sha256"] == hashlib.sha256(text).hexdigest()
+    assert program_details("") == {}
+
+
+def test_rows_bear_the_names_of_contenders(tmp_path: Path) -> None:
+    """A name alone; with what else varies within it, and of the unnamed the means as before."""
+    made = [
+        synthetic_trial(contender="old", program="/opt/a", switch_options="emc:off"),
+        synthetic_trial(contender="new", program="/opt/b", io="raw"),
+        synthetic_trial(contender="new", program="/opt/b", io="udp"),
+        synthetic_trial(program="/opt/a"),
+        synthetic_trial(program="/opt/b"),
+    ]
+    records = [synthetic_record(one).model_copy(update={"io": str(one.io)}) for one in made]
+    directory = write_run(tmp_path, records)
+    rows = summarise(directory, read_table(directory))
+    switch = made[0].switch
+    named = {row.contender for row in rows}
+    assert named == {"old", "new (raw)", "new (udp)", f"{switch} (/opt/a)", f"{switch} (/opt/b)"}
+
+
+def two_builds(builds: str, prove: str = "5%", budget: str = "2m") -> Campaign:
+    return campaign(f"{builds}prove: {prove}\nbudget: {budget}\n")
+
+
+def test_two_builds_are_told_apart_in_blocks_by_their_names(builds: str) -> None:
+    machine = Machine({"old": 10e6, "new": 11.5e6}, sd=0.01)
+    made = two_builds(builds)
+    run_all(machine, made)
+    observed = [observe(one) for one in machine.records.values()]
+    (found,) = answer(observed, Proving.of(made.model_dump()), {})
+    assert [one.contender for one in found.standings] == ["new", "old"]
+    (lead,) = found.leads
+    assert (lead.ahead, lead.behind, lead.verdict) == ("new", "old", Verdict.AHEAD)
