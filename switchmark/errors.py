@@ -27,3 +27,7 @@ class UnavailableError(SwitchmarkError):
 
 class TrialFailed(SwitchmarkError):
     """A trial could not be completed; the campaign goes on without it."""
+
+
+class ContradictoryCounts(TrialFailed):
+    """The applications' counts contradict each other: they are no measurement."""

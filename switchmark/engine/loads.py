@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from switchmark.engine.event_parts import FrameCounters, Loss, ProbeStream
 from switchmark.engine.events import EngineCounters, IntervalEvent, Result
-from switchmark.errors import TrialFailed
+from switchmark.errors import ContradictoryCounts, TrialFailed
 
 NO_FRAMES = FrameCounters(**dict.fromkeys(FrameCounters.model_fields, 0))
 
@@ -50,7 +50,7 @@ def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream
     Raises `TrialFailed` where more arrived than was sent: such counts are no measurement."""
     offered, unique = sender.totals.tx_offered, loss_of(receiver).received_unique
     if unique > offered:
-        raise TrialFailed(
+        raise ContradictoryCounts(
             f"counts of {what} contradict each other: {unique} different frames received, "
             f"{offered} sent"
         )

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from switchmark.experiment import again
 from switchmark.experiment.calibration import Calibrations
+from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import WIRE, Dimension
@@ -126,6 +127,7 @@ def run_campaign(
     kept: Calibrations | None = None,
     repeat_disturbed: int = 0,
     open_end: OpenEnd | None = None,
+    certificates: Certificates | None = None,
 ) -> list[Record]:
     """Run what is not finished yet; returns the records made now.
 
@@ -159,6 +161,8 @@ def run_campaign(
             )
 
         record = again.measured(measure, repeat_disturbed)
+        if certificates is not None:
+            record = certificates.attach(record)
         run.write(record)
         if kept is not None and record.trial.switch == WIRE:
             kept.keep(step.plan, record)

@@ -21,6 +21,7 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.campaign import Observer, OpenEnd, measuring_time_s, run_campaign
+from switchmark.experiment.certified import Certificates
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.language.duration import format_duration
@@ -156,12 +157,13 @@ def _run_steps(
     with open_session() as session:
         facts = _provenance(_tune(session, campaign, request))
         made: list[Step] = []
+        certificates = Certificates.of_this_machine()
         proving = CampaignBlocks(run, campaign, steps) if campaign.proves else None
         for block in proving or chain([list(steps)], more_blocks(run, campaign, steps)):
             open_end = OpenEnd(len(made), proving.left_s) if proving else None
             run_campaign(
                 session, run, campaign.name, block, facts, request.observer, kept,
-                campaign.repeat_disturbed, open_end,
+                campaign.repeat_disturbed, open_end, certificates,
             )  # fmt: skip
             made += block
     return made

@@ -1,6 +1,7 @@
 """The record of one trial: its one schema, and every name that a reader of records needs."""
 
 from switchmark.model.placement import Placement
+from switchmark.results.record.certificate import Certificate, CertificateNote, CertifiedFigure
 from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.document import L1_OVERHEAD_BYTES, SCHEMA_VERSION, Record
 from switchmark.results.record.figures import (
@@ -49,6 +50,9 @@ __all__ = [
     "L1_OVERHEAD_BYTES",
     "SCHEMA_VERSION",
     "Attempt",
+    "Certificate",
+    "CertificateNote",
+    "CertifiedFigure",
     "ClockOffset",
     "CpuCost",
     "CpuQuota",

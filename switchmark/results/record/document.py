@@ -20,6 +20,7 @@ from switchmark.model.machine_state import MachineState
 from switchmark.model.placement import Placement
 from switchmark.model.trial import Trial
 from switchmark.model.value import FreeForm, UtcTime, Value, parse_utc
+from switchmark.results.record.certificate import CertificateNote
 from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.figures import (
     Latency,
@@ -94,6 +95,7 @@ class Record(Value):
     switch_counters_after: FreeForm = Field(default_factory=dict)
     switch_log: str = ""
     provenance: FreeForm = Field(default_factory=dict)
+    certificate: CertificateNote | None = None  # None: `switchmark certify` has not been run
     attempts: list[Attempt] = Field(default_factory=list)  # all, where it was measured again
 
     @property

@@ -22,14 +22,16 @@ SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361,
 POSSIBLE_CORES = "/sys/devices/system/cpu/possible"
 
 MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, PROG_LOAD, LINK_CREATE = 0, 1, 2, 3, 5, 28
-MAP_HASH, MAP_PERCPU_ARRAY, MAP_DEVMAP = 1, 6, 14
-PROG_TYPE_XDP = 6
+RAW_TRACEPOINT_OPEN = 17
+MAP_HASH, MAP_ARRAY, MAP_PERCPU_ARRAY, MAP_DEVMAP = 1, 2, 6, 14
+PROG_TYPE_TC, PROG_TYPE_XDP, PROG_TYPE_RAW_TRACEPOINT = 3, 6, 17
 ATTACH_XDP = 37
 XDP_HAS_FRAGS = 1 << 5  # a frame may lie in several buffers: those above 3.5 kB do
 XDP_DRIVER_MODE = 1 << 2  # native XDP or none: the generic one is a different path
 
 XDP_DROP = 1
-HELPER_MAP_LOOKUP, HELPER_REDIRECT_MAP = 1, 51
+HELPER_MAP_LOOKUP, HELPER_TIME_NS, HELPER_CLONE_REDIRECT, HELPER_PID = 1, 5, 13, 14
+HELPER_REDIRECT_MAP = 51
 
 LOG_BYTES = 1 << 16
 
@@ -46,7 +48,7 @@ class Instruction:
     jump_to: str | None = None
     label: str | None = None
 
-    def at(self, label: str) -> Instruction:
+    def at(self, label: str | None) -> Instruction:
         """The same instruction, with a label to jump to."""
         return replace(self, label=label)
 
@@ -70,6 +72,41 @@ def add(dst: int, value: int) -> Instruction:
     return Instruction(0x07, dst, immediate=value)
 
 
+def subtract(dst: int, src: int) -> Instruction:
+    """dst -= src."""
+    return Instruction(0x1F, dst, src)
+
+
+def join(dst: int, src: int) -> Instruction:
+    """dst += src."""
+    return Instruction(0x0F, dst, src)
+
+
+def remainder(dst: int, divisor: int) -> Instruction:
+    """dst %= a constant."""
+    return Instruction(0x97, dst, immediate=divisor)
+
+
+def mask(dst: int, bits: int) -> Instruction:
+    """dst &= a constant."""
+    return Instruction(0x57, dst, immediate=bits)
+
+
+def shift_left(dst: int, bits: int) -> Instruction:
+    """dst <<= a constant."""
+    return Instruction(0x67, dst, immediate=bits)
+
+
+def shift_right(dst: int, bits: int) -> Instruction:
+    """dst >>= a constant, unsigned."""
+    return Instruction(0x77, dst, immediate=bits)
+
+
+def fetch_add(dst: int, offset: int, src: int) -> Instruction:
+    """The 64 bits at dst + offset += src at once; src = what was there before."""
+    return Instruction(0xDB, dst, src, offset, immediate=1)
+
+
 def load(bits: int, dst: int, src: int, offset: int) -> Instruction:
     """dst = the 16, 32 or 64 bits at src + offset."""
     return Instruction({16: 0x69, 32: 0x61, 64: 0x79}[bits], dst, src, offset)
@@ -80,9 +117,34 @@ def store(bits: int, dst: int, offset: int, src: int) -> Instruction:
     return Instruction({16: 0x6B, 32: 0x63, 64: 0x7B}[bits], dst, src, offset)
 
 
+def jump(to: str) -> Instruction:
+    """To the label."""
+    return Instruction(0x05, jump_to=to)
+
+
 def jump_if_equal(dst: int, value: int, to: str) -> Instruction:
     """To the label when dst is a constant."""
     return Instruction(0x15, dst, immediate=value, jump_to=to)
+
+
+def jump_unless_equal(dst: int, value: int, to: str) -> Instruction:
+    """To the label when dst is not a constant."""
+    return Instruction(0x55, dst, immediate=value, jump_to=to)
+
+
+def jump_unless_same(dst: int, src: int, to: str) -> Instruction:
+    """To the label when dst is not src."""
+    return Instruction(0x5D, dst, src, jump_to=to)
+
+
+def jump_if_at_least(dst: int, value: int, to: str) -> Instruction:
+    """To the label when dst >= a constant, both unsigned."""
+    return Instruction(0x35, dst, immediate=value, jump_to=to)
+
+
+def jump_unless_positive(dst: int, to: str) -> Instruction:
+    """To the label when dst <= 0, signed."""
+    return Instruction(0xD5, dst, jump_to=to)
 
 
 def jump_if_greater(dst: int, src: int, to: str) -> Instruction:
@@ -144,22 +206,38 @@ def look_up_per_core(map_fd: int, key: int) -> list[tuple[int, int]]:
     return list(struct.iter_unpack("=QQ", value.raw))
 
 
+def look_up(map_fd: int, key: int, value_bytes: int) -> bytes:
+    """What an array holds under a key."""
+    held, value = ctypes.c_uint32(key), ctypes.create_string_buffer(value_bytes)
+    _bpf(MAP_LOOKUP, _element(map_fd, held, value), "read a map")
+    return value.raw
+
+
 def load_xdp(program: bytes) -> int:
-    """Have the kernel verify and load an XDP program; its file descriptor.
+    """Have the kernel verify and load an XDP program; its file descriptor. Raises as
+    `load_program` does."""
+    return load_program(PROG_TYPE_XDP, program, "an XDP program", XDP_HAS_FRAGS)
+
+
+def load_program(
+    kind: int, program: bytes, what: str, flags: int = 0, licence_name: bytes = b"Apache-2.0"
+) -> int:
+    """Have the kernel verify and load a program of a kind; its file descriptor. Helpers that the
+    kernel gives to the GPL alone want that as the program's licence.
 
     Raises `UnavailableError` with the last words of the kernel's verifier."""
     text = ctypes.create_string_buffer(program, len(program))
-    licence = ctypes.create_string_buffer(b"Apache-2.0")
+    licence = ctypes.create_string_buffer(licence_name)
     log = ctypes.create_string_buffer(LOG_BYTES)
     for log_level in (0, 1):  # the log costs time, and is asked for when there is a reason
         attributes = struct.pack(
             "=IIQQIIQII16s",
-            *(PROG_TYPE_XDP, len(program) // 8, _address(text), _address(licence)),
+            *(kind, len(program) // 8, _address(text), _address(licence)),
             *((log_level, LOG_BYTES, _address(log)) if log_level else (0, 0, 0)),
-            *(0, XDP_HAS_FRAGS, b"switchmark"),
+            *(0, flags, b"switchmark"),
         )
         try:
-            return _bpf(PROG_LOAD, attributes, "load an XDP program")
+            return _bpf(PROG_LOAD, attributes, f"load {what}")
         except UnavailableError as error:
             words = " / ".join(log.value.decode(errors="replace").splitlines()[-3:])
             if log_level:
@@ -172,6 +250,13 @@ def attach_xdp(program_fd: int, interface_index: int) -> int:
     ends with its file descriptor, or the device."""
     attributes = struct.pack("=IIII", program_fd, interface_index, ATTACH_XDP, XDP_DRIVER_MODE)
     return _bpf(LINK_CREATE, attributes, "attach an XDP program to a device")
+
+
+def attach_to_tracepoint(program_fd: int, name: str) -> int:
+    """Run a program at a tracepoint of the kernel; it ends with the descriptor returned."""
+    text = ctypes.create_string_buffer(name.encode())
+    attributes = struct.pack("=QII", _address(text), program_fd, 0)
+    return _bpf(RAW_TRACEPOINT_OPEN, attributes, f"run a program at its tracepoint {name}")
 
 
 def possible_cores() -> int:

@@ -1,0 +1,65 @@
+"""The most that this I/O carries through the kernel's bridge, by the kernel's counter and clock.
+
+While the traffic runs the receiving port's counter is read with CLOCK_MONOTONIC beside it; what the
+receiver says of the same time must agree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from switchmark.certify.support.stand import Rig
+from switchmark.certify.support.truth import Stand, Truth, Turn
+from switchmark.engine.loads import forwarded_pps
+from switchmark.errors import TrialFailed
+from switchmark.method.support.measurer import SATURATING
+from switchmark.switch.support.ports import device_of
+from switchmark.testbed.kernel import netlink
+from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.throughput import common_time
+from switchmark.trial.trim import kept_intervals
+
+DURATION_S = 0.6
+
+
+def turn(rig: Rig) -> Turn:
+    """One saturated trial."""
+    netns, device = rig.bridge.namespace.name, device_of(rig.bridge.ports[1])
+    read: list[tuple[int, int]] = []
+
+    def look() -> None:
+        before_ns = time.monotonic_ns()
+        frames = netlink.device_frames(netns, device)[1]
+        read.append(((before_ns + time.monotonic_ns()) // 2, frames))
+
+    measurer = DeployedMeasurer(rig.plan.trial, rig.deployment.ends, look)
+    point = measurer.measure(DURATION_S, SATURATING)
+    (pair,) = rig.deployment.ends
+    window = common_time([pair.a])
+    kept = [
+        one
+        for one in kept_intervals(pair.b.intervals, window)
+        if read and read[0][0] <= one.t_ns - one.duration_ns and one.t_ns <= read[-1][0]
+    ]
+    if len(kept) < 3:
+        raise TrialFailed("too few samples between two looks at the kernel's counter")
+    true_pps = counted_pps(read, kept[0].t_ns - kept[0].duration_ns, kept[-1].t_ns)
+    return Turn(
+        {"saturated": forwarded_pps(kept) / true_pps - 1},
+        figures={"ceiling, kpps": point.forwarded_pps / 1e3},
+    )
+
+
+def counted_pps(read: Sequence[tuple[int, int]], begin_ns: int, end_ns: int) -> float:
+    """The counter's rate between two moments, in a straight line between looks."""
+    times, counts = zip(*read, strict=True)
+    begin, end = np.interp([begin_ns, end_ns], times, counts)
+    return float(end - begin) * 1e9 / (end_ns - begin_ns)
+
+
+TRUTH = Truth(
+    "ceiling", "saturated rate", "the kernel's counter and clock", Stand.BRIDGE, "ratio", 0.02, turn
+)

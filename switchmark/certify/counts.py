@@ -1,0 +1,41 @@
+"""Frames sent and received are those that the kernel's devices count, to the frame.
+
+As fast as the sender can, so that many are counted in little time. What found no room at the
+receiver's socket was counted by the kernel there.
+"""
+
+from __future__ import annotations
+
+from switchmark.certify.support.stand import Rig
+from switchmark.certify.support.truth import Stand, Truth, Turn
+from switchmark.method.support.measurer import SATURATING
+
+DURATION_S = 0.5
+
+
+def turn(rig: Rig) -> Turn:
+    """Saturate, and compare both ends with the bridge's two devices."""
+    before = rig.bridge.counters()
+    measurer = rig.measurer
+    point = measurer.measure(DURATION_S, SATURATING)
+    after, aside = rig.bridge.counters(), measurer.asides[-1]
+    came = after.ports[0].rx_frames - before.ports[0].rx_frames
+    went = after.ports[1].tx_frames - before.ports[1].tx_frames
+    taken = went - aside.socket_drops
+    counted = sum(pair.b.result.totals.rx_frames for pair in rig.deployment.ends)
+    told_apart = point.offered_frames - point.lost_frames - aside.lost_away
+    return Turn(
+        {
+            "sent": point.offered_frames - came,
+            "received": counted + aside.stale - taken,
+            "not lost": told_apart - taken,
+        },
+        frames=min(came, went),
+        figures={"frames a second": point.forwarded_pps},
+    )
+
+
+TRUTH = Truth(
+    "counts", "frames sent, received, lost", "the kernel's device counters", Stand.BRIDGE,
+    "frames", 0, turn,
+)  # fmt: skip

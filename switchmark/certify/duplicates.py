@@ -1,0 +1,30 @@
+"""Frames doubled are those that the kernel was told to copy, to the frame: every 16th."""
+
+from __future__ import annotations
+
+from switchmark.certify.support.frame_faults import copied, index_of, struck
+from switchmark.certify.support.stand import Rig
+from switchmark.certify.support.truth import Stand, Truth, Turn
+
+DURATION_S, RATE_PPS, EVERY = 0.5, 20_000, 16
+FRAMES_DUE = 3_000  # that are struck, and counted right
+
+
+def turn(rig: Rig) -> Turn:
+    """One trial at a set rate."""
+    measurer = rig.measurer
+    with struck(rig.bridge, copied(EVERY, index_of(rig.bridge, 1)), 0) as truth:
+        point = measurer.measure(DURATION_S, RATE_PPS)
+        due, frames = truth.struck(), truth.frames()
+    aside = measurer.asides[-1]
+    extra = aside.socket_drops  # either of the two may be among them
+    missing = due - aside.duplicates
+    lost = point.lost_frames + aside.lost_away
+    off = missing if not 0 <= missing + lost <= extra else 0
+    return Turn({"doubled": off, "sent": point.offered_frames - frames}, frames=due)
+
+
+TRUTH = Truth(
+    "duplicates", "frames doubled", "a BPF program that copies every 16th", Stand.BRIDGE,
+    "frames", 0, turn, frames_due=FRAMES_DUE,
+)  # fmt: skip

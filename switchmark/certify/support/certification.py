@@ -1,0 +1,148 @@
+"""Certifies one way to a port: every truth in turns, in random order, until each is decided or the
+time is over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from statistics import median
+
+from switchmark import __version__
+from switchmark.certify.registry import TRUTHS
+from switchmark.certify.support.decision import MOST_TURNS
+from switchmark.certify.support.series import Series, all_open
+from switchmark.certify.support.stand import Clocks, Rig, deployed
+from switchmark.certify.support.truth import Stand
+from switchmark.errors import ContradictoryCounts, SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.experiment.calibration import machine_facts
+from switchmark.model.choices import Io
+from switchmark.model.ports import PortKind
+from switchmark.results.record import Certificate
+from switchmark.results.record.certificate import PROVEN, REFUTED, UNDECIDED, Outcome
+from switchmark.statistics.states import find_states
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.testbed.host import Session
+
+SETTINGS: dict[Stand, dict[str, str]] = {
+    Stand.BRIDGE: {},
+    Stand.ROUND_TRIPS: {"dimension": "latency", "rate": "2000"},
+}
+BRIDGE_SHARE = 0.75  # of the time: most truths are tried there
+SEED = 1  # of the order of truths
+
+Observe = Callable[[str, int, int], None]  # what is tried now, how many are decided, of how many
+
+
+@dataclass
+class Certification:
+    """One way to a port under way."""
+
+    session: Session
+    port_kind: PortKind
+    io: Io
+    budget_s: float
+    observe: Observe
+    names: Sequence[str] = ()  # of truths; none: all
+    series: dict[str, Series] = field(default_factory=dict)
+    others_cores: list[float] = field(default_factory=list)
+    cores: set[int] = field(default_factory=set)
+    idle: str = ""
+
+    def run(self) -> Certificate:
+        """Try everything; what was found."""
+        begun, started = time.monotonic(), datetime.now(UTC)
+        for name in self.names or TRUTHS:
+            truth = TRUTHS[name]
+            self.series[name] = Series(truth, why_not=truth.why_not(self.io) or "")
+        for stand in Stand:
+            share = BRIDGE_SHARE if stand is Stand.BRIDGE else 1.0
+            left_s = self.budget_s - (time.monotonic() - begun)
+            self._on(stand, time.monotonic() + share * left_s)
+        for one in self.series.values():
+            one.end()
+        return self._certificate(started, time.monotonic() - begun)
+
+    def _on(self, stand: Stand, deadline: float) -> None:
+        tried = [one for one in self.series.values() if one.truth.stand is stand]
+        if not all_open(tried):
+            return
+        settings = {"io": self.io.value, "port_kind": self.port_kind.value, **SETTINGS[stand]}
+        with ExitStack() as stack:
+            try:
+                rig = stack.enter_context(deployed(LinuxBridge(), self.session, **settings))
+            except SwitchmarkError as error:
+                for one in tried:
+                    one.why_not = one.why_not or str(error)
+                return
+            placement = rig.plan.placement
+            self.cores |= {core for own in placement.application_cores.values() for core in own}
+            self.idle = placement.idle
+            self._turns(rig, tried, deadline)
+
+    def _turns(self, rig: Rig, tried: Sequence[Series], deadline: float) -> None:
+        order = random.Random(SEED)
+        for _ in range(MOST_TURNS):
+            round_ = all_open(tried)
+            order.shuffle(round_)
+            for one in round_:
+                if time.monotonic() > deadline:
+                    return
+                decided = sum(not each.is_open for each in self.series.values())
+                self.observe(one.truth.name, decided, len(self.series))
+                self._turn(rig, one)
+            if not round_:
+                return
+
+    def _turn(self, rig: Rig, one: Series) -> None:
+        begun, clocks = time.monotonic(), Clocks.read()
+        line_ns = rig.state().line_ns
+        try:
+            found = one.truth.turn(rig)
+        except UnavailableError as error:
+            one.why_not = str(error)
+        except TrialFailed as error:
+            contradicts = isinstance(error, ContradictoryCounts)
+            one.failed(str(error), time.monotonic() - begun, contradicts=contradicts)
+            rig.deployment.check_alive()
+        else:
+            one.add(found, line_ns, time.monotonic() - begun)
+        self.others_cores.append(clocks.others_cores())
+
+    def _certificate(self, started: datetime, spent_s: float) -> Certificate:
+        lines = [line for one in self.series.values() for line in one.lines_ns if line is not None]
+        states = find_states(lines)
+        levels = [states.near_ns, states.far_ns] if states else ([median(lines)] if lines else [])
+        made_at = started.isoformat(timespec="milliseconds")
+        machine = machine_facts()
+        named = f"{made_at} {self.port_kind} {self.io} {machine}"
+        return Certificate(
+            id=hashlib.sha256(named.encode()).hexdigest()[:8],
+            made_at=made_at,
+            spent_s=spent_s,
+            switchmark_version=__version__,
+            port_kind=self.port_kind.value,
+            io=self.io.value,
+            machine=machine,
+            cores=sorted(self.cores),
+            idle=self.idle,
+            lines_ns=levels,
+            others_cores=median(self.others_cores) if self.others_cores else 0.0,
+            figures=[figure for one in self.series.values() for figure in one.figures(states)],
+            levels={
+                name: value for one in self.series.values() for name, value in one.levels().items()
+            },
+        )
+
+
+def outcome_of(certificates: Sequence[Certificate]) -> Outcome:
+    """Of several together: refuted where one is, proven where all are."""
+    seen = {one.outcome for one in certificates}
+    if REFUTED in seen:
+        return REFUTED
+    return PROVEN if seen == {PROVEN} else UNDECIDED

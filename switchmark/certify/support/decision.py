@@ -1,0 +1,101 @@
+"""Whether a figure is as true as is claimed: proven, refuted, or not yet known.
+
+Every turn gives one error, measured less true. The median error has its interval of order
+statistics at planned looks (statistics/boundaries.py): noise that only ever adds, or a turn that
+other programs spoilt, moves a median little. A figure is proven when the whole interval lies
+within the tolerance, refuted when it lies outside of it.
+
+Counts are no matter of tolerance: proven when none of so many frames was counted wrong that, at
+95 %, fewer than one in 10^5 is (the rule of three); refuted when three turns were wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.results.record.certificate import PROVEN, REFUTED, UNDECIDED, Outcome
+from switchmark.statistics.boundaries import StoppingRule, planned_looks
+
+MOST_TURNS = 40
+FRAMES_DUE = 300_000  # without a wrong one: at 95 % fewer than one in 10^5 is wrong
+WRONG_TURNS = 3  # refute a count; one might be a stranger's frame
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the errors so far say."""
+
+    outcome: Outcome
+    low: float  # the interval of the error; of a count, of the share of frames
+    high: float
+    turns: int
+    turns_to_go: int = 0  # about, where it is undecided
+
+
+def rule_for(quantities: int, most_turns: int = MOST_TURNS) -> StoppingRule:
+    """When figures that are claimed together are looked at, and how strictly."""
+    return StoppingRule(planned_looks(most_turns), family=max(1, quantities))
+
+
+def judge(
+    errors: Sequence[float], within: float, rule: StoppingRule, *, is_last: bool = False
+) -> Judged:
+    """Judge errors against a tolerance: at a planned look, or at the last when time has run out;
+    in between nothing is decided."""
+    turns = len(errors)
+    if not turns or not (rule.is_look(turns) or is_last):
+        return Judged(UNDECIDED, -math.inf, math.inf, turns, _next(rule, turns))
+    low, high = median_interval(errors, rule.level_at(turns, is_last=is_last))
+    if low > within or high < -within:
+        return Judged(REFUTED, low, high, turns)
+    if -within <= low and high <= within:
+        return Judged(PROVEN, low, high, turns)
+    further = _next(rule, turns)
+    if math.isfinite(high - low):
+        further = max(further, math.ceil(turns * (((high - low) / (2 * within)) ** 2 - 1)))
+    return Judged(UNDECIDED, low, high, turns, further)
+
+
+def judge_counts(wrong: Sequence[float], frames: Sequence[int], due: int = FRAMES_DUE) -> Judged:
+    """Judge counts by how many frames each turn counted wrong, of how many."""
+    counted, errors = sum(frames), sum(abs(one) for one in wrong)
+    low, high = share_interval(errors, counted)
+    turns = len(wrong)
+    off = sum(one != 0 for one in wrong)
+    if off >= WRONG_TURNS:
+        return Judged(REFUTED, low, high, turns)
+    if not off and counted >= due:
+        return Judged(PROVEN, low, high, turns)
+    left = math.ceil(max(due - counted, counted if off else 0) * turns / max(1, counted))
+    return Judged(UNDECIDED, low, high, turns, max(1, left))
+
+
+def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:
+    """Between which observations the median lies but for this chance (sign test)."""
+    from scipy.stats import binom
+
+    ordered, count = sorted(values), len(values)
+    rank = int(binom.ppf(level / 2, count, 0.5)) if count else 0
+    if rank == 0 or not ordered:  # (the rank is the first at which the level is exceeded)
+        return -math.inf, math.inf
+    return ordered[rank - 1], ordered[count - rank]
+
+
+def share_interval(wrong: float, frames: int, level: float = 0.05) -> tuple[float, float]:
+    """Of a share, exact (C. Clopper, E. Pearson, 1934); one-sided where none was wrong."""
+    from scipy.stats import beta
+
+    if not frames:
+        return 0.0, 1.0
+    wrong = min(wrong, frames)
+    if not wrong:
+        return 0.0, 1 - level ** (1 / frames)
+    high = 1.0 if wrong == frames else float(beta.ppf(1 - level / 2, wrong + 1, frames - wrong))
+    return float(beta.ppf(level / 2, wrong, frames - wrong + 1)), high
+
+
+def _next(rule: StoppingRule, turns: int) -> int:
+    look = rule.next_look(turns)
+    return look - turns if look else 1

@@ -1,0 +1,168 @@
+"""What the kernel does to frames that come in by a port of the bridge, exactly: it drops, copies or
+delays one in so many, and counts which. The programs know nothing of our frames.
+
+A BPF program at the ingress of the device, loaded without a compiler. It goes with the device, and
+the device with the session's namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from pyroute2 import IPRoute, NetlinkError
+
+from switchmark.errors import UnavailableError
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.support import bpf
+from switchmark.switch.support.bpf import Instruction
+from switchmark.switch.support.ports import device_of
+from switchmark.testbed.kernel import netlink
+
+PASS, DROP = -1, 2  # what a program tells traffic control
+PRIORITY = 32  # of the frame, in the kernel's __sk_buff
+CLOCK_NS = 12  # reading the clock never takes less
+MOST_TURNS = 4000  # of a loop; the verifier follows each, and 8192 jumps at most
+SEEN, STRUCK = 0, 8  # in the one value of the map
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens to one frame in so many."""
+
+    every: int
+    action: tuple[Instruction, ...]
+
+
+def dropped(every: int) -> Fault:
+    """It is lost."""
+    return Fault(every, (bpf.set_to(0, DROP), bpf.leave()))
+
+
+def copied(every: int, to_index: int) -> Fault:
+    """A copy leaves by the device of that number, before it goes its way."""
+    clone = (bpf.move(1, 6), bpf.set_to(2, to_index), bpf.set_to(3, 0))
+    return Fault(every, (*clone, bpf.call(bpf.HELPER_CLONE_REDIRECT)))
+
+
+def classed(every: int, number: int) -> Fault:
+    """It belongs to that class of the queueing discipline behind the bridge."""
+    return Fault(every, (bpf.set_to(2, number), bpf.store(32, 6, PRIORITY, 2)))
+
+
+def delayed(delay_ns: int) -> Fault:
+    """Every frame costs the kernel so long, by its own clock: nothing else passes meanwhile."""
+    readings = 1 + delay_ns // (CLOCK_NS * MOST_TURNS)  # of the clock in each turn
+    loop = (
+        bpf.call(bpf.HELPER_TIME_NS),
+        bpf.move(7, 0),
+        bpf.set_to(9, MOST_TURNS),
+        bpf.call(bpf.HELPER_TIME_NS).at("again"),
+        *[bpf.call(bpf.HELPER_TIME_NS)] * (readings - 1),
+        bpf.subtract(0, 7),
+        bpf.jump_if_at_least(0, delay_ns, "pass"),
+        bpf.add(9, -1),
+        bpf.jump_unless_equal(9, 0, "again"),
+    )
+    return Fault(1, loop)
+
+
+class Struck:
+    """The kernel's counts since the fault is there."""
+
+    def __init__(self, map_fd: int) -> None:
+        self._map_fd = map_fd
+
+    def frames(self) -> int:
+        """How many came in."""
+        return self._counts()[0]
+
+    def struck(self) -> int:
+        """To how many of them it happened."""
+        return self._counts()[1]
+
+    def _counts(self) -> tuple[int, int]:
+        seen, struck = struct.unpack("=QQ", bpf.look_up(self._map_fd, 0, 16))
+        return seen, struck
+
+
+@contextmanager
+def struck(switch: LinuxBridge, fault: Fault, *ports: int) -> Iterator[Struck]:
+    """Have it happen to what comes in at these ports (0: the sender's); counted together.
+
+    Raises `UnavailableError` where the kernel lacks BPF, or traffic control has it not."""
+    map_fd = bpf.create_map(bpf.MAP_ARRAY, 4, 16, 1)
+    try:
+        program = bpf.assemble(_program(map_fd, fault))
+        made = bpf.load_program(
+            bpf.PROG_TYPE_TC, program, "a program for traffic control", licence_name=b"GPL"
+        )
+        try:
+            netns, devices = switch.namespace.name, [device_of(switch.ports[k]) for k in ports]
+            netlink.inside(netns, lambda: _hook(devices, made))
+            try:
+                yield Struck(map_fd)
+            finally:
+                netlink.inside(netns, lambda: _unhook(devices))
+        finally:
+            os.close(made)
+    finally:
+        os.close(map_fd)
+
+
+def index_of(switch: LinuxBridge, port: int) -> int:
+    """The number of the device of a port, in its namespace."""
+
+    def look() -> int:
+        with IPRoute() as route:
+            return int(route.link_lookup(ifname=device_of(switch.ports[port]))[0])
+
+    return netlink.inside(switch.namespace.name, look)
+
+
+def _program(map_fd: int, fault: Fault) -> list[Instruction]:
+    return [
+        bpf.move(6, 1),
+        bpf.set_to(2, 0),
+        bpf.store(32, 10, -4, 2),
+        *bpf.load_map(1, map_fd),
+        bpf.move(2, 10),
+        bpf.add(2, -4),
+        bpf.call(bpf.HELPER_MAP_LOOKUP),
+        bpf.jump_if_equal(0, 0, "pass"),
+        bpf.move(7, 0),
+        bpf.set_to(8, 1),
+        bpf.fetch_add(7, SEEN, 8),
+        bpf.add(8, 1),
+        bpf.remainder(8, fault.every),
+        bpf.jump_unless_equal(8, 0, "pass"),
+        bpf.set_to(8, 1),
+        bpf.fetch_add(7, STRUCK, 8),
+        *fault.action,
+        bpf.set_to(0, PASS).at("pass"),
+        bpf.leave(),
+    ]
+
+
+def _hook(devices: Sequence[str], program_fd: int) -> None:
+    try:
+        with IPRoute() as route:
+            for device in devices:
+                index = route.link_lookup(ifname=device)[0]
+                route.tc("add", "clsact", index)
+                route.tc("add-filter", "bpf", index, ":1", fd=program_fd, name="switchmark",
+                         parent="ffff:fff2", classid=1, direct_action=True)  # fmt: skip
+    except NetlinkError as error:
+        raise UnavailableError(
+            f"traffic control takes no BPF program ({error}): use a kernel with CONFIG_NET_CLS_BPF"
+            " and CONFIG_NET_SCH_INGRESS"
+        ) from None
+
+
+def _unhook(devices: Sequence[str]) -> None:
+    with IPRoute() as route, suppress(NetlinkError):
+        for device in devices:
+            route.tc("del", "clsact", route.link_lookup(ifname=device)[0])

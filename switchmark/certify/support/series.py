@@ -1,0 +1,151 @@
+"""What the turns of one truth have found so far, and what it says: figure by figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from switchmark.certify.support.decision import Judged, judge, judge_counts, rule_for
+from switchmark.certify.support.truth import Truth, Turn
+from switchmark.results.record import CertifiedFigure
+from switchmark.results.record.certificate import (
+    NOT_TRIED,
+    PROVEN,
+    REFUTED,
+    UNDECIDED,
+    CertifiedOutcome,
+    Outcome,
+)
+from switchmark.statistics.states import LineTimes
+
+FAILURES = 3  # in a row, and nothing found: it cannot be tried here
+
+
+@dataclass
+class Series:
+    """One truth on one way to a port."""
+
+    truth: Truth
+    turns: list[Turn] = field(default_factory=list)
+    lines_ns: list[float | None] = field(default_factory=list)  # a cache line's, at each turn
+    seconds: float = 0.0  # spent on it
+    failures: list[str] = field(default_factory=list)  # turns that gave no figure
+    contradicted: int = 0  # times that the bench itself refused the counts
+    why_not: str = ""  # it cannot be tried
+    judged: dict[str, Judged] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another turn is wanted."""
+        if self.why_not or self.outcome == REFUTED:
+            return False
+        return not self.turns or self.outcome == UNDECIDED
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of all its quantities together."""
+        seen = {one.outcome for one in self.judged.values()}
+        if REFUTED in seen or self.contradicted >= FAILURES:
+            return REFUTED
+        return PROVEN if seen == {PROVEN} else UNDECIDED
+
+    def add(self, turn: Turn, line_ns: float | None, seconds: float) -> None:
+        """Take in a turn, and look where a look is planned. What is decided stays so."""
+        self.turns.append(turn)
+        self.lines_ns.append(line_ns)
+        self.seconds += seconds
+        self._look(is_last=False)
+
+    def failed(self, reason: str, seconds: float, *, contradicts: bool = False) -> None:
+        """A turn gave no figure."""
+        self.failures.append(reason)
+        self.seconds += seconds
+        self.contradicted += contradicts
+        if len(self.failures) >= FAILURES and not self.turns and not self.contradicted:
+            self.why_not = reason
+
+    def end(self) -> None:
+        """Time is over: what is left of the level is spent now."""
+        self._look(is_last=True)
+
+    def figures(self, states: LineTimes | None) -> list[CertifiedFigure]:
+        """What the certificate says of it."""
+        if self.why_not:
+            return [self._figure(self.truth.meaning, NOT_TRIED, why=self.why_not)]
+        if not self.judged:
+            why = self.failures[-1] if self.failures else "no time was left for a turn"
+            return [self._figure(self.truth.meaning, self.outcome, why=why)]
+        return [
+            self._figure(
+                quantity,
+                found.outcome,
+                low=found.low if math.isfinite(found.low) else None,
+                high=found.high if math.isfinite(found.high) else None,
+                within=self.truth.tolerance(quantity),
+                frames=sum(turn.frames for turn in self.turns),
+                turns=found.turns,
+                by_state=self._by_state(quantity, states),
+                why=self._what_it_would_take(found),
+            )
+            for quantity, found in self.judged.items()
+        ]
+
+    def _figure(self, quantity: str, outcome: CertifiedOutcome, **found: Any) -> CertifiedFigure:
+        return CertifiedFigure(
+            truth=self.truth.name,
+            against=self.truth.against,
+            unit=self.truth.unit,
+            quantity=quantity,
+            outcome=outcome,
+            **found,
+        )
+
+    def levels(self) -> dict[str, float]:
+        """Medians of what else the turns saw: floor, ceiling ..."""
+        names = dict.fromkeys(name for turn in self.turns for name in turn.figures)
+        return {
+            f"{self.truth.name}: {name}": median(
+                turn.figures[name] for turn in self.turns if name in turn.figures
+            )
+            for name in names
+        }
+
+    def _look(self, *, is_last: bool) -> None:
+        if not self.turns:
+            return
+        quantities = list(self.turns[0].errors)
+        rule = rule_for(len(quantities))
+        for quantity in quantities:
+            before = self.judged.get(quantity)
+            if before is not None and before.outcome != UNDECIDED:
+                continue
+            errors = [turn.errors[quantity] for turn in self.turns]
+            self.judged[quantity] = (
+                judge_counts(errors, [turn.frames for turn in self.turns], self.truth.frames_due)
+                if self.truth.is_exact
+                else judge(errors, self.truth.tolerance(quantity), rule, is_last=is_last)
+            )
+
+    def _by_state(self, quantity: str, states: LineTimes | None) -> dict[str, float]:
+        if states is None:
+            return {}
+        named: dict[str, list[float]] = {}
+        for turn, line_ns in zip(self.turns, self.lines_ns, strict=True):
+            if line_ns is not None:
+                state = "near" if line_ns < states.border_ns else "far"
+                named.setdefault(state, []).append(turn.errors[quantity])
+        return {state: float(median(errors)) for state, errors in named.items()}
+
+    def _what_it_would_take(self, found: Judged) -> str:
+        if found.outcome != UNDECIDED:
+            return ""
+        each_s = self.seconds / len(self.turns)
+        return f"some {max(1, round(found.turns_to_go * each_s))} s more would decide it"
+
+
+def all_open(series: Sequence[Series]) -> list[Series]:
+    """Those that want another turn."""
+    return [one for one in series if one.is_open]

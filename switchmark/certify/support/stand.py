@@ -1,0 +1,144 @@
+"""What truths are tried on: a switch of known behaviour between two namespaces, deployed and
+verified by the bench itself, as it would be for a trial.
+
+Other programs may be at work. So every process of the trial is put before theirs, and how much of
+the machine they used is known of every turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_settings
+from switchmark.errors import TrialFailed
+from switchmark.experiment.steps import plan_steps
+from switchmark.model.machine_state import MachineState
+from switchmark.switch.linux_bridge import LinuxBridge
+from switchmark.switch.support.base import Switch
+from switchmark.testbed.cores.cpu_time import MachineTime, process_cpu_s
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import procfs
+from switchmark.testbed.session import open_session
+from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.verification import verify, wait_reachable
+
+AUTOGROUP_NICE = "-10"  # nine times the weight of others; with more the kernel's threads starve
+
+
+@dataclass(frozen=True)
+class Rig:
+    """A running, verified deployment."""
+
+    deployment: Deployment
+    plan: TrialPlan
+
+    @property
+    def measurer(self) -> DeployedMeasurer:
+        """A fresh one, without trials."""
+        return DeployedMeasurer(self.plan.trial, self.deployment.ends, lambda: None)
+
+    @property
+    def bridge(self) -> LinuxBridge:
+        """The switch, where it is the kernel's bridge."""
+        switch = self.deployment.switch
+        assert isinstance(switch, LinuxBridge)
+        return switch
+
+    def state(self) -> MachineState:
+        """How far the cores are from each other, right now."""
+        return self.deployment.state_probe.read()
+
+
+@contextmanager
+def deployed(switch: Switch, session: Session | None = None, **settings: str) -> Iterator[Rig]:
+    """The switch between two namespaces, as the bench would plan and verify it; in a session of
+    its own unless one is given."""
+    plan = planned(switch, **settings)
+    with contextlib.ExitStack() as stack:
+        within = session or stack.enter_context(open_session(measuring=False))
+        made = Deployment(within, replace(plan, switch=switch))
+        stack.enter_context(made)
+        stack.enter_context(raised_priority(within.id))
+        wait_reachable(made.ends, plan.verify.timeout_s)
+        switch.settle()
+        checked = verify(made.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
+        if not checked.passed:
+            raise TrialFailed(checked.message)
+        yield Rig(made, plan)
+
+
+def planned(switch: Switch, **settings: str) -> TrialPlan:
+    """A trial of this very switch."""
+    there = installed()
+    given = {"switch": switch.name, "duration": "2s", **settings}
+    campaign = load_settings(given, there.known, name="truth")
+    (step,) = plan_steps(campaign, there, baselines=False)
+    return replace(step.plan, switch=switch)
+
+
+@contextmanager
+def raised_priority(session_id: str) -> Iterator[None]:
+    """Put every process of a session before those of others (mildly: never real-time, which
+    would starve the kernel's own threads that carry the frames); and this one with them: one
+    that waits for its turn behind two polling applications hears of nothing in time."""
+    set_priority(session_id, AUTOGROUP_NICE)
+    try:
+        yield
+    finally:
+        set_autogroup_nice(os.getpid(), "0")
+
+
+def set_priority(session_id: str, nice: str) -> None:
+    """For this process and all of a session. With "0" what is started later is their equal."""
+    for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
+        set_autogroup_nice(pid, nice)
+
+
+def set_autogroup_nice(pid: int, nice: str) -> None:
+    """How much weight the group of this process has against other groups."""
+    with contextlib.suppress(OSError):  # no sched_autogroup in this kernel, or it has ended
+        Path(f"/proc/{pid}/autogroup").write_text(nice)
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """CPU time of the machine and of this process with all its children, dead or alive."""
+
+    wall_s: float
+    machine_s: float
+    own_s: float
+
+    @classmethod
+    def read(cls) -> Clocks:
+        """All of it, now."""
+        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+        alive = sum(process_cpu_s(pid) for pid in descendants(os.getpid()))
+        own = time.process_time() + reaped.ru_utime + reaped.ru_stime + alive
+        machine = MachineTime.read()
+        return cls(time.monotonic(), machine.busy_s + machine.stolen_s, own)
+
+    def others_cores(self) -> float:
+        """How many cores other programs used since."""
+        now = Clocks.read()
+        used_s = (now.machine_s - self.machine_s) - (now.own_s - self.own_s)
+        return max(0.0, used_s) / max(now.wall_s - self.wall_s, 1e-9)
+
+
+def descendants(pid: int) -> list[int]:
+    """All living children of a process, theirs included."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            for child in (task / "children").read_text().split():
+                found += [int(child), *descendants(int(child))]
+    return found

@@ -1,0 +1,55 @@
+"""What a truth is: a figure, somebody else's word on it, and how closely they must agree.
+
+A truth is one file of `switchmark/certify/` that holds a `TRUTH` with the file's name, with dashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from switchmark.certify.support.decision import FRAMES_DUE
+from switchmark.certify.support.stand import Rig
+from switchmark.model.choices import Io
+
+
+class Stand(StrEnum):
+    """What it is tried on; truths of one stand share a deployment."""
+
+    BRIDGE = "bridge"  # sender, the kernel's bridge, receiver
+    ROUND_TRIPS = "round-trips"  # client, the kernel's bridge, server
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn found."""
+
+    errors: Mapping[str, float]  # by quantity: measured less true, in the truth's unit
+    frames: int = 0  # that were counted, where counts are exact
+    figures: Mapping[str, float] = field(default_factory=dict)  # what else it saw, for the reader
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One figure and how it is held against what others say."""
+
+    name: str
+    meaning: str  # of the figure, in a few words
+    against: str  # what it is compared with
+    stand: Stand
+    unit: str  # frames, ratio, ns
+    within: float  # 0: exact
+    turn: Callable[[Rig], Turn]
+    wider: Mapping[str, float] = field(default_factory=dict)  # quantities with another tolerance
+    frames_due: int = FRAMES_DUE  # to be counted, where counts are exact
+    why_not: Callable[[Io], str | None] = lambda _: None  # of this I/O, which has no such figure
+
+    def tolerance(self, quantity: str) -> float:
+        """By how much it may be off."""
+        return self.wider.get(quantity, self.within)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every single frame must be right."""
+        return self.within == 0

@@ -1,0 +1,182 @@
+"""`switchmark certify`: whether the instruments tell the truth on this machine."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from switchmark.certify.support.certification import Certification, outcome_of
+from switchmark.cli import complete
+from switchmark.cli.certify_progress import CertifyProgress
+from switchmark.cli.options import Quiet
+from switchmark.cli.output import note, print_json, print_line
+from switchmark.engine.arguments import resolve_io
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.experiment.certified import Certificates
+from switchmark.language import values
+from switchmark.language.duration import format_duration
+from switchmark.language.values import BadValueError
+from switchmark.model.choices import Io
+from switchmark.model.ports import PortKind
+from switchmark.results.record import Certificate, CertifiedFigure
+from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+from switchmark.testbed.session import open_session
+from switchmark.testbed.undo.clean import clean_stale
+
+EPILOG = """
+Examples:
+  switchmark certify                        the usual way to veth and tap ports, five minutes
+  switchmark certify --io udp --io af-xdp   these ways to a veth port
+  switchmark certify --budget 1m            less time: more may stay undecided
+  switchmark certify --json | jq '.[].figures'
+
+Exit codes:
+  0    every figure is proven
+  1    one is refuted: do not believe it on this machine
+  2    bad input
+  3    undecided, or it cannot be tried here; the answer says what it would take
+"""
+CODES = {PROVEN: 0, REFUTED: 1, UNDECIDED: UnavailableError.exit_code}
+SHORTEST_S, LONGEST_S = 10.0, 3600.0
+KERNEL_PORTS = (PortKind.VETH, PortKind.TAP)  # whose frames the kernel sees
+MOST_LINES = 25
+
+
+def command(
+    io: Annotated[
+        list[str] | None,
+        typer.Option("--io", metavar="IO", help="An I/O; may be repeated. Default: auto.",
+                     autocompletion=complete.ios),
+    ] = None,
+    port_kind: Annotated[
+        list[str] | None,
+        typer.Option("--port-kind", metavar="KIND", help="veth or tap; may be repeated. Default: "
+                     "both, with --io veth."),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="Time for all of it.")
+    ] = "5m",
+    json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON.")] = False,
+    quiet: Quiet = False,
+) -> int:  # fmt: skip
+    """Hold every figure against somebody else's word, and say what is proven.
+
+    Counts against the kernel's counters, rates against its clock, one-way times and round trips
+    against its times of each call, loss, copies, disorder and delay against what it was told to
+    do. The certificate is kept with the machine, and every record made on it refers to it.
+    """
+    ways = _ways(io or [], port_kind or [])
+    budget_s = _budget(budget)
+    if os.geteuid() != 0:
+        raise UnavailableError("certify: needs root for namespaces and BPF; use sudo")
+    for cleaned in clean_stale():
+        note(f"cleaned up after a bench that was killed: session {cleaned.session}")
+    kept = Certificates.of_this_machine()
+    made: list[Certificate] = []
+    deadline = time.monotonic() + budget_s
+    with open_session() as session, CertifyProgress(deadline, quiet=quiet) as progress:
+        for number, (kind, way) in enumerate(ways):
+            share_s = (deadline - time.monotonic()) / (len(ways) - number)
+            progress.begin(f"{kind} {way}")
+            made.append(Certification(session, kind, way, share_s, progress.observe).run())
+            _keep(kept, made[-1])
+    if json:
+        print_json(made)
+    else:
+        for line in answer(made):
+            print_line(line)
+    return CODES[outcome_of(made)]
+
+
+def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]:
+    """The ways to a port that are meant."""
+    for word in ios:
+        if word not in set(Io):
+            raise UsageError(f"--io {word}: is none of {', '.join(Io)}")
+    for word in kinds:
+        if word not in KERNEL_PORTS:
+            raise UsageError(
+                f"--port-kind {word}: is none of {', '.join(KERNEL_PORTS)}, whose frames the "
+                "kernel counts and times"
+            )
+    asked = [PortKind(word) for word in kinds] or list(KERNEL_PORTS[: 1 if ios else None])
+    ways = [(kind, resolve_io(Io(word), kind)) for kind in asked for word in ios or [Io.AUTO]]
+    if any(io is Io.NETMAP for _, io in ways):
+        raise UsageError("--io netmap: takes the port away from the kernel, which could not count")
+    return list(dict.fromkeys(ways))
+
+
+def _budget(text: str) -> float:
+    try:
+        return values.seconds(text, SHORTEST_S, LONGEST_S)
+    except BadValueError as error:
+        raise UsageError(f"--budget: {error}") from None
+
+
+def _keep(kept: Certificates, made: Certificate) -> None:
+    try:
+        kept.keep(made)
+    except OSError as error:
+        note(f"certify: the certificate cannot be kept in {kept.directory} ({error.strerror})")
+
+
+def answer(made: Sequence[Certificate]) -> list[str]:
+    """What was found, in 25 lines at most: what is not proven comes first to stay."""
+    lines, brief = [], len(made) > 2
+    for one in made:
+        proven, all_ = len(one.of(PROVEN)), len(one.figures)
+        state = f"{len(one.lines_ns)} states of the machine" if len(one.lines_ns) > 1 else ""
+        told = [f"{proven} of {all_} figures in {format_duration(one.spent_s)}", state]
+        lines.append(f"{one.port_kind} {one.io}: {one.outcome}, {', '.join(filter(None, told))}")
+        for truth in dict.fromkeys(figure.truth for figure in one.figures):
+            figures = [figure for figure in one.figures if figure.truth == truth]
+            text = _line(figures, one)
+            if not brief or any(figure.outcome != PROVEN for figure in figures):
+                lines.append(f"  {text}")
+    ids = ", ".join(one.id for one in made)
+    last = f"certificate {ids}, until kernel, engine, microcode or cores change"
+    room = MOST_LINES - 1
+    if len(lines) > room:
+        lines = [
+            *lines[: room - 1],
+            f"  ... {len(lines) - room + 1} more: switchmark certify --json",
+        ]
+    return [*lines, last]
+
+
+def _line(figures: Sequence[CertifiedFigure], of: Certificate) -> str:
+    worst = next(
+        one for what in (REFUTED, UNDECIDED, NOT_TRIED, PROVEN) for one in figures
+        if one.outcome == what
+    )  # fmt: skip
+    if worst.outcome == NOT_TRIED:
+        return f"{worst.truth:<11}not tried  {worst.why}"
+    name = "" if worst.outcome == PROVEN else f"{worst.quantity}: "
+    said = f"{worst.truth:<11}{worst.outcome:<10} {name}{_interval(worst, figures)}"
+    levels = [
+        f"{name.partition(': ')[2].partition(',')[0]} {value:.3g}{name.rpartition(',')[2]}"
+        for name, value in of.levels.items()
+        if name.startswith(f"{worst.truth}: ") and "," in name
+    ]
+    told = "; ".join(filter(None, [said, *levels, worst.why]))
+    return f"{told} ({worst.against})"
+
+
+def _interval(worst: CertifiedFigure, figures: Sequence[CertifiedFigure]) -> str:
+    if worst.low is None or worst.high is None:
+        return "no figure yet"
+    if not worst.within:
+        share = f"at most {worst.high:.1g} of {worst.frames:,} frames wrong"
+        return f"{worst.low:.1g} to {worst.high:.1g} wrong" if worst.low else share
+    same = [one for one in figures if one.low is not None and one.high is not None]
+    shown = same if worst.outcome == PROVEN else [worst]
+    low = min(one.low if one.low is not None else math.inf for one in shown)
+    high = max(one.high if one.high is not None else -math.inf for one in shown)
+    asked = max(one.within for one in shown)
+    scale, unit = {"ratio": (100, " %"), "ns": (1e-3, " us")}.get(worst.unit, (1, f" {worst.unit}"))
+    return f"off by {low * scale:+.2f} to {high * scale:+.2f}{unit} (asked {asked * scale:g})"

@@ -1,0 +1,103 @@
+"""The certificates of this machine: kept where calibrations are, and attached to every record.
+
+One file for each way of reaching a port. A certificate holds as long as nothing that it depends on
+has changed: kernel, engine, microcode, processor, its settings, the cores that there are, and the
+NUMA node of those that were used. It survives a restart of the machine; nobody else could have
+written it, or it is not believed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from switchmark.experiment.calibration import machine_facts
+from switchmark.results.record import Certificate, CertificateNote, Record
+from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+from switchmark.testbed.facts import read_cpus
+from switchmark.testbed.state import cache_dir, not_ours
+
+LARGEST_BYTES = 1 << 20  # of a certificate; one has some kilobytes
+
+
+@dataclass
+class Certificates:
+    """Those that are kept in a folder, and the machine as it is now."""
+
+    directory: Path
+    machine: Mapping[str, Any]
+    nodes: Mapping[int, int] = field(default_factory=dict)  # NUMA node of each core
+    _read: dict[str, Certificate | None] = field(default_factory=dict)
+
+    @classmethod
+    def of_this_machine(cls) -> Certificates:
+        """Where this user's are kept (`SWITCHMARK_CACHE_DIR`)."""
+        nodes = {cpu.id: cpu.node for cpu in read_cpus()}
+        return cls(cache_dir() / "certificates", machine_facts(), nodes)
+
+    def find(self, port_kind: str, io: str) -> Certificate | None:
+        """The one of this way of reaching a port, whether it holds or not."""
+        name = f"{port_kind}-{io}"
+        if name not in self._read:
+            self._read[name] = _believed(self.directory / f"{name}.json")
+        return self._read[name]
+
+    def keep(self, made: Certificate) -> Path:
+        """Keep it in the place of the last one. Raises OSError."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / f"{made.port_kind}-{made.io}.json"
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(made.model_dump_json(indent=1) + "\n")
+        temporary.chmod(0o644)
+        temporary.replace(path)
+        self._read.pop(f"{made.port_kind}-{made.io}", None)
+        return path
+
+    def why_not(self, held: Certificate, cores: list[int]) -> str:
+        """What has changed since, or lies elsewhere; empty: it holds for these cores."""
+        for key, value in self.machine.items():
+            if held.machine.get(key) != value:
+                return f"{key.replace('_', ' ')} was {held.machine.get(key)} and is {value}"
+        tried = {self.nodes.get(core) for core in held.cores}
+        away = [core for core in cores if self.nodes.get(core) not in tried]
+        if away:
+            return f"core {away[0]} lies in another NUMA node than cores {_listed(held.cores)}"
+        return ""
+
+    def note(self, record: Record) -> CertificateNote | None:
+        """What a record is to say: None where there is no certificate of its way to a port."""
+        held = self.find(record.port_kind or "", record.io or "")
+        if held is None:
+            return None
+        placed = record.placement.application_cores.values() if record.placement else ()
+        why = self.why_not(held, sorted({core for own in placed for core in own}))
+        return CertificateNote(
+            id=held.id, made_at=held.made_at, outcome=held.outcome, holds=not why, why=why,
+            proven=held.of(PROVEN), refuted=held.of(REFUTED), undecided=held.of(UNDECIDED),
+            not_tried=held.of(NOT_TRIED),
+        )  # fmt: skip
+
+    def attach(self, record: Record) -> Record:
+        """The record with its note."""
+        return record.model_copy(update={"certificate": self.note(record)})
+
+
+def _believed(path: Path) -> Certificate | None:
+    with suppress(OSError, ValueError, ValidationError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            seen = os.fstat(fd)
+            if not_ours(seen) or seen.st_size > LARGEST_BYTES:
+                return None
+            return Certificate.model_validate_json(file.read(LARGEST_BYTES))
+    return None
+
+
+def _listed(cores: list[int]) -> str:
+    return ", ".join(map(str, cores))

@@ -1,0 +1,82 @@
+"""What was proven of the instruments themselves, on the machine that a trial ran on.
+
+`switchmark certify` makes a certificate for each way of reaching a port; a record holds what it
+says of its own way, and whether it still holds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from switchmark.model.value import Amount, Count, FreeForm, UtcTime, Value
+
+Outcome = Literal["proven", "refuted", "undecided"]
+CertifiedOutcome = Literal["proven", "refuted", "undecided", "not tried"]
+PROVEN: Outcome = "proven"
+REFUTED: Outcome = "refuted"
+UNDECIDED: Outcome = "undecided"
+NOT_TRIED: CertifiedOutcome = "not tried"
+
+
+class CertifiedFigure(Value):
+    """One figure against somebody else's word."""
+
+    truth: str  # its name: counts, rate, delay ...
+    quantity: str  # of that truth
+    against: str  # whose word
+    outcome: CertifiedOutcome
+    unit: str  # frames (of which a share), ratio, ns
+    low: float | None = None  # interval of the error, measured less true; None: none yet
+    high: float | None = None
+    within: Amount = 0.0  # what was asked; 0: every frame
+    frames: Count = 0  # that were counted, where counts are exact
+    turns: Count = 0
+    by_state: dict[str, float] = Field(default_factory=dict)  # median error, near and far
+    why: str = ""  # it was not tried, or what it would take
+
+
+class Certificate(Value):
+    """What holds for one way of reaching a port, on this machine as it was."""
+
+    schema_version: Literal[1] = 1
+    id: str
+    made_at: UtcTime
+    spent_s: Amount
+    switchmark_version: str
+    port_kind: str
+    io: str
+    machine: FreeForm  # what its validity depends on: kernel, microcode, engine, usable cores ...
+    cores: list[Count]  # that the applications ran on
+    idle: str
+    lines_ns: list[Amount] = Field(default_factory=list)  # of a cache line: near, far, or one
+    others_cores: Amount = 0.0  # used by other programs meanwhile, median over the turns
+    figures: list[CertifiedFigure]
+    levels: dict[str, Amount] = Field(default_factory=dict)  # floor, ceiling ...: medians
+
+    @property
+    def outcome(self) -> Outcome:
+        """Refuted where one figure is; proven where all that were tried are."""
+        seen = {one.outcome for one in self.figures}
+        if REFUTED in seen:
+            return REFUTED
+        return PROVEN if PROVEN in seen and UNDECIDED not in seen else UNDECIDED
+
+    def of(self, outcome: str) -> list[str]:
+        """The figures with this outcome, by name."""
+        return [f"{one.truth}: {one.quantity}" for one in self.figures if one.outcome == outcome]
+
+
+class CertificateNote(Value):
+    """Of a record: the certificate under which it was made."""
+
+    id: str
+    made_at: UtcTime
+    outcome: Outcome
+    holds: bool  # nothing that it depends on has changed since
+    why: str = ""  # it does not hold
+    proven: list[str] = Field(default_factory=list)
+    refuted: list[str] = Field(default_factory=list)
+    undecided: list[str] = Field(default_factory=list)
+    not_tried: list[str] = Field(default_factory=list)
