@@ -20,6 +20,7 @@ import asyncssh
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.remote import bundle
+from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.pump import LineQueue
 from switchmark.testbed.testbed_file import SshTarget
@@ -37,10 +38,6 @@ _KINDS: dict[str, type[SwitchmarkError]] = {
 }
 
 
-class HostLost(TrialFailed):
-    """The connection to a host has ended before its time."""
-
-
 @dataclass
 class RemoteLines:
     """What a process over there has printed, and how it ended."""
@@ -48,15 +45,6 @@ class RemoteLines:
     lines: LineQueue = field(default_factory=LineQueue)
     ended: threading.Event = field(default_factory=threading.Event)
     code: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClockReading:
-    """By how much the other host's CLOCK_MONOTONIC is ahead of ours, and how well that is known:
-    the truth lies within `uncertainty_ns` either way, however the way there and back differ."""
-
-    ahead_ns: int
-    uncertainty_ns: int
 
 
 class Connection:

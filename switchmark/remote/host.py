@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.model.node import NodeSpec
 from switchmark.remote.codec import from_plain, to_plain
-from switchmark.remote.connection import Connection, HostLost
+from switchmark.remote.contact import HostLost
 from switchmark.testbed.host import Completed
+
+if TYPE_CHECKING:
+    from switchmark.remote.connection import Connection
 
 
 class RemoteHost:

@@ -20,7 +20,7 @@ from switchmark.model.ports import ConnectMode, SwitchCounters, SwitchPort
 from switchmark.model.topology import Place
 from switchmark.remote import bundle
 from switchmark.remote.codec import from_plain, to_plain
-from switchmark.remote.connection import ClockReading, Connection, HostLost
+from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.host import RemoteHost, RemoteNode, create_node
 from switchmark.results.record import Placement
 from switchmark.results.record.cost import CpuCost
@@ -53,6 +53,8 @@ class Site:
     """The other host of a testbed. `close` undoes everything there; it may be opened again."""
 
     def __init__(self, testbed: Testbed) -> None:
+        from switchmark.remote.connection import Connection  # what speaks SSH is slow to load
+
         self.testbed = testbed
         self.connection = Connection(testbed.far)
         self.engine_version = ""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from switchmark.errors import SwitchmarkError
-from switchmark.remote.connection import ClockReading, Connection
+from switchmark.remote.connection import Connection
+from switchmark.remote.contact import ClockReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.testbed_file import SshTarget, Testbed

@@ -13,7 +13,7 @@ from switchmark.cli.show import show
 from switchmark.engine.events import EngineCounters, Ready, parse
 from switchmark.engine.process import EngineProcess
 from switchmark.model.choices import Dimension
-from switchmark.remote.connection import ClockReading
+from switchmark.remote.contact import ClockReading
 from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.html import write_report
 from switchmark.results.between_hosts import BetweenHostsSummary
