@@ -45,6 +45,15 @@ struct spell idle_spell(const struct trial *trial)
     return (struct spell){.most = shares ? FRAMES_IN_A_ROW : UINT32_MAX};
 }
 
+struct spell idle_spell_to_empty(const struct trial *trial, const struct io_port *port)
+{
+    struct spell spell = idle_spell(trial);
+
+    if (spell.most != UINT32_MAX && 2 * port->rx_ring > spell.most)
+        spell.most = 2 * port->rx_ring; /* and what comes meanwhile */
+    return spell;
+}
+
 /* A timer cannot be exact for short waits: give way then, and look again. */
 static void sleep_until(struct io_port *port, uint64_t now, uint64_t until)
 {

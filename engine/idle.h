@@ -16,6 +16,10 @@ struct spell {
 /* A worker's spell: without end where it has the core to itself, or yields only when idle. */
 struct spell idle_spell(const struct trial *trial);
 
+/* The same of one that only receives: it hands the core on with an empty ring, if it can. What it
+ * left there would have the next spell of its peers overflow it. */
+struct spell idle_spell_to_empty(const struct trial *trial, const struct io_port *port);
+
 /* A round moved `moved` frames: is it the others' turn? */
 static inline bool idle_is_due(struct spell *spell, unsigned moved)
 {

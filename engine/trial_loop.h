@@ -89,10 +89,11 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
     return count;
 }
 
-/* A round of a receiving end took so long, and found so many frames: was it away meanwhile? */
-static inline void end_note_absence(struct end *end, uint64_t took, unsigned count)
+/* A round of a receiving end took so long, the last part of it at rest, and found so many frames:
+ * was it away meanwhile? */
+static inline void end_note_absence(struct end *end, uint64_t took, uint64_t rested, unsigned count)
 {
-    const uint64_t lost = absence_round(&end->absence, took, count, end->missing);
+    const uint64_t lost = absence_round(&end->absence, took, rested, count, end->missing);
 
     if (__builtin_expect(lost > 0, 0))
         counter_add(&end->counters.rx_missed_away, lost);

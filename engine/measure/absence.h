@@ -2,9 +2,10 @@
  *
  * A receiver that gives its core away, or loses it to another program or guest, comes back to a
  * ring that has run full, and what arrived beyond it is gone: the loss of the receiver's core, not
- * of the switch. So a round that took longer than its frames explain is an absence; when the ring
- * was full after it, the numbers that are found missing until the receiver has emptied it and has
- * heard the next frames were lost meanwhile. Where the ring's size is not known nothing is charged.
+ * of the switch. So a round that took longer than its frames explain is an absence, and so is a
+ * long rest after them; when the ring was full after it, the numbers that are found missing until
+ * the receiver has emptied it and has heard the next frames were lost meanwhile. Where the ring's
+ * size is not known nothing is charged.
  */
 #ifndef SM_ABSENCE_H
 #define SM_ABSENCE_H
@@ -22,7 +23,8 @@ struct absence {
     uint32_t ring;                 /* frames that can wait in the port; 0: not known */
     uint64_t limit, limit_a_frame; /* ticks */
     bool open, emptied;            /* since the last absence */
-    uint32_t found;                /* frames since it began */
+    bool filled;                   /* the ring was full after an earlier one */
+    uint32_t found;                /* frames since the last one */
     uint64_t before;               /* missing when it began */
 };
 
@@ -32,11 +34,13 @@ static inline bool absence_filled_ring(const struct absence *a)
     return a->found >= a->ring / 4 * 3;
 }
 
-/* A round took `took` ticks and found `count` frames; `missing` are the numbers that have not come
- * until now. Returns how many of them were lost in an absence that is over. */
-static inline uint64_t absence_round(struct absence *a, uint64_t took, unsigned count,
-                                     uint64_t missing)
+/* A round took `took` ticks, the last `rested` of them without the core, and found `count` frames;
+ * `missing` are the numbers that have not come until now. Returns how many of them were lost in an
+ * absence that is over. */
+static inline uint64_t absence_round(struct absence *a, uint64_t took, uint64_t rested,
+                                     unsigned count, uint64_t missing)
 {
+    const bool away = rested > a->limit || took - rested > a->limit + count * a->limit_a_frame;
     uint64_t lost = 0;
 
     if (a->open) {
@@ -44,16 +48,18 @@ static inline uint64_t absence_round(struct absence *a, uint64_t took, unsigned 
         a->found += a->emptied ? 0 : count;
         a->emptied |= count == 0;
         if (heard_again || a->found > ABSENCE_FRAMES_MAX) {
-            lost = absence_filled_ring(a) && missing > a->before ? missing - a->before : 0;
+            const bool filled = a->filled || absence_filled_ring(a);
+            lost = filled && missing > a->before ? missing - a->before : 0;
             a->open = false;
         }
     }
-    if (__builtin_expect(took > a->limit + count * a->limit_a_frame, 0) && a->ring > 0) {
+    if (__builtin_expect(away, 0) && a->ring > 0) {
+        a->filled = a->open && (a->filled || absence_filled_ring(a));
         if (!a->open)
-            *a = (struct absence){a->ring, a->limit, a->limit_a_frame, .before = missing};
+            a->before = missing;
         a->open = true;
         a->emptied = false;
-        a->found = count;
+        a->found = rested > a->limit ? 0 : count; /* what came before a rest is no evidence */
     }
     return lost;
 }

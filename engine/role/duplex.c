@@ -20,10 +20,13 @@ static void run(struct trial *trial, unsigned worker)
             moved += end_send(trial, end, now);
             due = end_next_due(end, now);
         }
-        if (idle_is_due(&spell, moved))
+        uint64_t rested = 0;
+        if (idle_is_due(&spell, moved)) {
+            rested = clock_ticks();
             trial_idle(trial, end->port, now, due);
+        }
         now = trial_round(end, begun, moved > 0);
-        end_note_absence(end, now - begun, received);
+        end_note_absence(end, now - begun, rested > 0 ? now - rested : 0, received);
     }
     end_stop_sending(end, now);
 }

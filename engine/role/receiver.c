@@ -4,16 +4,19 @@
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[worker];
-    struct spell spell = idle_spell(trial);
+    struct spell spell = idle_spell_to_empty(trial, end->port);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
         const uint64_t begun = now;
         const unsigned received = end_receive(trial, end);
-        if (idle_is_due(&spell, received))
+        uint64_t rested = 0;
+        if (idle_is_due(&spell, received)) {
+            rested = clock_ticks();
             trial_idle(trial, end->port, begun, UINT64_MAX);
+        }
         now = trial_round(end, begun, received > 0);
-        end_note_absence(end, now - begun, received);
+        end_note_absence(end, now - begun, rested > 0 ? now - rested : 0, received);
     }
 }
 
