@@ -23,7 +23,14 @@ from switchmark.method.support.bounds import (
     with_gap_notes,
 )
 from switchmark.method.support.goal import Goal, preset
-from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.measurer import (
+    REPEATS,
+    BudgetError,
+    Ledger,
+    LoadPoint,
+    Measurer,
+    repeated_note,
+)
 from switchmark.method.support.method import Method
 from switchmark.method.support.task import Task
 from switchmark.results.metric import method_metric
@@ -32,7 +39,6 @@ from switchmark.results.record import GoalBounds, MethodFigure, MethodResult
 DEFAULT_MIN_PPS = 9001.0  # as FD.io CSIT; below, a 1 s trial has too few frames to judge
 DEFAULT_BUDGET_S = 1200.0
 DEFAULT_WARM_UP_S = 1.0
-REPEATS = 2  # of a trial whose sender paused
 MIN_LOAD_SHARE = 0.001  # of the highest load, where that is below the usual lowest
 USUAL_TIME_S = {"csit": 60.0, "rfc2544": 160.0, "tst009": 300.0, "quick": 25.0}  # by the goals
 
@@ -83,7 +89,7 @@ def search(
         warm_up_trials=warm_up_trials,
         spent_s=ledger.spent_s,
         stopped=stopped,
-        paused=len(ledger.paused),
+        repeated=len(ledger.repeated),
     )
 
 
@@ -162,7 +168,7 @@ def _as_library_result(point: LoadPoint) -> Any:
         intended_load=point.intended_pps,
         offered_count=point.offered_frames,
         loss_count=point.lost_frames,
-        intended_count=point.offered_frames if point.load_met else point.wanted_frames,
+        intended_count=point.offered_frames if point.load_met else point.judged_frames,
     )
 
 
@@ -194,13 +200,12 @@ def run(task: Task) -> MethodResult:
         budget_s=task.limit_s,
     )
     figures = [_lower_bound(task, one) for one in found.bounds if one.lower_pps is not None]
-    paused = f"{found.paused} trials were repeated: the sender had paused, the port not pushed back"
     return task.result(
         figures[0].name if figures else None,
         figures,
         stopped=found.stopped,
         warm_up_trials=found.warm_up_trials,
-        notes=[paused] if found.paused else [],
+        notes=repeated_note(found.repeated),
         bounds=found.bounds,
     )
 

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.errors import UsageError
-from switchmark.method.support.measurer import SATURATING, BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.measurer import (
+    REPEATS,
+    SATURATING,
+    BudgetError,
+    Ledger,
+    LoadPoint,
+    Measurer,
+    repeated_note,
+)
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.one_way import latency_at, one_way_figures
 from switchmark.method.support.task import Task, figure, pps_text
@@ -41,6 +49,7 @@ class RPlus:
     stopped: Literal["precise", "repetitions", "budget"]
     outliers: tuple[Outlier, ...]  # reported; the mean includes them
     bands: Bands | None  # set when repetitions fall into two bands: the mean describes neither
+    repeated: int = 0  # trials that said little of the switch; not in `trials`
 
     @property
     def pps(self) -> float:
@@ -74,7 +83,7 @@ def measure_r_plus(
             "more, and the maximum no smaller than the minimum"
         )
     rule = StoppingRule.after_each(min_repetitions, max_repetitions)
-    ledger = Ledger(measurer, budget_s)
+    ledger = Ledger(measurer, budget_s, repeats=REPEATS)
     if warm_up_s > 0:
         ledger.measure(warm_up_s, SATURATING)
     points = [ledger.measure(trial_s, SATURATING)]
@@ -97,6 +106,7 @@ def measure_r_plus(
         stopped=stopped,
         outliers=find_outliers(values),
         bands=find_bands(values),
+        repeated=len(ledger.repeated),
     )
 
 
@@ -119,6 +129,7 @@ def run(task: Task) -> MethodResult:
     found = of_trial(task)
     latency = [latency_at(task, share, load) for share, load in loads_at(found.pps).items()]
     notes = in_words(found.outliers, found.bands, "trial", pps_text)
+    notes += repeated_note(found.repeated)
     notes += [
         f"latency at {one.fraction:g} R+: the load was not met, so it is of a lower one"
         for one in latency

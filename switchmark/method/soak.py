@@ -111,7 +111,7 @@ def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:
         forwarded_pps=estimate(values),
         course=detect(values),
         load_met=all(window.load_met for window in windows),
-        unoffered_ratio=sum(window.shortfall_frames for window in windows) / max(1, wanted),
+        unoffered_ratio=sum(window.unoffered_frames for window in windows) / max(1, wanted),
         silence_s=silence_s,
         silence_window=silence_window,
     )

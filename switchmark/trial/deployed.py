@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from switchmark.engine import loads
@@ -20,6 +20,7 @@ from switchmark.method.support.measurer import LoadPoint
 from switchmark.model.rates import CONSTANT
 from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, MethodTrial
+from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.trial.beside import probe_load, probes_of
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.latency import merge_one_way
@@ -38,6 +39,7 @@ from switchmark.trial.verification import PairEnds
 INTERVALS_A_TRIAL = 10
 SHORTEST_INTERVAL_S = 0.001
 SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody's fault
+STALL_WORTH_NAMING = 0.01  # of the time, in which a switch was kept from its core
 MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
 
 
@@ -46,7 +48,6 @@ class Aside:
     """What a trial showed beside its loads; totals over all pairs."""
 
     socket_drops: int  # dropped at the receivers' own sockets: never the switch's
-    lost_away: int  # while a receiver was away from its core: not among the lost frames
     duplicates: int
     reordered: int
     corrupt: int
@@ -68,6 +69,7 @@ class DeployedMeasurer:
         ends: Sequence[PairEnds],
         tick: Tick,
         clocks: Clocks | None = None,
+        switch_pids: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.points: list[LoadPoint] = []
         self.asides: list[Aside] = []
@@ -80,6 +82,7 @@ class DeployedMeasurer:
         self._trial = trial
         self._ends = list(ends)
         self._tick = tick
+        self._switch_pids = switch_pids  # none of a switch in the kernel
         self._clocks = clocks  # of the two hosts that the ends are on; None: they are on one
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
@@ -116,13 +119,22 @@ class DeployedMeasurer:
             "duplicated": sum(one.duplicates for one in self.asides),
             "reordered": sum(one.reordered for one in self.asides),
             "lost while a receiver was away from its core (left out)": sum(
-                one.lost_away for one in self.asides
+                one.lost_away for one in self.points
+            ),
+            "not sent, since a sender was away from its core (left out)": sum(
+                one.late_frames for one in self.points
             ),
             "dropped at the receivers' own sockets": sum(one.socket_drops for one in self.asides),
             "stragglers of an earlier trial (left out)": sum(one.stale for one in self.asides),
         }
         notes = [f"{count} frames were {what}" for what, count in told.items() if count]
         restless = sum(not one.drained for one in self.asides)
+        stalled_s = math.fsum(one.stalled_s for one in self.points)
+        if stalled_s > STALL_WORTH_NAMING * math.fsum(one.duration_s for one in self.points):
+            notes.append(
+                f"the switch was kept from its core for {stalled_s:.1f} s in all: what fell due "
+                "then and was refused is left out"
+            )
         if restless:
             notes.append(f"in {restless} trials frames still arrived when the receiver was stopped")
         return notes
@@ -143,6 +155,7 @@ class DeployedMeasurer:
         usual_s = min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
         self._sample_s = max(SHORTEST_INTERVAL_S, interval_s or usual_s)
         every = {"interval": f"{self._sample_s:.6f}"}
+        before = ThreadTimes.of(self._switch_pids())
         run_traffic(
             senders,
             receivers,
@@ -154,7 +167,8 @@ class DeployedMeasurer:
             ],
             sink_options={**every, **sink_options},
         )
-        return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun))
+        stalled_s = before.kept_waiting_s(ThreadTimes.of(self._switch_pids()))
+        return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun, stalled_s))
 
     def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
         """Add a finished trial to the books; of receivers that go on, only the next one's."""
@@ -180,18 +194,24 @@ class DeployedMeasurer:
         shaped = self._trial.schedule != CONSTANT and not math.isinf(load_pps)
         return {"schedule": self._trial.schedule} if shaped else {}
 
-    def _point(self, duration_s: float, load_pps: float, elapsed_s: float) -> LoadPoint:
+    def _point(
+        self, duration_s: float, load_pps: float, elapsed_s: float, stalled_s: float = 0.0
+    ) -> LoadPoint:
         each = [
             loads.load(f"pair {pair.a.pair}", pair.a.result, pair.b.result) for pair in self._ends
         ]
         whole = loads.total(each)
         forwarded, samples = self._forwarded(whole.unique_frames)
+        lost_away = self._lost_away(whole.lost_frames)
         return LoadPoint(
             intended_pps=None if math.isinf(load_pps) else float(_whole(load_pps, len(each))),
             offered_pps=whole.offered_pps,
             forwarded_pps=forwarded,
             offered_frames=whole.offered_frames,
-            lost_frames=whole.lost_frames - self._lost_away(whole.lost_frames),
+            lost_frames=whole.lost_frames - lost_away,
+            lost_away=lost_away,
+            late_frames=sum(pair.a.result.totals.tx_late for pair in self._ends),
+            stalled_s=min(stalled_s, duration_s),
             duration_s=duration_s,
             intended_frames=whole.intended_frames,
             elapsed_s=elapsed_s,
@@ -231,7 +251,6 @@ class DeployedMeasurer:
         polls = idle + sum(one.totals.useful_polls for one in results)
         return Aside(
             socket_drops=socket_drops(receivers),
-            lost_away=sum(one.totals.rx_missed_away for one in results),
             duplicates=sum(one.duplicates for one in losses),
             reordered=sum(one.reordered for one in losses),
             corrupt=sum(one.totals.rx_corrupt for one in results),
@@ -266,12 +285,14 @@ def as_trials(points: Sequence[LoadPoint], asides: Sequence[Aside]) -> list[Meth
             forwarded_pps=point.forwarded_pps,
             offered_frames=point.offered_frames,
             lost_frames=point.lost_frames,
-            unoffered_frames=point.shortfall_frames,
+            unoffered_frames=point.unoffered_frames,
             duration_s=point.duration_s,
             elapsed_s=point.cost_s,
             ring_full_share=point.ring_full_share,
             socket_drops=aside.socket_drops,
-            lost_away=aside.lost_away,
+            lost_away=point.lost_away,
+            late_frames=point.late_frames,
+            stalled_s=point.stalled_s,
             duplicates=aside.duplicates,
             reordered=aside.reordered,
             corrupt=aside.corrupt,

@@ -66,7 +66,7 @@ class DisturbedMeasurer(DeployedMeasurer):
         silences = [longest_silence(self._while_sending(pair.b)) for pair in self._ends]
         return Disturbance(
             point=point,
-            missing_frames=max(0, point.shortfall_frames + point.lost_frames - own_drops),
+            missing_frames=max(0, point.unoffered_frames + point.lost_frames - own_drops),
             silence=max(silences, key=lambda one: one.seconds),
             action_s=took[0],
             resumed=all(self._flows_at_end(pair.b) for pair in self._ends),

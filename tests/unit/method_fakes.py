@@ -70,7 +70,7 @@ class SimulatedMeasurer:
             MethodTrial(
                 intended_pps=point.intended_pps, offered_pps=point.offered_pps,
                 forwarded_pps=point.forwarded_pps, offered_frames=point.offered_frames,
-                lost_frames=point.lost_frames, unoffered_frames=point.shortfall_frames,
+                lost_frames=point.lost_frames, unoffered_frames=point.unoffered_frames,
                 duration_s=point.duration_s, elapsed_s=point.cost_s,
                 ring_full_share=point.ring_full_share, socket_drops=0, duplicates=0, reordered=0,
                 corrupt=0, late_max_ns=LATE_NS, drained=True,

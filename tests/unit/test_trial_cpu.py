@@ -10,7 +10,7 @@ import time
 import pytest
 
 from switchmark.switch.support.work import SwitchWork
-from switchmark.testbed.cores.cpu_time import CpuReading, MachineTime, process_cpu_s
+from switchmark.testbed.cores.cpu_time import CpuReading, MachineTime, ThreadTimes, process_cpu_s
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
 
 
@@ -147,3 +147,16 @@ def test_readings_go_forward() -> None:
     whole = sum(after.machine.softirq_by_core_s.values())
     assert whole == pytest.approx(after.machine.softirq_s, abs=0.1), "the cores sum to the whole"
     assert CpuReading.take([]).switch_s is None
+
+
+def test_only_threads_that_poll_are_kept_waiting() -> None:
+    before = ThreadTimes(10.0, {1: (5.0, 1.0), 2: (0.0, 0.0), 3: (1.0, 1.0)})
+    after = ThreadTimes(12.0, {1: (6.2, 1.8), 2: (0.1, 0.7), 3: (3.0, 1.0), 4: (9.0, 9.0)})
+    # 1 polls and waited 0.8 s; 2 sleeps mostly; 3 had its core; 4 was not there before.
+    assert before.kept_waiting_s(after) == pytest.approx(0.8)
+    assert before.kept_waiting_s(ThreadTimes(12.0, {})) == 0.0
+
+
+def test_the_times_of_our_own_threads() -> None:
+    times = ThreadTimes.of([os.getpid(), 0])
+    assert times.by_thread[os.getpid()][0] > 0

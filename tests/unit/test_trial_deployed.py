@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
+
+from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.trial.deployed import DeployedMeasurer
 from switchmark.trial.verification import PairEnds
 from tests.unit.trial_fakes import T0, FakeEngine, event, process, result, samples, trial
 
 
-def measurer(missing: int, away: int) -> DeployedMeasurer:
+def measurer(missing: int, away: int, late: int = 0) -> DeployedMeasurer:
     """One pair: 10,000 frames are sent, `missing` of them are lost, `away` of these while the
-    receiver was away."""
+    receiver was away; `late` more were not sent, since the sender was."""
     begin = event("started", t_ns=T0)
-    sent = result(totals={"tx_offered": 10_000, "tx_intended": 10_000})
+    sent = result(
+        totals={
+            "tx_offered": 10_000, "tx_intended": 10_000 + late,
+            "tx_dropped": late, "tx_late": late,
+        }
+    )  # fmt: skip
     came = 10_000 - missing
     received = result(
         totals={"rx_frames": came, "rx_missing": missing, "rx_missed_away": away},
@@ -41,3 +49,29 @@ def test_loss_in_the_switch_is_all_counted() -> None:
     one = measurer(missing=100, away=0)
     assert one.measure(2.0, 5000.0).lost_frames == 100
     assert not any("away" in note for note in one.notes())
+
+
+def test_what_a_sender_came_late_for_is_not_the_switchs() -> None:
+    one = measurer(missing=0, away=0, late=500)
+    point = one.measure(2.0, 5250.0)
+    assert (point.unoffered_frames, point.late_frames) == (500, 500)
+    assert point.search_loss_ratio == 0
+    assert not point.says_little
+    (kept,) = one.trials()
+    assert (kept.unoffered_frames, kept.late_frames) == (500, 500)
+    told = "500 frames were not sent, since a sender was away from its core (left out)"
+    assert told in one.notes()
+
+
+def test_a_switch_that_waited_for_its_core_is_told_of() -> None:
+    one = measurer(missing=0, away=0)
+    one._switch_pids = lambda: (1,)
+    looks = iter([ThreadTimes(0.0, {7: (0.0, 0.0)}), ThreadTimes(2.0, {7: (1.5, 0.5)})])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ThreadTimes, "of", lambda _: next(looks))
+        point = one.measure(2.0, 5000.0)
+    assert point.stalled_s == 0.5
+    assert point.says_little
+    assert any(
+        note.startswith("the switch was kept from its core for 0.5 s") for note in one.notes()
+    )

@@ -39,7 +39,7 @@ class SearchResult:
     warm_up_trials: int  # the first so many of `trials` served for nothing else
     spent_s: float
     stopped: Stopped
-    paused: int = 0  # trials that were repeated because the sender had paused; not in `trials`
+    repeated: int = 0  # trials that said little of the switch; not in `trials`
 
     def __getitem__(self, name: str) -> GoalBounds:
         for bounds in self.bounds:

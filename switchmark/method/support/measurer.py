@@ -19,6 +19,9 @@ SATURATING = math.inf  # as a load: everything the sender can offer
 # offered. The engine calls a sender "on schedule" by the same bound.
 SHORTFALL_TOLERANCE = 1e-3
 PAUSE_SHARE = 0.05  # of the intended frames: given up by pauses, at most
+EXCUSED_SHARE = 0.05  # of the wanted frames: with more left out, a trial is measured again
+MOST_EXCUSED = 0.5  # with more left out, what is left does not tell of the load that was asked
+REPEATS = 2  # of a trial that says little of the switch
 RING_FULL_SHARE = 0.05  # of transmit calls: from here the port is said to push back
 
 
@@ -32,6 +35,9 @@ class LoadPoint:
     offered_frames: int
     lost_frames: int  # offered and never arrived; duplicates do not make up for losses
     duration_s: float  # asked for
+    lost_away: int = 0  # while a receiver was away from its core: not among the lost frames
+    late_frames: int = 0  # never offered, since a sender was away from its core
+    stalled_s: float = 0.0  # the switch was kept from its core for so long
     intended_frames: int | None = None  # what the schedule asked for; None: rate x duration
     elapsed_s: float | None = None  # wall time the trial cost, with its overhead
     ring_full_share: float | None = None  # transmit calls that met a full ring: back-pressure
@@ -56,14 +62,33 @@ class LoadPoint:
         return self.lost_frames / self.offered_frames if self.offered_frames else 0.0
 
     @property
-    def shortfall_frames(self) -> int:
+    def unoffered_frames(self) -> int:
         """Intended frames that were never offered; 0 for saturating input."""
         return max(0, self.wanted_frames - self.offered_frames)
 
     @property
+    def excused_frames(self) -> int:
+        """Of these, those that the load does not explain: a sender was away from its core when
+        they were due, or the switch was. None where so many are left that the load was never on."""
+        due_meanwhile = round(self.wanted_frames * min(1.0, self.stalled_s / self.duration_s))
+        late = min(self.late_frames, self.unoffered_frames)
+        excused = min(self.unoffered_frames, late + due_meanwhile)
+        return excused if excused <= MOST_EXCUSED * self.wanted_frames else 0
+
+    @property
+    def judged_frames(self) -> int:
+        """The frames that a trial is judged by: those wanted, but for those excused."""
+        return self.wanted_frames - self.excused_frames
+
+    @property
+    def shortfall_frames(self) -> int:
+        """Intended frames that were never offered, and that nothing excuses."""
+        return self.unoffered_frames - self.excused_frames
+
+    @property
     def shortfall_ratio(self) -> float:
-        """Shortfall over intended frames."""
-        return self.shortfall_frames / self.wanted_frames if self.wanted_frames else 0.0
+        """Shortfall over the frames that count."""
+        return self.shortfall_frames / self.judged_frames if self.judged_frames else 0.0
 
     @property
     def wanted_frames(self) -> int:
@@ -92,7 +117,20 @@ class LoadPoint:
         was not met (RFC 9971 counts a frame that was never sent as lost)."""
         if self.load_met:
             return self.loss_ratio
-        return (self.lost_frames + self.shortfall_frames) / self.wanted_frames
+        return (self.lost_frames + self.shortfall_frames) / self.judged_frames
+
+    @property
+    def kept_away_share(self) -> float:
+        """The part of the trial that says nothing about the switch: an application, or the switch
+        itself, was kept from its core. 0: all of it counts."""
+        frames = self.lost_away + min(self.late_frames, self.unoffered_frames)
+        share = frames / self.wanted_frames if self.wanted_frames else 0.0
+        return share + min(1.0, self.stalled_s / self.duration_s)
+
+    @property
+    def says_little(self) -> bool:
+        """Whether it is worth to be measured again, whatever it found."""
+        return self.sender_paused or self.kept_away_share > EXCUSED_SHARE
 
 
 class Measurer(Protocol):
@@ -116,8 +154,9 @@ class Ledger:
     """A measurer that keeps every trial and refuses the one that would exceed its budget.
 
     A trial costs its duration plus the overhead seen so far at most; `overhead_s` is the
-    overhead to expect before any has been seen. A trial whose sender paused is repeated up to
-    `repeats` times, while the budget lasts; the last one stands, the others are in `paused`.
+    overhead to expect before any has been seen. A trial from which applications or the switch
+    were kept is repeated up to `repeats` times, while the budget lasts; the one from which they
+    were kept least stands, whatever it found, the others are in `repeated`.
     """
 
     def __init__(
@@ -130,7 +169,7 @@ class Ledger:
         if not budget_s > 0:
             raise UsageError(f"budget of {budget_s:g} s: must be above 0 s")
         self.points: list[LoadPoint] = []
-        self.paused: list[LoadPoint] = []
+        self.repeated: list[LoadPoint] = []
         self.repeats = repeats
         self.spent_s = 0.0
         self.budget_s = budget_s
@@ -144,14 +183,13 @@ class Ledger:
                 f"{self.spent_s:.1f} s of {self.budget_s:.1f} s are spent: no room for "
                 f"another trial of {duration_s:g} s"
             )
-        point = self._once(duration_s, load_pps)
-        for _ in range(self.repeats):
-            if not point.sender_paused or not self._fits(duration_s):
-                break
-            self.paused.append(point)
-            point = self._once(duration_s, load_pps)
-        self.points.append(point)
-        return point
+        tried = [self._once(duration_s, load_pps)]
+        while len(tried) <= self.repeats and tried[-1].says_little and self._fits(duration_s):
+            tried.append(self._once(duration_s, load_pps))
+        kept = min(tried, key=lambda one: (one.says_little, one.kept_away_share))
+        self.repeated += [one for one in tried if one is not kept]
+        self.points.append(kept)
+        return kept
 
     def _fits(self, duration_s: float) -> bool:
         return self.spent_s + duration_s + self._overhead_s <= self.budget_s + 1e-9
@@ -181,6 +219,12 @@ def _as_asked(point: LoadPoint, duration_s: float, load_pps: float) -> LoadPoint
         )
     wanted = point.wanted_frames
     return replace(point, intended_pps=asked, duration_s=duration_s, intended_frames=wanted)
+
+
+def repeated_note(count: int) -> list[str]:
+    """What the result says of the trials that were measured again; nothing, if none was."""
+    kept = "applications or the switch were kept from their cores in them"
+    return [f"{count} trials were measured again: {kept}"] if count else []
 
 
 def per_pair_pps(total_pps: float, pairs: int) -> float:

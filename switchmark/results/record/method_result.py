@@ -26,6 +26,8 @@ class MethodTrial(Value):
     ring_full_share: Ratio | None  # transmit calls that met a full ring
     socket_drops: Count  # dropped at the receivers' own sockets
     lost_away: Count = 0  # lost while a receiver was away from its core
+    late_frames: Count = 0  # of the unoffered: a sender was away from its core
+    stalled_s: Amount = 0.0  # the switch was kept from its core
     duplicates: Count
     reordered: Count
     corrupt: Count

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -92,6 +92,40 @@ def process_cpu_s(pid: int) -> float:
         return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
     except OSError:
         return 0.0
+
+
+WANTS_ITS_CORE = 0.5  # of the time run or waited: such a thread polls
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """How long the threads of some processes have run, and have waited for a core, since they
+    began (/proc/PID/task/TID/schedstat). Time that the hypervisor took is not among it."""
+
+    at_s: float
+    by_thread: Mapping[int, tuple[float, float]]  # seconds run, seconds waited
+
+    @classmethod
+    def of(cls, pids: Iterable[int]) -> ThreadTimes:
+        """A look at them now; threads that have ended are left out."""
+        found = {}
+        for pid in pids:
+            for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with suppress(OSError, ValueError, IndexError):
+                    ran_ns, waited_ns = path.read_text().split()[:2]
+                    found[int(path.parent.name)] = int(ran_ns) / 1e9, int(waited_ns) / 1e9
+        return cls(time.monotonic(), found)
+
+    def kept_waiting_s(self, later: ThreadTimes) -> float:
+        """The longest that a polling thread waited for its core until `later`; 0 without any."""
+        whole_s = later.at_s - self.at_s
+        longest_s = 0.0
+        for thread, (ran_s, waited_s) in later.by_thread.items():
+            ran_before_s, waited_before_s = self.by_thread.get(thread, (ran_s, waited_s))
+            waited = waited_s - waited_before_s
+            if ran_s - ran_before_s + waited > WANTS_ITS_CORE * whole_s:
+                longest_s = max(longest_s, waited)
+        return min(longest_s, whole_s)
 
 
 @cache
