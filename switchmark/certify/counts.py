@@ -23,7 +23,7 @@ def turn(rig: Rig) -> Turn:
     went = after.ports[1].tx_frames - before.ports[1].tx_frames
     taken = went - aside.socket_drops
     counted = sum(pair.b.result.totals.rx_frames for pair in rig.deployment.ends)
-    told_apart = point.offered_frames - point.lost_frames - aside.lost_away
+    told_apart = point.offered_frames - point.lost_frames - point.lost_away
     return Turn(
         {
             "sent": point.offered_frames - came,

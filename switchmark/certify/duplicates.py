@@ -19,7 +19,7 @@ def turn(rig: Rig) -> Turn:
     aside = measurer.asides[-1]
     extra = aside.socket_drops  # either of the two may be among them
     missing = due - aside.duplicates
-    lost = point.lost_frames + aside.lost_away
+    lost = point.lost_frames + point.lost_away
     off = missing if not 0 <= missing + lost <= extra else 0
     return Turn({"doubled": off, "sent": point.offered_frames - frames}, frames=due)
 

@@ -20,7 +20,7 @@ def turn(rig: Rig) -> Turn:
         point = measurer.measure(DURATION_S, RATE_PPS)
         due, frames = truth.struck(), truth.frames()
     aside = measurer.asides[-1]
-    lost = point.lost_frames + aside.lost_away - aside.socket_drops
+    lost = point.lost_frames + point.lost_away - aside.socket_drops
     return Turn({"lost": lost - due, "sent": point.offered_frames - frames}, frames=due)
 
 
