@@ -42,7 +42,7 @@ REACH = """
 import sys
 from pathlib import Path
 from switchmark.errors import SwitchmarkError
-from switchmark.method.plan import check_available, plan_steps
+from switchmark.experiment.steps import check_available, plan_steps
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.remote.site import Site
