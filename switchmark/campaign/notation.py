@@ -56,7 +56,7 @@ def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
     Letters and key names may be mixed, in any order, with any spacing; what is left out
     takes the default, but V must be there. `known=None` takes any well-formed names."""
     settings = parse_settings(text)
-    repetitions = _repetitions(settings.pop("repetition", "0"))
+    repetitions = pop_repetitions(settings)
     problems: list[Problem] = []
     nodes = {name: Text(value, Place("notation")) for name, value in settings.items()}
     block = sweeps.read_block(nodes, "", known or Known(scenarios=None), problems)
@@ -70,9 +70,10 @@ def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
     return [t.model_copy(update={"repetition": r}) for r in repetitions for t in grid]
 
 
-def _repetitions(text: str) -> list[int]:
+def pop_repetitions(settings: dict[str, str]) -> list[int]:
+    """Take the repetitions out of the notation's settings. Raises `UsageError`."""
     try:
-        return PARAMETERS["repetition"].parse(text, Known())
+        return PARAMETERS["repetition"].parse(settings.pop("repetition", "0"), Known())
     except BadValueError as error:
         raise UsageError(f"notation: repetition: {error}") from None
 

@@ -19,16 +19,20 @@ import typer
 from typer.core import TyperGroup
 
 from switchmark import __version__
-from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.language.printable import printable
 
 ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+NO_THREADS = (
+    "no more processes and threads may be started here; raise the limit (pids.max of the cgroup, "
+    "TasksMax of the service, ulimit -u) to 200 or more"
+)
 # What a user can mend: no room, no leave, too many files open.
 _OF_THE_USER = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EILSEQ)
 _OF_THE_MACHINE = (
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
-    errno.EMFILE, errno.ENFILE, errno.ENOMEM,
+    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
 )  # fmt: skip
 
 
@@ -155,16 +159,28 @@ def run(args: Sequence[str] | None = None) -> int:
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(given)
-    except OSError as error:
+    except BaseException as error:  # (a panic of a library in Rust is no Exception)
         return _of_the_machine(error)
     if answer == INTERRUPTED:
         return _interrupted(given)
     return answer if isinstance(answer, int) else 0
 
 
-def _of_the_machine(error: OSError) -> int:
+def _lacks_threads(error: BaseException) -> bool:
+    """Whether no thread could be started: Python says so, or a library in Rust, which panics."""
+    text = str(error)
+    return (isinstance(error, RuntimeError) and "can't start new thread" in text) or (
+        type(error).__name__ == "PanicException" and "spawn" in text and "thread" in text
+    )
+
+
+def _of_the_machine(error: BaseException) -> int:
     """No room, no leave: a line. Anything else is a mistake of ours: who mends it wants to see
     where it was, so it is raised again."""
+    if _lacks_threads(error):
+        return _complain(NO_THREADS, UnavailableError.exit_code)
+    if not isinstance(error, OSError):
+        raise error
     if isinstance(error, BrokenPipeError):
         # The reader has gone; keep the interpreter from flushing into the broken pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -201,6 +217,9 @@ def _prepare() -> None:
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     missing = [folder for folder in ADMIN_FOLDERS if folder not in folders]
     os.environ["PATH"] = os.pathsep.join([*folders, *missing])
+    # Matrices are small here; a thread a core costs memory, and where none may be started OpenBLAS
+    # sends an interrupt in place of an error.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from switchmark.campaign.installed import Installed
 from switchmark.cli import ci
 from switchmark.cli.metrics import serving
-from switchmark.cli.output import note, print_json
+from switchmark.cli.output import note, print_json_list
 from switchmark.cli.progress import CampaignProgress
 from switchmark.experiment.execute import Executed, Request, execute
 from switchmark.experiment.observers import Observers
@@ -47,12 +47,12 @@ def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
     if wish.report:
         _report(done.directory)
     if wish.json:
-        print_json(done.records)
+        print_json_list(done.records())
     else:
         _show(done.directory)
     violated = _judge(done.directory, wish)
-    failed = sum(record.status == "failed" for record in done.records)
-    finished = len(done.records) - failed
+    failed = done.statuses.count("failed")
+    finished = len(done.statuses) - failed
     note(f"{finished} trials finished, {failed} failed; results in {done.directory}")
     if violated:
         return ci.EXIT_VIOLATED

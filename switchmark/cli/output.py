@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
@@ -28,8 +28,21 @@ _WIDE = 10_000  # a pipe has no edge at which to cut a table
 
 def print_json(value: Any) -> None:
     """One JSON document on standard output. Takes models, dataclasses, enums and paths."""
+    print(_json(value))
+
+
+def print_json_list(values: Iterable[Any]) -> None:
+    """The same of a list whose values are made one at a time: all of them need not fit in."""
+    before = "["
+    for value in values:
+        print(before, "\n  ", _json(value).replace("\n", "\n  "), sep="", end="")
+        before = ","
+    print("[]" if before == "[" else "\n]")
+
+
+def _json(value: Any) -> str:
     text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False, allow_nan=False)
-    print(re.sub(CONTROLS, lambda found: f"\\u{ord(found[0]):04x}", text))
+    return re.sub(CONTROLS, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _plain(value: Any) -> Any:

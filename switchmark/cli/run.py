@@ -101,7 +101,7 @@ def _settings_to_resume(what: str, there: Installed, results: Path) -> list[str]
     latest = find_latest(results, find_campaign(what, there.known).name)
     if latest is None:
         return []
-    given = [str(one) for one in open_run(latest).info.settings.get("set", [])]
+    given = list(open_run(latest).info.given.set)
     if given:
         note("resuming with the settings of the first start: --set " + " --set ".join(given))
     return given

@@ -5,12 +5,8 @@ Each kind of trial has a table of its own; columns that are the same in all rows
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
 from switchmark.cli.output import print_line, print_table
 from switchmark.cli.run_remarks import print_differences, print_failures, print_marks, print_remarks
-from switchmark.errors import UsageError
-from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
@@ -219,10 +215,7 @@ def _of_wire(row: SummaryRow, everything: list[SummaryRow]) -> str:
 
 
 def _print_published(found: Run, rows: list[SummaryRow]) -> None:
-    try:
-        figures = [Published.model_validate(p) for p in found.info.definition.get("published", [])]
-    except ValidationError as error:
-        raise UsageError(f"{found.directory}/run.json: published: {error}") from error
+    figures = found.info.asked.published
     if not figures:
         return
     lines: list[list[object]] = []

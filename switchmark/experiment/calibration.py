@@ -28,7 +28,7 @@ from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.rates import has_own_rate
 from switchmark.results.record import Record
-from switchmark.testbed.facts import gather
+from switchmark.testbed.facts import Facts, gather
 from switchmark.testbed.state import cache_dir
 from switchmark.trial.judge import Baseline
 from switchmark.trial.plan import TrialPlan
@@ -112,9 +112,9 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
     }
 
 
-def machine_facts(facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def machine_facts(facts: Facts | None = None) -> dict[str, Any]:
     """Of a machine (this one, or that of these facts), what its figures depend on."""
-    seen = asdict(gather()) if facts is None else facts
+    seen = asdict(gather() if facts is None else facts)
     return {
         "cpu_model": seen["cpu_model"],
         "microcode": seen["microcode"],

@@ -128,8 +128,9 @@ def run_campaign(
     repeat_disturbed: int = 0,
     open_end: OpenEnd | None = None,
     certificates: Certificates | None = None,
-) -> list[Record]:
-    """Run what is not finished yet; returns the records made now.
+) -> None:
+    """Run what is not finished yet. Records are stored, not kept: a campaign of a million trials
+    takes the memory of one of ten.
 
     `provenance` is asked before each trial, outside the measured window: load and clock
     speeds change during a campaign. `kept` are the machine's calibrations: they stand in for
@@ -138,7 +139,6 @@ def run_campaign(
     that call this again and again."""
     todo = [step for step in steps if not run.has_finished(step.plan.trial.id)]
     left = TimeLeft(todo)
-    made: list[Record] = []
     done, total = len(steps) - len(todo), len(steps)
     if open_end is not None:
         done, total = open_end.done, 0
@@ -167,9 +167,7 @@ def run_campaign(
         if kept is not None and record.trial.switch == WIRE:
             kept.keep(step.plan, record)
         left.done(step, record)
-        made.append(record)
         observer.trial_ended(record)
-    return made
 
 
 def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:

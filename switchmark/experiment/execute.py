@@ -6,7 +6,7 @@ What is shown meanwhile is an observer's; remarks for people go through `say`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -29,7 +29,7 @@ from switchmark.model.campaign import Campaign
 from switchmark.remote.site import Site
 from switchmark.results.proving import Proving
 from switchmark.results.record import Record
-from switchmark.results.store import DEFAULT_ROOT, Run, find_latest
+from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
 from switchmark.testbed import tuning
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session
@@ -56,10 +56,19 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Where the records are, and those of this campaign."""
+    """Where the records are, and how the trials of this campaign ended."""
 
     directory: Path
-    records: list[Record]
+    ended: Mapping[str, str]  # the status of each, by its id
+
+    @property
+    def statuses(self) -> list[str]:
+        """How each trial ended."""
+        return list(self.ended.values())
+
+    def records(self) -> Iterator[Record]:
+        """Their records in order of their start, one at a time: all of them need not fit in."""
+        return (one for one in open_run(self.directory).records() if one.trial_id in self.ended)
 
 
 def execute(campaign: Campaign, there: Installed, request: Request) -> Executed:
@@ -109,8 +118,12 @@ def _execute(campaign: Campaign, there: Installed, request: Request, site: Site 
         if campaign.until_ci is not None and not request.quiet:
             _say_endings(run, campaign, steps, request)
         wanted = {step.plan.trial.id for step in steps}
-        records = [one for one in run.records() if campaign.proves or one.trial_id in wanted]
-    return Executed(run.directory, records)
+        ended = {
+            one: status
+            for one, status in run.statuses().items()
+            if campaign.proves or one in wanted
+        }
+    return Executed(run.directory, ended)
 
 
 def _open_run(campaign: Campaign, request: Request) -> Run:

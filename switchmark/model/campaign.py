@@ -87,14 +87,17 @@ class Published(Frozen):
     """A figure from the literature, to be printed beside what was measured here."""
 
     match: dict[str, str | int | float | bool | None]  # Trial field -> value
-    value: float
+    value: float = Field(allow_inf_nan=False)
     unit: Literal["pps", "bps", "ns", "us"]
     source: str
     note: str = ""
 
     def matches(self, trial: Trial) -> bool:
         """True when the figure was measured under what this trial describes."""
-        return all(getattr(trial, field) == value for field, value in self.match.items())
+        return all(
+            field in Trial.model_fields and getattr(trial, field) == value
+            for field, value in self.match.items()
+        )
 
 
 class Campaign(Frozen):

@@ -16,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from switchmark.model.capabilities import Probe
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, SwitchPort
 from switchmark.remote.codec import from_plain, to_plain
+from switchmark.remote.hello import Hello, NodeMade
 from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import Switch, probe_for
 from switchmark.switch.support.options import configured
@@ -210,12 +211,12 @@ class Agent:
         """Whether the device can be lent to a switch."""
         check_facing(self._session.host, device, mtu_bytes)
 
-    def do_create(self, environment: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def do_create(self, environment: str, spec: dict[str, Any]) -> NodeMade:
         """A node."""
         node = ENVIRONMENTS[environment]().create(self._session, from_plain(NodeSpec, spec))
         self._next += 1
         self._nodes[self._next] = node
-        return {"node": self._next, "spec": node.spec, "netns": node.netns}
+        return NodeMade(self._next, node.spec, node.netns)
 
     def do_spawn_engine(self, node: int, args: list[str]) -> dict[str, int]:
         """The engine in a node."""
@@ -310,16 +311,17 @@ class Agent:
             return
 
 
-def hello(session: Session) -> dict[str, Any]:
+def hello(session: Session, cleaned: Sequence[str]) -> Hello:
     """What this host is."""
-    return {
-        "protocol": PROTOCOL,
-        "session": session.id,
-        "run_dir": str(session.run_dir),
-        "hostname": socket.gethostname(),
-        "boot_id": procfs.boot_id(),
-        "facts": gather().to_json(),
-    }
+    return Hello(
+        protocol=PROTOCOL,
+        session=session.id,
+        run_dir=session.run_dir,
+        hostname=socket.gethostname(),
+        boot_id=procfs.boot_id(),
+        facts=gather(),
+        cleaned=tuple(cleaned),
+    )
 
 
 def main() -> None:
@@ -333,7 +335,7 @@ def main() -> None:
         cleaned = [str(one) for one in clean_stale()]
         with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
             agent = Agent(session, channel)
-            channel.send({"id": 0, "ok": hello(session) | {"cleaned": cleaned}})
+            channel.send({"id": 0, "ok": to_plain(hello(session, cleaned))})
             following = channel.requests()
             while (request := following()) is not None and request["do"] != "exit":
                 agent.answer(request)

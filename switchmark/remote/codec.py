@@ -35,7 +35,8 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """The value of this type that `to_plain` was given. Raises KeyError, TypeError, ValueError."""
+    """The value of this type that `to_plain` was given. Whoever gave it may be anyone, so that
+    nothing of another type gets through: raises KeyError, TypeError or ValueError."""
     return typing.cast(T, _read(kind, value))
 
 
@@ -51,6 +52,8 @@ def _read(kind: Any, value: Any) -> Any:
 
 def _read_many(kind: Any, args: tuple[Any, ...], value: Any) -> Any:
     origin = typing.get_origin(kind)
+    if origin in (tuple, list, dict, Mapping):
+        _check(value, list if origin in (tuple, list) else dict)
     if origin is tuple:
         if len(args) == 2 and args[1] is Ellipsis:
             return tuple(_read(args[0], one) for one in value)
@@ -64,8 +67,23 @@ def _read_many(kind: Any, args: tuple[Any, ...], value: Any) -> Any:
 
 def _read_one(kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind):
+        _check(value, dict)
         hints = typing.get_type_hints(kind)
         return kind(**{name: _read(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
-    if isinstance(kind, type) and (issubclass(kind, Enum | Path) or kind is int):
+    if kind is int and isinstance(value, str):  # a key of a mapping
+        return int(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
+    if isinstance(kind, type) and issubclass(kind, Path):
+        _check(value, str)
+        return kind(value)
+    if kind in (str, int, float, bool, bytes):
+        _check(value, kind)
     return value
+
+
+def _check(value: Any, kind: type) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TypeError(f"{type(value).__name__} in place of {kind.__name__}")

@@ -14,16 +14,20 @@ import time
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncssh
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.remote import bundle
+from switchmark.remote.codec import from_plain
 from switchmark.remote.contact import ClockReading, HostLost
+from switchmark.remote.hello import Hello
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.pump import LineQueue
 from switchmark.testbed.testbed_file import SshTarget
+
+T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 15.0
 HELLO_TIMEOUT_S = 75.0  # it may wait for another agent to undo its things
@@ -53,7 +57,7 @@ class Connection:
     def __init__(self, target: SshTarget) -> None:
         self.target = target
         self.lost: str | None = "not opened"
-        self.hello: dict[str, Any] = {}
+        self.hello: Hello | None = None
         self._processes: dict[int, RemoteLines] = {}
         self._waiting: dict[int, Future[Any]] = {}
         self._lock = threading.Lock()
@@ -64,7 +68,7 @@ class Connection:
         self._tasks: list[asyncio.Task[None]] = []
         self._words = b""  # the last of the agent's standard error
 
-    def open(self) -> dict[str, Any]:
+    def open(self) -> Hello:
         """Connect, start the agent, and return what it says of its host.
 
         Raises UnavailableError that says what to do."""
@@ -76,7 +80,8 @@ class Connection:
         self.lost = None
         try:
             asyncio.run_coroutine_threadsafe(self._connect(), loop).result()
-            self.hello = self._result(greeting, "its greeting", HELLO_TIMEOUT_S)
+            told = self._result(greeting, "its greeting", HELLO_TIMEOUT_S)
+            self.hello = self._read(Hello, told, "its greeting")
         except BaseException as error:
             self._end()
             if isinstance(error, HostLost):
@@ -100,6 +105,20 @@ class Connection:
         self._send(json.dumps(request).encode() + b"\n" + data)
         return self._result(answer, what, takes_s + ANSWER_GRACE_S)
 
+    def ask_for(
+        self, kind: type[T], what: str, takes_s: float = 0.0, /, data: bytes = b"", **values: Any
+    ) -> T:
+        """The same, with the answer as a value of this type. Raises HostLost for any other."""
+        return self._read(kind, self.ask(what, takes_s, data, **values), what)
+
+    def _read(self, kind: type[T], told: Any, what: str) -> T:
+        """A host that answers what was not asked is not the agent that we sent: it is left."""
+        try:
+            return from_plain(kind, told)
+        except (KeyError, TypeError, ValueError):
+            self._lose(f"its answer ({what}) is none: {json.dumps(told)[:120]}")
+            raise HostLost(str(self.lost)) from None
+
     def process(self, number: int) -> RemoteLines:
         """The output of a process; what came before it was asked for is there, too."""
         with self._lock:
@@ -120,8 +139,11 @@ class Connection:
                 raise HostLost(self.lost)
             asked = asyncio.run_coroutine_threadsafe(self._compare(), self._loop)
             asked_ns, answer, answered_ns = self._result(asked, "the time", ANSWER_GRACE_S)
-            held_ns = answer["told_ns"] - answer["heard_ns"]
-            middle_ns = (answer["heard_ns"] + answer["told_ns"]) // 2
+            told = self._read(dict[str, int], answer, "the time")
+            if not {"heard_ns", "told_ns"} <= told.keys():
+                raise HostLost(f"{self.target}: its answer (the time) is none")
+            held_ns = told["told_ns"] - told["heard_ns"]
+            middle_ns = (told["heard_ns"] + told["told_ns"]) // 2
             found = ClockReading(
                 middle_ns - (asked_ns + answered_ns) // 2,
                 (answered_ns - asked_ns - held_ns) // 2 + 1,
@@ -180,14 +202,14 @@ class Connection:
         line = b""
         try:
             while line := await self._agent.stdout.readline():
-                self._take(json.loads(line), time.monotonic_ns())
+                self._take(json.loads(line, parse_constant=_no_number), time.monotonic_ns())
             await self._agent.wait_closed()
             if (code := self._agent.exit_status) is not None:
                 words = last_line(self._words.decode(errors="replace"), NOTHING)
                 reason = f"the agent ended with code {code}: {words}"
         except (OSError, asyncssh.Error) as error:
             reason = str(error) or type(error).__name__
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             said = line.decode(errors="replace").strip()[:120]
             reason = f"in place of the agent it was heard: {said}"
         self._lose(reason)
@@ -214,18 +236,22 @@ class Connection:
                 process.code = message["ended"]
                 self._end_process(process)
             return
+        error: SwitchmarkError | None = None
+        if "error" in message:  # (what is missing is found before anybody is no longer waited for)
+            kind = _KINDS.get(message["kind"], TrialFailed)
+            error = kind(f"{self.target}: {message['error']}")
+        done = None if error else message["ok"]
         with self._lock:
             waiting = self._waiting.pop(message["id"], None)
         if waiting is None:
             return
-        if "error" in message:
-            kind = _KINDS.get(message["kind"], TrialFailed)
-            waiting.set_exception(kind(f"{self.target}: {message['error']}"))
+        if error is not None:
+            waiting.set_exception(error)
         else:
             setattr(waiting, "taken_ns", now_ns)  # noqa: B010
-            waiting.set_result(message["ok"])
+            waiting.set_result(done)
 
-    async def _compare(self) -> tuple[int, dict[str, int], int]:
+    async def _compare(self) -> tuple[int, Any, int]:
         answer: Future[Any] = Future()
         with self._lock:
             self._next += 1
@@ -286,6 +312,10 @@ class Connection:
         self._tasks.clear()
         if self._ssh is not None:
             self._ssh.abort()  # the agent, if it is there, takes that for the end
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
 
 
 def _why(target: SshTarget, error: Exception) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.model.node import NodeSpec
-from switchmark.remote.codec import from_plain, to_plain
+from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import HostLost
+from switchmark.remote.hello import NodeMade
 from switchmark.testbed.host import Completed
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class RemoteHost:
         env: Mapping[str, str] | None = None,
     ) -> Completed:
         """See `Host`."""
-        done = self.connection.ask(
+        return self.connection.ask_for(
+            Completed,
             "run",
             timeout_s,
             args=list(args),
@@ -43,7 +45,6 @@ class RemoteHost:
             input_text=input_text,
             env=dict(env) if env else None,
         )
-        return from_plain(Completed, done)
 
     def spawn(
         self,
@@ -57,7 +58,8 @@ class RemoteHost:
         """See `Host`; a log would lie on the other host, where nobody looks."""
         if log is not None:
             raise SwitchmarkError(f"{args[0]}: no log file can be written on host {self.name}")
-        made = self.connection.ask(
+        made = self.connection.ask_for(
+            dict[str, int],
             "spawn",
             args=list(args),
             cores=list(cores) if cores else None,
@@ -108,17 +110,15 @@ class RemoteProcess:
         if self._seen.code is not None:
             return self._seen.code
         with suppress(HostLost):
-            code: int = self._connection.ask(
-                "terminate", grace_s + 5.0, process=self._number, grace_s=grace_s
+            return self._connection.ask_for(
+                int, "terminate", grace_s + 5.0, process=self._number, grace_s=grace_s
             )
-            return code
         return -1
 
     def stderr_tail(self) -> str:
         """The last of standard error; nothing from a host that is lost."""
         with suppress(HostLost):
-            text: str = self._connection.ask("stderr", process=self._number)
-            return text
+            return self._connection.ask_for(str, "stderr", process=self._number)
         return ""
 
     @property
@@ -129,16 +129,18 @@ class RemoteProcess:
 class RemoteNode:
     """A node on another host."""
 
-    def __init__(self, connection: Connection, made: dict[str, Any]) -> None:
-        self.spec = from_plain(NodeSpec, made["spec"])
-        self.netns: str | None = made["netns"]
-        self._number: int = made["node"]
+    def __init__(self, connection: Connection, made: NodeMade) -> None:
+        self.spec = made.spec
+        self.netns = made.netns
+        self._number = made.node
         self._connection = connection
         self._closed = False
 
     def spawn_engine(self, args: Sequence[str]) -> RemoteProcess:
         """See `Node`."""
-        made = self._connection.ask("spawn_engine", node=self._number, args=list(args))
+        made = self._connection.ask_for(
+            dict[str, int], "spawn_engine", node=self._number, args=list(args)
+        )
         return RemoteProcess(self._connection, made, args[0])
 
     def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> RemoteProcess:
@@ -158,8 +160,9 @@ class RemoteNode:
         return self._pair("device_drops")
 
     def _pair(self, what: str) -> tuple[int, int] | None:
-        found = self._connection.ask(what, node=self._number)
-        return None if found is None else (found[0], found[1])
+        kind: Any = tuple[int, int] | None
+        found: tuple[int, int] | None = self._connection.ask_for(kind, what, node=self._number)
+        return found
 
     def close(self) -> None:
         """See `Node`; of a host that is lost the agent closes it."""
@@ -171,5 +174,7 @@ class RemoteNode:
 
 def create_node(connection: Connection, environment: str, spec: NodeSpec) -> RemoteNode:
     """Have a node made over there."""
-    made = connection.ask("create", 30.0, environment=environment, spec=to_plain(spec))
+    made = connection.ask_for(
+        NodeMade, "create", 30.0, environment=environment, spec=to_plain(spec)
+    )
     return RemoteNode(connection, made)

@@ -6,11 +6,10 @@ the next trial opens it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
@@ -19,7 +18,7 @@ from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, SwitchCounters, SwitchPort
 from switchmark.model.topology import Place
 from switchmark.remote import bundle
-from switchmark.remote.codec import from_plain, to_plain
+from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.host import RemoteHost, RemoteNode, create_node
 from switchmark.results.record import Placement
@@ -29,11 +28,13 @@ from switchmark.testbed.cores.counters import MeterReading
 from switchmark.testbed.cores.cpu_time import CpuReading
 from switchmark.testbed.cores.placement import Demand, place
 from switchmark.testbed.facing import check_facing
-from switchmark.testbed.facts import Cpu
+from switchmark.testbed.facts import Facts
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.testbed_file import Testbed
+
+T = TypeVar("T")
 
 KEPT_FACTS = (
     "kernel",
@@ -67,7 +68,7 @@ class Site:
         self.connection.close()
         self.connection.open()
         self.connection.ask("settings", variables=dict(self.testbed.far.settings))
-        self.engine_version = self.connection.ask("engine", 10.0, data=engine)
+        self.engine_version = self.connection.ask_for(str, "engine", 10.0, data=engine)
 
     def close(self) -> str:
         """Have everything there undone; returns the agent's last words, if it had any."""
@@ -76,46 +77,50 @@ class Site:
     def begin_meter(self, cores: Sequence[int]) -> CpuReading:
         """What has been used of that host's cores, by the switch and in all. Its hardware counters
         begin to run: for the switch, or where that has no process on these cores."""
-        return from_plain(CpuReading, self.connection.ask("begin_meter", 5.0, cores=list(cores)))
+        return self.connection.ask_for(CpuReading, "begin_meter", 5.0, cores=list(cores))
 
     def end_meter(self) -> MeterReading:
         """The same, and what has been counted since then."""
-        return from_plain(MeterReading, self.connection.ask("end_meter", 5.0))
+        return self.connection.ask_for(MeterReading, "end_meter", 5.0)
 
     @property
     def is_this_machine(self) -> bool:
         """Whether that host has this one's kernel (as a container has): then each sees the
         other's programs as strangers."""
-        return bool(self.connection.hello.get("boot_id") == procfs.boot_id())
+        hello = self.connection.hello
+        return hello is not None and hello.boot_id == procfs.boot_id()
 
     def probe(
         self, environment: str, switch: str, mode: ConnectMode, program: str = ""
     ) -> dict[str, Probe]:
         """Whether that host can run them, by what they are; `program` is the switch's."""
-        found = self.connection.ask(
-            "probe", 30.0, environment=environment, switch=switch, mode=mode.value, program=program
+        return self.connection.ask_for(
+            dict[str, Probe],
+            "probe",
+            30.0,
+            environment=environment,
+            switch=switch,
+            mode=mode.value,
+            program=program,
         )
-        return {name: from_plain(Probe, one) for name, one in found.items()}
 
     def place(self, demand: Demand) -> Placement:
         """The cores of that host that this trial gets."""
-        facts = self.connection.hello["facts"]
-        cpus = from_plain(tuple[Cpu, ...], facts["cpus"])
-        return place(cpus, frozenset(facts["usable_cpus"]), demand)
+        return place(self.facts.cpus, frozenset(self.facts.usable_cpus), demand)
 
     @property
-    def facts(self) -> Mapping[str, Any]:
-        """What that host is, as `testbed.facts.gather` tells it there. Raises KeyError before it
-        has been reached."""
-        facts: Mapping[str, Any] = self.connection.hello["facts"]
-        return facts
+    def facts(self) -> Facts:
+        """What that host is; it must have been reached."""
+        assert self.connection.hello is not None
+        return self.connection.hello.facts
 
     def session(self, here: Session) -> Session:
         """The agent's session, for what is done there command by command. Its ledger is kept
         there, too; ours refuses things that bear its names."""
         hello = self.connection.hello
-        run_dir = Path(hello["run_dir"])
-        return replace(here, id=hello["session"], host=RemoteHost(self.connection), run_dir=run_dir)
+        assert hello is not None, "it has been reached"
+        host = RemoteHost(self.connection)
+        return replace(here, id=hello.session, host=host, run_dir=hello.run_dir)
 
 
 class SiteSwitch:
@@ -155,24 +160,30 @@ class SiteSwitch:
 
     def counters(self) -> SwitchCounters:
         """See `Switch`."""
-        return from_plain(SwitchCounters, self._ask("counters"))
+        return self._ask_for(SwitchCounters, "counters")
 
     def alive(self) -> str | None:
         """See `Switch`."""
-        died: str | None = self._ask("alive")
+        kind: Any = str | None
+        died = self._ask_for(kind, "alive")
         return None if died is None else f"on {self._connection.target}: {died}"
 
     def details(self) -> dict[str, str]:
         """See `Switch`."""
-        return from_plain(dict[str, str], self._ask("details"))
+        return self._ask_for(dict[str, str], "details")
 
     def stop(self) -> None:
         """See `Switch`; on a host that is lost the agent stops it."""
         with suppress(HostLost):
             self._ask("stop", 30.0)
 
-    def _ask(self, what: str, timeout_s: float = 10.0) -> Any:
-        return self._connection.ask("switch", timeout_s, question=what, patience_s=timeout_s)
+    def _ask(self, what: str, timeout_s: float = 10.0) -> None:
+        self._connection.ask("switch", timeout_s, question=what, patience_s=timeout_s)
+
+    def _ask_for(self, kind: type[T], what: str, timeout_s: float = 10.0) -> T:
+        return self._connection.ask_for(
+            kind, "switch", timeout_s, question=what, patience_s=timeout_s
+        )
 
 
 @dataclass
@@ -253,11 +264,11 @@ class FarSide:
     def as_record(self) -> FarHost:
         """What is kept of it."""
         testbed, hello = self.site.testbed, self.site.connection.hello
-        facts = hello.get("facts", {})
+        facts = to_plain(hello.facts) if hello else {}
         return FarHost(
             name=testbed.far.name,
             address=testbed.far.address,
-            hostname=hello.get("hostname", ""),
+            hostname=hello.hostname if hello else "",
             near_interface=testbed.cable.near,
             far_interface=testbed.cable.far,
             agent_version=bundle.version(),

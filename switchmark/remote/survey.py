@@ -57,15 +57,14 @@ def _reach(target: SshTarget, interface: str) -> HostSeen:
         problem = str(error)
     finally:
         connection.close()
-    facts = hello["facts"]
     return HostSeen(
         target.name,
         target.address,
         interface,
         reached=True,
         problem=problem,
-        hostname=hello["hostname"],
-        kernel=str(facts.get("kernel", "")),
-        cores=len(facts["usable_cpus"]),
+        hostname=hello.hostname,
+        kernel=hello.facts.kernel,
+        cores=len(hello.facts.usable_cpus),
         clock=clock,
     )

@@ -23,7 +23,6 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from switchmark import __version__
-from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.answer import answers, caveats
@@ -212,10 +211,9 @@ def _panels(
 
 
 def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:
-    figures = [Published.model_validate(p) for p in run.info.definition.get("published", [])]
     return [
         {"figure": figure, "row": row, "value": value}
-        for figure, row, value in published_beside(rows, figures)
+        for figure, row, value in published_beside(rows, run.info.asked.published)
     ]
 
 

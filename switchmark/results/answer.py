@@ -100,7 +100,7 @@ class PointAnswer:
 def answer_run(run: Run, names: Mapping[str, str]) -> list[PointAnswer]:
     """The answers of a run; `names` gives contenders' names by the id of their first trial. Files
     that cannot be believed are left out, as in the tables, where they are named."""
-    proving = Proving.of(run.info.definition)
+    proving = Proving.of(run.info.asked.model_dump())
     if proving.most_blocks < MIN_PAIRS:
         return []
     resumed = run.resumed_at()

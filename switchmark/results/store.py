@@ -29,45 +29,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.model.value import FreeForm, UtcTime, parse_utc
+from switchmark.model.value import parse_utc
 from switchmark.results.record import Record
+from switchmark.results.run_info import Resumption, RunInfo
 
 DEFAULT_ROOT = Path("results")
 RECORD_GLOB = "[0-9a-f]" * 16 + ".json"
 RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
-
-
-class RunInfo(BaseModel):
-    """What run.json says: which campaign, with which settings, on which host."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    schema_version: int = 1
-    run_id: str
-    campaign: str
-    campaign_sha256: str  # of campaign.yaml
-    started_at: UtcTime
-    switchmark_version: str
-    definition: FreeForm  # the campaign as parsed, with `published` figures if it has any
-    settings: FreeForm
-    host: FreeForm  # facts of the machine at the start
-
-
-class Resumption(BaseModel):
-    """What resumed-<n>.json says: the same run, continued later, perhaps after changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    resumed_at: UtcTime
-    switchmark_version: str
-    campaign_sha256: str
-    campaign_changed: bool
-    settings: FreeForm
-    host: FreeForm
 
 
 class CorruptResultError(SwitchmarkError):
@@ -234,17 +206,19 @@ class Run:
         return [f"{folder}/{name}" for name in names]
 
     def records(self) -> Iterator[Record]:
-        """All current records in order of their start. Raises CorruptResultError at a bad file."""
-        records = [read_record(path) for path in self.paths()]
-        return iter(sorted(records, key=lambda record: parse_utc(record.started_at)))
+        """All current records in order of their start, one at a time: each is read twice, lest all
+        be held at once. Raises CorruptResultError at a bad file."""
+        begun = [(parse_utc(read_record(path).started_at), path) for path in self.paths()]
+        for _, path in sorted(begun):
+            yield read_record(path)
 
     def finished_ids(self) -> frozenset[str]:
         """Trials that need not be run again. Raises CorruptResultError at a bad file."""
-        return frozenset(
-            record.trial_id
-            for record in map(read_record, self.paths())
-            if record.status == "finished"
-        )
+        return frozenset(one for one, status in self.statuses().items() if status == "finished")
+
+    def statuses(self) -> dict[str, str]:
+        """How each trial ended, by its id. Raises CorruptResultError at a bad file."""
+        return {one.trial_id: one.status for one in map(read_record, self.paths())}
 
     def resumed_at(self) -> list[datetime]:
         """When the run went on after an interruption, in order."""

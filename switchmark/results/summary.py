@@ -45,12 +45,12 @@ def _stopping_rule(run_directory: Path) -> StoppingRule | None:
     """Where repetitions went on until their intervals were narrow (`until_ci`): how they were
     looked at. The intervals shown are those that it stopped at."""
     try:
-        asked = open_run(run_directory).info.definition
+        asked = open_run(run_directory).info.asked
     except SwitchmarkError:  # told where the table is read
         return None
-    if asked.get("until_ci") is None:
+    if asked.until_ci is None:
         return None
-    return StoppingRule.after_each(asked.get("repetitions", 1), asked.get("max_repetitions", 1))
+    return StoppingRule.after_each(asked.repetitions, asked.max_repetitions)
 
 
 def _set_levels(drawn: Iterable[Group], rule: StoppingRule) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -98,7 +98,7 @@ def between(plan: TrialPlan, **changes: object) -> TrialPlan:
     known: dict[str, object] = {
         "cable": Cable("eth1", "eth2"), "kernel": "6.1", "there": placement()
     } | changes  # fmt: skip
-    facts = asdict(gather()) | {"kernel": known["kernel"]}
+    facts = replace(gather(), kernel=str(known["kernel"]))
     site = SimpleNamespace(testbed=SimpleNamespace(cable=known["cable"]), facts=facts)
     return replace(plan, far=cast(FarSide, SimpleNamespace(site=site, placement=known["there"])))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -50,6 +52,7 @@ class Watcher:
     seen: list[str] = field(default_factory=list)
     stored: list[int] = field(default_factory=list)
     left_s: list[float] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
         self.seen.append(f"{number}/{total} {plan.trial.switch} {plan.trial.packet_size_bytes}")
@@ -61,6 +64,7 @@ class Watcher:
 
     def trial_ended(self, record: Record) -> None:
         assert self.run.read(record.trial_id) == record, "stored before it is told"
+        self.records.append(record)
 
 
 def step(size: int = 64, baseline: Trial | None = None, fail_at: str = "", **changes: Any) -> Step:
@@ -71,8 +75,8 @@ def step(size: int = 64, baseline: Trial | None = None, fail_at: str = "", **cha
 
 def go(run: Run, steps: list[Step]) -> tuple[list[Record], Watcher]:
     watcher = Watcher(run)
-    made = run_campaign(SESSION, run, "unit", steps, lambda: {"kernel": "fake"}, watcher)
-    return made, watcher
+    run_campaign(SESSION, run, "unit", steps, lambda: {"kernel": "fake"}, watcher)
+    return watcher.records, watcher
 
 
 def test_each_record_is_stored_before_the_next_trial_begins(run: Run) -> None:
@@ -89,7 +93,8 @@ def test_a_disturbed_trial_is_measured_again(run: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr(campaign.again, "is_disturbed", lambda record: True)
     watcher = Watcher(run)
     steps = [step(64), step(128)]
-    made = run_campaign(SESSION, run, "unit", steps, dict, watcher, repeat_disturbed=2)
+    run_campaign(SESSION, run, "unit", steps, dict, watcher, repeat_disturbed=2)
+    made = watcher.records
     assert [len(record.attempts) for record in made] == [3, 3]
     assert watcher.seen == ["1/2 linux-bridge 64", "2/2 linux-bridge 128"]
     assert list(run.records()) == made
@@ -203,3 +208,23 @@ def test_the_time_left_shrinks(run: Run) -> None:
     _, watcher = go(run, [step(64), step(128), step(256)])
     assert watcher.left_s[0] == 3 * (2.0 + FIRST_GUESS_OVERHEAD_S)
     assert watcher.left_s[0] > watcher.left_s[1] > watcher.left_s[2] >= 2.0
+
+
+def test_a_record_that_is_stored_is_not_kept_in_memory(run: Run) -> None:
+    class Looks(Watcher):
+        ended: ClassVar[list[weakref.ref[Record]]] = []
+
+        def trial_ended(self, record: Record) -> None:
+            gc.collect()
+            assert [one() for one in self.ended] == [None] * len(self.ended)
+            self.ended.append(weakref.ref(record))
+
+    run_campaign(SESSION, run, "unit", [step(64), step(128), step(256)], dict, Looks(run))
+    assert len(Looks.ended) == 3
+
+
+def test_records_are_read_one_at_a_time(run: Run) -> None:
+    go(run, [step(64), step(128), step(256)])
+    ended = [weakref.ref(record) for record in run.records()]
+    gc.collect()
+    assert [one() for one in ended] == [None] * 3

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.campaign.find import find_campaign
 from switchmark.cli import main as cli
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.language.printable import printable
+from switchmark.model.campaign import Published
+from switchmark.model.parameter import Known
 from switchmark.report.html import _write
-from switchmark.results.store import list_runs, read_record
+from switchmark.results.store import Run, list_runs, open_run, read_record
 from switchmark.testbed.cores import cpu_time
 from switchmark.testbed.kernel import mounts
 from switchmark.testbed.kernel.procfs import ProcessIdentity
@@ -25,6 +28,7 @@ from switchmark.testbed.undo import ledger as ledgers
 from switchmark.testbed.undo.clean import clean_stale
 from switchmark.testbed.undo.ledger import Ledger
 from switchmark.testbed.undo.things import File
+from tests.unit.records import synthetic_trial
 
 BENCH = [sys.executable, "-m", "switchmark.cli.main"]
 
@@ -249,3 +253,67 @@ def test_a_corrupt_run_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "bad" / "run.json").write_text("{")
     assert list_runs(tmp_path) == []
     assert "bad/run.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("definition", {"published": 5}),
+        ("definition", {"published": [{"match": 1}]}),
+        ("definition", {"published": [{"match": {}, "value": "nan", "unit": "pps", "source": ""}]}),
+        ("definition", {"repetitions": "many"}),
+        ("definition", {"until_ci": [1], "max_repetitions": 10**30}),
+        ("definition", {"prove": "x"}),
+        ("definition", {"budget_s": 1e300}),
+        ("settings", {"set": 5}),
+    ],
+)
+def test_a_hostile_run_is_refused_by_name(tmp_path: Path, key: str, value: object) -> None:
+    with a_run(tmp_path) as run:
+        path = run.directory / "run.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+        with pytest.raises(SwitchmarkError, match=r"run\.json: cannot be read as a result"):
+            open_run(run.directory)
+
+
+def test_a_published_figure_of_unknown_fields_matches_nothing() -> None:
+    figure = {"value": 1, "unit": "pps", "source": "s"}
+    for match in ({"model_dump": 5}, {"nothing": None}, {"switch": None}):
+        assert not Published.model_validate({**figure, "match": match}).matches(synthetic_trial())
+
+
+@pytest.mark.parametrize("word", ["x", "-1", "99999999999", "1..0"])
+def test_the_repetition_of_a_notation_is_read(word: str) -> None:
+    with pytest.raises(UsageError, match="repetition"):
+        find_campaign(f"(V=linux-bridge, repetition={word})", Known())
+
+
+def a_run(root: Path) -> Run:
+    return Run.create(root, campaign="odd", campaign_text="x", definition={}, settings={}, host={})
+
+
+class PanicException(BaseException):
+    """As libraries in Rust raise it through pyo3."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("can't start new thread"),
+        PanicException("could not spawn threads: ThreadPoolBuildError"),
+        BlockingIOError(11, "Resource temporarily unavailable"),
+    ],
+)
+def test_a_limit_of_processes_is_a_line(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **_more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "build", lambda: fails)
+    assert cli.run(["show"]) in (1, 3)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("switchmark: ")
+    error = KeyError("a mistake of ours")
+    with pytest.raises(KeyError):
+        cli.run(["show"])

@@ -1,0 +1,85 @@
+"""What stands in a results folder beside its records: how the run was begun, and how it went on.
+
+Such a folder may come from a stranger, so what readers take from it is checked here, once.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from switchmark.model.campaign import Published
+from switchmark.model.choices import MAX_REPETITIONS
+from switchmark.model.value import FreeForm, UtcTime
+
+LONGEST_BUDGET_S = 1e9  # three lifetimes: planned looks are counted up to it
+
+
+class Asked(BaseModel):
+    """What readers of results take from the campaign's definition; of whatever age, so that all of
+    it may be missing."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
+    until_ci: float | None = Field(default=None, gt=0, lt=1)
+    max_repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
+    prove: float | None = Field(default=None, gt=0, lt=1)
+    budget_s: float | None = Field(default=None, gt=0, le=LONGEST_BUDGET_S)
+    confidence: float | None = Field(default=None, gt=0.5, lt=1)
+    published: tuple[Published, ...] = ()
+
+
+class Given(BaseModel):
+    """What is read again of the settings that a run was started with."""
+
+    model_config = ConfigDict(frozen=True)
+
+    set: tuple[str, ...] = ()
+
+
+class RunInfo(BaseModel):
+    """What run.json says: which campaign, with which settings, on which host."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: int = 1
+    run_id: str
+    campaign: str
+    campaign_sha256: str  # of campaign.yaml
+    started_at: UtcTime
+    switchmark_version: str
+    definition: FreeForm  # the campaign as parsed, with `published` figures if it has any
+    settings: FreeForm
+    host: FreeForm  # facts of the machine at the start
+
+    @cached_property
+    def asked(self) -> Asked:
+        """The part of the definition that readers need."""
+        return Asked.model_validate(self.definition)
+
+    @cached_property
+    def given(self) -> Given:
+        """The part of the settings that `--resume` needs."""
+        return Given.model_validate(self.settings)
+
+    @model_validator(mode="after")
+    def _is_what_readers_need(self) -> Self:
+        """A file from a stranger is refused as a whole, by name, and not where it is first used."""
+        assert self.asked and self.given
+        return self
+
+
+class Resumption(BaseModel):
+    """What resumed-<n>.json says: the same run, continued later, perhaps after changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    resumed_at: UtcTime
+    switchmark_version: str
+    campaign_sha256: str
+    campaign_changed: bool
+    settings: FreeForm
+    host: FreeForm
