@@ -1,0 +1,145 @@
+"""The bench as a user starts it, and what can be seen of where it is: its ledger, its processes,
+its results. Nothing is asked of the bench itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from switchmark.testbed.cores.cpu_time import process_cpu_s
+from switchmark.testbed.kernel import procfs
+
+ROOT = Path(__file__).parents[2]
+TRIALS = 3
+CAMPAIGN = """
+name: faults
+switch: {switch}
+environment: {environment}
+packet_size: 64, 256, 1500
+throughput: {{rate: 5k, duration: 0.6s}}
+trim: {{warm_up: 0.1s, cool_down: 0.1s}}
+interval: 0.1s
+"""
+
+
+@dataclass
+class Places:
+    """Where a bench keeps what it has; each on a file system of its own, which faults may fill."""
+
+    state: Path
+    results: Path
+    cache: Path
+    campaign: Path
+
+
+@dataclass
+class Job:
+    """A bench that runs."""
+
+    places: Places
+    process: subprocess.Popen[bytes]
+    errors: Path  # its standard error
+    session: str = ""
+    started: float = field(default_factory=time.monotonic)
+    lines_before: int = 0  # of its ledger, when the trial that is meant began
+    stored_before: int = 0
+    groups: list[Path] = field(default_factory=list)  # cgroups that a fault made for it
+
+    @classmethod
+    def start(cls, places: Places, *args: str) -> Job:
+        """Start `switchmark` with these arguments."""
+        errors = places.campaign.with_suffix(".stderr")
+        with errors.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "switchmark.cli.main", *args],
+                cwd=places.campaign.parent,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "SWITCHMARK_STATE_DIR": str(places.state),
+                    "SWITCHMARK_CACHE_DIR": str(places.cache),
+                    "RUST_BACKTRACE": "0",
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+        return cls(places, process, errors)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def said(self) -> str:
+        """Its standard error up to now."""
+        return self.errors.read_text(errors="replace")
+
+    def ledger(self) -> list[str]:
+        """The lines of its ledger; none before it has one."""
+        for path in self.places.state.glob("*.ledger"):
+            with suppress(OSError, ValueError, KeyError):
+                lines = path.read_text().splitlines()
+                if json.loads(lines[0])["pid"] == self.process.pid:
+                    self.session = path.stem
+                    return lines
+        return []
+
+    def engines(self, role: str = "") -> list[int]:
+        """Its traffic engines (of a role)."""
+        return [
+            pid
+            for pid, words in self.processes()
+            if Path(words[0]).name == "switchmark-traffic" and (not role or role in words)
+        ]
+
+    def sending_s(self) -> float:
+        """CPU time of the engine that has used most."""
+        return max((process_cpu_s(pid) for pid in self.engines()), default=0.0)
+
+    def processes(self) -> list[tuple[int, list[str]]]:
+        """All processes of its session with their command lines: by their mark, and what runs in
+        its containers by their group."""
+        if not self.session:
+            return []
+        found = {one.pid for one in procfs.marked(self.session)}
+        for pid in procfs.pids():
+            with suppress(OSError):
+                if f"sm{self.session}" in Path(f"/proc/{pid}/cgroup").read_text():
+                    found.add(pid)
+        named = []
+        for pid in sorted(found - {self.process.pid}):
+            with suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+                if words:
+                    named.append((pid, words.rstrip("\0").split("\0")))
+        return named
+
+    def others(self) -> list[int]:
+        """What it started that is no engine: switches, monitors of containers."""
+        engines = set(self.engines())
+        return [pid for pid, _ in self.processes() if pid not in engines]
+
+
+def stored(places: Places) -> dict[str, tuple[int, int, str]]:
+    """The records that are stored: inode, time of change and status, by file."""
+    found = {}
+    for path in places.results.glob("*/trials/*.json"):
+        if path.name.startswith(".") or ".failed-" in path.name:
+            continue
+        with suppress(OSError, ValueError, KeyError):
+            told = path.stat()
+            status = json.loads(path.read_text())["status"]
+            found[path.name] = (told.st_ino, told.st_mtime_ns, status)
+    return found
+
+
+def begun(places: Places) -> bool:
+    """Whether there is a run that can be resumed."""
+    return any(places.results.glob("*/run.json"))

@@ -1,0 +1,45 @@
+"""A case of the matrix, drawn by its seed alone: the same seed is the same case."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.faults.inflict import FAULTS, Fault
+from tests.faults.phases import PHASES
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is done to a bench, and when."""
+
+    seed: int
+    fault: Fault
+    phase: str
+    switch: str
+    environment: str
+    finished_before: int  # trials, of the three that the campaign has
+    delay: float  # share of the phase's first moments that passes before the fault
+
+    def __str__(self) -> str:
+        return (
+            f"case {self.seed}: {self.fault.name} in {self.phase} (trial "
+            f"{self.finished_before + 1}), {self.switch}, {self.environment}"
+        )
+
+
+def draw(seed: int, switches: Sequence[str], environments: Sequence[str]) -> Case:
+    """The case of this seed, on a machine that has these switches and environments."""
+    rng = random.Random(seed)
+    fault = rng.choice(FAULTS)
+    phase = rng.choice(fault.phases or list(PHASES))
+    return Case(
+        seed=seed,
+        fault=fault,
+        phase=phase,
+        switch=rng.choice(fault.switches_of(switches)),
+        environment=rng.choice(fault.environments_of(environments)),
+        finished_before=0 if phase == "plan" else rng.randrange(2),
+        delay=rng.random(),
+    )

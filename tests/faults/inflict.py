@@ -1,0 +1,262 @@
+"""The faults, a row each: what is done to a bench that runs, and how it is undone.
+
+Every fault acts from outside, as a user, the kernel or an accident would."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tests.faults.bench import Job
+
+Undo = Callable[[], object]
+Inflict = Callable[[Job, random.Random], Undo | None]
+
+RUNNING = ["deploy", "verify", "measure", "tear down", "write"]
+TRAFFIC = ["verify", "measure"]
+PROGRAMS = ("ovs-dpdk", "ovs-netdev", "ovs-afxdp", "basicfwd", "testpmd", "vpp", "snabb")
+CGROUPS = Path("/sys/fs/cgroup")
+STOPPED_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row. `undo` comes once the bench has ended, or after `lasts_s` if that is sooner."""
+
+    name: str
+    inflict: Inflict
+    phases: Sequence[str] = ()  # none: any
+    switches: Sequence[str] = ()  # that it can befall; none: any
+    environments: Sequence[str] = ()
+    lasts_s: float | None = None
+    takes_results: bool = False  # what was stored is gone by the fault itself
+
+    def switches_of(self, there: Sequence[str]) -> list[str]:
+        """Those of the machine's switches that it can befall."""
+        return [one for one in there if not self.switches or one in self.switches] or list(there)
+
+    def environments_of(self, there: Sequence[str]) -> list[str]:
+        """Those of the machine's environments that it can befall."""
+        fitting = [one for one in there if not self.environments or one in self.environments]
+        return fitting or list(there)
+
+
+def _nothing(_job: Job, _rng: random.Random) -> None:
+    """To see that a case without a fault is one without a finding."""
+
+
+def _signal(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | None:
+    job.process.send_signal(number)
+    return partial(_send, job.process.pid, signal.SIGCONT) if number is signal.SIGSTOP else None
+
+
+def _signal_one(
+    find: Callable[[Job], list[int]], number: signal.Signals, job: Job, rng: random.Random
+) -> Undo | None:
+    pids = find(job)
+    if not pids:
+        return None
+    pid = rng.choice(pids)
+    _send(pid, number)
+    return partial(_send, pid, signal.SIGCONT) if number is signal.SIGSTOP else None
+
+
+def _kill_all(job: Job, _rng: random.Random) -> None:
+    """As the kernel does when memory ends: everything at once."""
+    pids = [pid for pid, _ in job.processes()]
+    job.process.kill()
+    for pid in pids:
+        _send(pid, signal.SIGKILL)
+
+
+def _fill(folder: Callable[[Job], Path], job: Job, _rng: random.Random) -> Undo:
+    path = folder(job) / "filled"
+    with suppress(OSError), path.open("wb") as file:
+        while True:
+            file.write(bytes(4096))
+            file.flush()
+    return partial(path.unlink, missing_ok=True)
+
+
+def _read_only(job: Job, _rng: random.Random) -> Undo:
+    folder = str(job.places.results)
+    _run("mount", "--bind", folder, folder)
+    _run("mount", "-o", "remount,bind,ro", folder)
+    return partial(_run, "umount", "-l", folder)
+
+
+def _move_away(job: Job, _rng: random.Random) -> Undo | None:
+    for path in job.places.results.glob("*/trials"):
+        away = job.places.results / "elsewhere" / path.parent.name
+        away.parent.mkdir(exist_ok=True)
+        path.parent.rename(away)
+        return partial(_move_back, away, path.parent)
+    return None
+
+
+def _move_back(away: Path, place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)  # (what the bench made anew there meanwhile)
+    away.rename(place)
+    away.parent.rmdir()
+
+
+def _remove(job: Job, _rng: random.Random) -> None:
+    for path in job.places.results.glob("*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _no_more_processes(job: Job, rng: random.Random) -> Undo | None:
+    return _limit("pids", "pids.max", lambda used: used + rng.randrange(3), job)
+
+
+def _no_more_memory(job: Job, rng: random.Random) -> Undo | None:
+    return _limit("memory", "memory.limit_in_bytes", lambda used: 4096 + used // 2, job)
+
+
+def _limit(kind: str, knob: str, limit: Callable[[int], int], job: Job) -> Undo | None:
+    """Put the bench and all that it has started into a group, and draw it tight."""
+    if not (CGROUPS / kind).is_dir():
+        return None
+    group = CGROUPS / kind / f"faults{os.getpid()}-{job.process.pid}"
+    group.mkdir()
+    job.groups.append(group)
+    for pid in [job.process.pid, *(pid for pid, _ in job.processes())]:
+        with suppress(OSError):
+            (group / "cgroup.procs").write_text(str(pid))
+    used = _tasks(group) if kind == "pids" else _resident(job)
+    with suppress(OSError):
+        (group / knob).write_text(str(limit(used)))
+    return partial(_unlimit, group, knob)
+
+
+def _unlimit(group: Path, knob: str) -> None:
+    with suppress(OSError):
+        (group / knob).write_text("max" if knob == "pids.max" else "-1")
+
+
+def _tasks(group: Path) -> int:
+    return int((group / "pids.current").read_text())
+
+
+def _resident(job: Job) -> int:
+    """Bytes that the bench holds; what it allocates from now on counts in its new group."""
+    with suppress(OSError):
+        pages = int(Path(f"/proc/{job.process.pid}/statm").read_text().split()[1])
+        return pages * 4096 // 8
+    return 1 << 24
+
+
+def _no_more_descriptors(job: Job, rng: random.Random) -> Undo:
+    pid = job.process.pid
+    with suppress(OSError):
+        used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + rng.randrange(4), 4096))
+    return lambda: None
+
+
+def _link(words: Sequence[str], job: Job, rng: random.Random) -> None:
+    """To one of the session's devices, in whatever namespace of its own it is."""
+    places = [[], *(["-n", name] for name in _namespaces(job))]
+    found = []
+    for place in places:
+        listed = subprocess.run(
+            ["ip", *place, "-o", "link"], check=False, capture_output=True, text=True
+        )
+        for line in listed.stdout.splitlines():
+            name = line.split(":")[1].strip().split("@")[0]
+            if name != "lo" and (place or job.session in name):
+                found.append((place, name))
+    if found:
+        place, name = rng.choice(found)
+        _run("ip", *place, "link", words[0], *(["dev", name] if words[0] == "set" else [name]),
+             *words[1:])  # fmt: skip
+
+
+def _remove_namespace(job: Job, rng: random.Random) -> None:
+    if names := _namespaces(job):
+        _run("ip", "netns", "del", rng.choice(names))
+
+
+def _namespaces(job: Job) -> list[str]:
+    folder = Path("/run/netns")
+    return sorted(p.name for p in folder.glob(f"*{job.session}*")) if job.session else []
+
+
+def _address_taken(job: Job, rng: random.Random) -> None:
+    """Another device of a node gets the address that it has."""
+    for name in _namespaces(job):
+        for address in ("10.64.0.1/24", "10.64.0.2/24"):
+            _run("ip", "-n", name, "address", "add", address, "dev", "lo")
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=False, capture_output=True)
+
+
+def _bench(number: signal.Signals, lasts_s: float | None = None) -> Fault:
+    return Fault(f"{number.name} of the bench", partial(_signal, number), lasts_s=lasts_s)
+
+
+def _engine(number: signal.Signals, lasts_s: float | None = None) -> Fault:
+    inflict = partial(_signal_one, Job.engines, number)
+    return Fault(f"{number.name} of an engine", inflict, TRAFFIC, lasts_s=lasts_s)
+
+
+def _switch(number: signal.Signals, lasts_s: float | None = None) -> Fault:
+    inflict = partial(_signal_one, Job.others, number)
+    return Fault(
+        f"{number.name} of a switch's process", inflict, RUNNING, PROGRAMS, lasts_s=lasts_s
+    )
+
+
+def _monitor(number: signal.Signals) -> Fault:
+    inflict = partial(_signal_one, Job.others, number)
+    return Fault(
+        f"{number.name} of a container's monitor", inflict, RUNNING, ("linux-bridge",),
+        ("lxc", "docker"),
+    )  # fmt: skip
+
+
+FAULTS: list[Fault] = [
+    Fault("none", _nothing),
+    _bench(signal.SIGKILL),
+    _bench(signal.SIGTERM),
+    _bench(signal.SIGINT),
+    _bench(signal.SIGHUP),
+    _bench(signal.SIGQUIT),
+    _bench(signal.SIGABRT),
+    _bench(signal.SIGSTOP, STOPPED_S),
+    Fault("SIGKILL of everything", _kill_all, RUNNING),
+    _engine(signal.SIGKILL),
+    _engine(signal.SIGTERM),
+    _engine(signal.SIGSTOP, STOPPED_S),
+    _switch(signal.SIGKILL),
+    _switch(signal.SIGSTOP, STOPPED_S),
+    _monitor(signal.SIGKILL),
+    Fault("disk of results full", partial(_fill, lambda job: job.places.results)),
+    Fault("disk of the state folder full", partial(_fill, lambda job: job.places.state)),
+    Fault("results read-only", _read_only),
+    Fault("results moved away", _move_away, RUNNING),
+    Fault("results removed", _remove, RUNNING, takes_results=True),
+    Fault("no more processes", _no_more_processes),
+    Fault("no more memory", _no_more_memory),
+    Fault("no more descriptors", _no_more_descriptors),
+    Fault("a link goes down", partial(_link, ("set", "down")), TRAFFIC),
+    Fault("a link is removed", partial(_link, ("delete",)), [*TRAFFIC, "deploy"]),
+    Fault("a namespace is removed", _remove_namespace, RUNNING),
+    Fault("an address is taken", _address_taken, ["deploy", "verify"]),
+]

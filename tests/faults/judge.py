@@ -1,0 +1,207 @@
+"""One case from its bench's start to the verdict: nothing hangs, nothing is lost, nothing is left,
+`--resume` completes, and nobody sees a traceback."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults import snapshot
+from tests.faults.bench import CAMPAIGN, TRIALS, Job, Places, begun, stored
+from tests.faults.case import Case
+from tests.faults.phases import meet
+
+ENDS_WITHIN_S = 150.0
+RESUMES = 4  # a trial that the machine starved is tried again
+SETTLES_S = 10.0  # the kernel takes namespaces and devices away late
+
+
+@dataclass
+class Verdict:
+    """What came of a case."""
+
+    case: Case
+    met: bool  # whether the bench was in the phase before it ended
+    findings: list[str] = field(default_factory=list)
+    trials_kept: int = 0
+    seconds: float = 0.0
+
+
+def judge(case: Case, folder: Path) -> Verdict:
+    """Run a case in this folder, which is there for it alone."""
+    began = time.monotonic()
+    with _Rig(folder, case) as rig:
+        before = snapshot.take([folder.parent], ())
+        verdict = rig.run()
+        after = _settled(before, folder.parent, rig.sessions)
+        verdict.findings += snapshot.differences(before, after)
+    verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+def _settled(
+    before: dict[str, set[str]], ours: Path, sessions: Sequence[str]
+) -> dict[str, set[str]]:
+    deadline = time.monotonic() + SETTLES_S
+    while True:
+        after = snapshot.take([ours], sessions)
+        if not snapshot.differences(before, after) or time.monotonic() > deadline:
+            return after
+        time.sleep(0.2)
+
+
+class _Rig:
+    """The places of a case; results and state are small file systems of their own."""
+
+    def __init__(self, folder: Path, case: Case) -> None:
+        self.case = case
+        self.folder = folder
+        self.sessions: list[str] = []
+        self.places = Places(
+            folder / "state", folder / "results", folder.parent / "cache", folder / "faults.yaml"
+        )
+
+    def __enter__(self) -> _Rig:
+        self.folder.mkdir()
+        for path, mode in ((self.places.state, "0755"), (self.places.results, "0755")):
+            path.mkdir()
+            _sh("mount", "-t", "tmpfs", "-o", f"size=32m,mode={mode}", "faults", str(path))
+        case = self.case
+        text = CAMPAIGN.format(switch=case.switch, environment=case.environment)
+        self.places.campaign.write_text(text)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for path in (self.places.state, self.places.results):
+            _sh("umount", "-l", str(path))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self) -> Verdict:
+        """Start, wait for the phase, inflict, undo, resume, clean, compare."""
+        case, verdict = self.case, Verdict(self.case, met=False)
+        say = verdict.findings.append
+        job = self._start()
+        undo: Callable[[], object] | None = None
+        try:
+            verdict.met = meet(job, case.phase, case.finished_before, case.delay)
+            kept = stored(self.places)
+            if verdict.met:
+                undo = case.fault.inflict(job, random.Random(case.seed))
+                if undo and case.fault.lasts_s is not None:
+                    _wait(job, case.fault.lasts_s)
+                    undo()
+                    undo = None
+            if not _wait(job, ENDS_WITHIN_S):
+                say(f"hangs: still running after {ENDS_WITHIN_S:g} s: {_last(job)}")
+        finally:
+            _end(job)
+            if undo is not None:
+                undo()
+            for group in job.groups:
+                _remove_group(group)
+        self._look(job, say)
+        self._resume(say)
+        after = stored(self.places)
+        if not case.fault.takes_results:
+            for name, was in kept.items():
+                if was[2] == "finished" and after.get(name) != was:
+                    say(f"lost or measured again: {name}: {was} became {after.get(name)}")
+            verdict.trials_kept = sum(one[2] == "finished" for one in kept.values())
+        if len(after) != TRIALS:
+            say(f"{len(after)} records of {TRIALS} trials")
+        self._clean(say)
+        return verdict
+
+    def _start(self, *more: str) -> Job:
+        places = self.places
+        return Job.start(
+            places, "run", str(places.campaign), "--no-baseline", "--quiet", "--results",
+            str(places.results), *more,
+        )  # fmt: skip
+
+    def _resume(self, say: Callable[[str], object]) -> None:
+        """Until every trial has finished; what is wrong with the last attempt is said."""
+        wrong = ""
+        for _ in range(RESUMES):
+            job = self._start(*(["--resume"] if begun(self.places) else []))
+            try:
+                if not _wait(job, ENDS_WITHIN_S):
+                    say(f"--resume hangs: {_last(job)}")
+                    return
+            finally:
+                _end(job)
+            self._look(job, say)
+            if job.process.returncode == 0:
+                return
+            wrong = f"--resume ends with {job.process.returncode}: {_last(job)}{self._failed()}"
+            if job.process.returncode != 1:
+                break
+        say(wrong)
+
+    def _failed(self) -> str:
+        """Why trials failed, as their records say."""
+        import json
+
+        messages = set()
+        for path in self.places.results.glob("*/trials/????????????????.json"):
+            with suppress(OSError, ValueError):
+                messages.add(json.loads(path.read_text()).get("message", ""))
+        return "; ".join(sorted(messages - {""}))[:300]
+
+    def _clean(self, say: Callable[[str], object]) -> None:
+        job = Job.start(self.places, "clean")
+        if not _wait(job, ENDS_WITHIN_S) or job.process.returncode:
+            say(f"clean ends with {job.process.poll()}: {_last(job)}")
+        _end(job)
+        self._look(job, say)
+        if left := sorted(path.name for path in self.places.state.glob("*.ledger")):
+            say(f"ledgers are left: {', '.join(left)}")
+
+    def _look(self, job: Job, say: Callable[[str], object]) -> None:
+        """Note its session, and what must never be said."""
+        if job.session:
+            self.sessions.append(job.session)
+        said = job.said()
+        if "Traceback" in said or "a fault of the bench itself" in said:
+            say(f"a traceback: {said[-800:]}")
+
+
+def _wait(job: Job, seconds: float) -> bool:
+    """Whether it has ended by then; its ledger is looked at meanwhile, for its session's name."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if not job.session:
+            job.ledger()
+        with suppress(subprocess.TimeoutExpired):
+            job.process.wait(0.02)
+            return True
+    return False
+
+
+def _end(job: Job) -> None:
+    if job.running:
+        job.process.kill()
+        job.process.wait()
+
+
+def _last(job: Job) -> str:
+    return " | ".join(job.said().strip().splitlines()[-3:])[-500:]
+
+
+def _remove_group(group: Path) -> None:
+    """Its processes, if any lived on, go back to where they came from."""
+    for pid in (group / "cgroup.procs").read_text().split():
+        with suppress(OSError):
+            (group.parent / "cgroup.procs").write_text(pid)
+    with suppress(OSError):
+        group.rmdir()
+
+
+def _sh(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)

@@ -1,0 +1,124 @@
+"""All that a host has of what a bench makes, to be compared before and after.
+
+It is taken in a host of namespaces of its own (`tools/faults` makes it), where nobody else is:
+so whatever differs is the bench's, whether or not it bears a name of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+FOLDERS = ("/tmp", "/run", "/dev/shm", "/var/tmp", "/dev/hugepages")
+SYSCTLS = ("net", "kernel/sched_rt_runtime_us", "kernel/core_pattern", "vm/nr_hugepages")
+VOLATILE = ("/net/netfilter/nf_conntrack_count", "route/gc_", "/random/")
+_TIMER = re.compile(r"\w+_timer [\d.]+ ")
+# What programs of the system make once, for themselves, and everybody has from then on.
+OF_THE_SYSTEM = ("/run/lxc", "/run/netns", "/run/mount", "/run/lock", "/run/dpdk", "/run/docker")
+
+
+def take(ours: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
+    """By kind of thing. `ours` are the folders of the matrix itself, `sessions` those of the
+    bench whose names are looked for where others are, too (cgroups)."""
+    return {
+        "links": _lines("ip", "-d", "-o", "link"),
+        "addresses": _lines("ip", "-o", "address"),
+        "routes": _lines("ip", "route", "show", "table", "all")
+        | _lines("ip", "-6", "route", "show", "table", "all")
+        | _lines("ip", "rule"),
+        "queues": _lines("tc", "qdisc", "show"),
+        "namespaces": _namespaces(),
+        "sysctls": _sysctls(),
+        "cgroups": _cgroups(list(sessions)),
+        "mounts": _mounts(),
+        "files": _files(list(ours)),
+        "sockets": _sockets(),
+        "shared memory": _lines("cat", "/proc/sysvipc/shm"),
+        "processes": _processes(),
+    }
+
+
+def differences(before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
+    """A line for each thing that is more, or less."""
+    found = []
+    for kind, things in before.items():
+        found += [f"{kind}: left behind: {one}" for one in sorted(after[kind] - things)]
+        found += [f"{kind}: taken away: {one}" for one in sorted(things - after[kind])]
+    return found
+
+
+def _lines(*words: str) -> set[str]:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return {_TIMER.sub("", " ".join(line.split())) for line in done.stdout.splitlines()}
+
+
+def _namespaces() -> set[str]:
+    """By name, with what is in each."""
+    found = set()
+    folder = Path("/run/netns")
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        inside = _lines("ip", "-n", path.name, "-o", "address")
+        found.add(f"{path.name}: {'; '.join(sorted(inside))}")
+    return found
+
+
+def _sysctls() -> set[str]:
+    found = set()
+    for name in SYSCTLS:
+        top = Path("/proc/sys") / name
+        for path in [top] if top.is_file() else top.rglob("*"):
+            if any(word in str(path) for word in VOLATILE):
+                continue
+            with suppress(OSError):
+                if path.is_file():
+                    found.add(f"{path}={path.read_text(errors='replace').strip()}")
+    return found
+
+
+def _cgroups(sessions: list[str]) -> set[str]:
+    names = [*sessions, f"smdecoy{os.getpid()}"]
+    return {
+        folder
+        for folder, _, _ in os.walk("/sys/fs/cgroup")
+        if any(name in Path(folder).name for name in names)
+    }
+
+
+def _mounts() -> set[str]:
+    found = set()
+    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+        words = line.split()
+        rest = words[words.index("-") + 1 :]
+        found.add(f"{words[4]} {words[5]} {rest[0]}")
+    return found
+
+
+def _files(ours: list[Path]) -> set[str]:
+    found = set()
+    for top in FOLDERS:
+        for folder, folders, files in os.walk(top):
+            here = Path(folder)
+            folders[:] = [one for one in folders if here / one not in ours]
+            found |= {str(here / one) for one in [*folders, *files] if here / one not in ours}
+    return {one for one in found if not one.startswith(OF_THE_SYSTEM) or "sm" in Path(one).name}
+
+
+def _sockets() -> set[str]:
+    lines = _lines("ss", "-H", "-n", "-a", "-t", "-u", "-w", "-0")
+    paths = Path("/proc/net/unix").read_text(errors="replace").splitlines()
+    return lines | {words[7] for line in paths if len(words := line.split()) > 7}
+
+
+def _processes() -> set[str]:
+    """By number: a user's own that was killed and started anew is another one."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            state = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+            if int(path.name) != os.getpid() and words[0] and state != "Z":
+                found.add(f"{path.name} {' '.join(words)[:150].strip()}")
+    return found

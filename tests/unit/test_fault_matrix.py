@@ -1,0 +1,42 @@
+"""The fault matrix itself: a seed is a case, and what is left behind or taken away is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults import snapshot
+from tests.faults.case import draw
+from tests.faults.inflict import FAULTS
+from tests.faults.phases import PHASES
+
+SWITCHES = ["linux-bridge", "ovs-dpdk"]
+ENVIRONMENTS = ["netns", "lxc"]
+
+
+def test_a_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
+    cases = [draw(seed, SWITCHES, ENVIRONMENTS) for seed in range(2000)]
+    assert cases == [draw(seed, SWITCHES, ENVIRONMENTS) for seed in range(2000)]
+    assert {case.fault.name for case in cases} == {fault.name for fault in FAULTS}
+    assert {case.phase for case in cases} == set(PHASES)
+    assert {(case.switch, case.environment) for case in cases} == {
+        (switch, environment) for switch in SWITCHES for environment in ENVIRONMENTS
+    }
+    assert all(case.phase in (case.fault.phases or PHASES) for case in cases)
+
+
+def test_what_is_more_or_less_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "FOLDERS", (str(tmp_path),))
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "b").write_text("x")
+    before = {"files": snapshot._files([tmp_path / "ours"])}
+    (tmp_path / "a").unlink()
+    (tmp_path / "c").mkdir()
+    after = {"files": snapshot._files([tmp_path / "ours"])}
+    assert snapshot.differences(before, after) == [
+        f"files: left behind: {tmp_path}/c",
+        f"files: taken away: {tmp_path}/a",
+    ]
+    assert snapshot.differences(before, before) == []
