@@ -61,6 +61,9 @@ def command(
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Time for all of it.")
     ] = "5m",
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="End at the first figure that is refuted.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON.")] = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
@@ -83,7 +86,8 @@ def command(
         for number, (kind, way) in enumerate(ways):
             share_s = (deadline - time.monotonic()) / (len(ways) - number)
             progress.begin(f"{kind} {way}")
-            made.append(Certification(session, kind, way, share_s, progress.observe).run())
+            one = Certification(session, kind, way, share_s, progress.observe, fail_fast=fail_fast)
+            made.append(one.run())
             _keep(kept, made[-1])
     if json:
         print_json(made)

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from switchmark.certify.support.stand import planned
 from switchmark.results.record import Record
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.testbed.session import open_session
 from switchmark.trial.judge import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.switch_rig import own_state_dir
-from tests.integration.truth_rig import planned
 from tests.integration.wire_watch import SeenFrame, WatchingEnvironment
 
 pytestmark = [

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from switchmark.certify.support.stand import Rig, deployed
 from switchmark.environment.support.base import Node
 from switchmark.method.support.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
@@ -23,7 +24,7 @@ from switchmark.trial import latency
 from switchmark.trial.cost.cpu import cost
 from switchmark.trial.cost.hardware import hardware_use
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find, reference
+from tests.integration.truth_rig import find, reference
 from tests.truths import percent, truth
 
 pytestmark = [

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from switchmark.certify.support.stand import Rig, deployed, set_priority
 from switchmark.method import recovery
 from switchmark.method.reconfiguration import reconfigure
 from switchmark.method.recovery import recover
@@ -33,7 +34,7 @@ from switchmark.trial.deployed import DeployedMeasurer
 from switchmark.trial.disturbed import DisturbedMeasurer
 from switchmark.trial.verification import wait_reachable
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find, reference, set_priority
+from tests.integration.truth_rig import find, reference
 from tests.truths import truth
 
 pytestmark = [

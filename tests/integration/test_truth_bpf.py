@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.certify.support.stand import Rig, deployed
 from switchmark.method.ndr_pdr import search
 from switchmark.method.recovery import OVERLOAD, RELIEF
 from switchmark.method.soak import soak
@@ -22,7 +23,7 @@ from switchmark.trial.disturbed import DisturbedMeasurer
 from tests.integration import bpf_rig
 from tests.integration.bpf_rig import hooked, index_of
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import Rig, deployed, find, find_difference
+from tests.integration.truth_rig import find, find_difference
 from tests.truths import truth
 
 pytestmark = [

@@ -14,6 +14,7 @@ from functools import partial
 
 import pytest
 
+from switchmark.certify.support.stand import Rig, deployed
 from switchmark.method.loss_vs_load import loss_vs_load
 from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
@@ -24,9 +25,7 @@ from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.trial import latency
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import (
-    Rig,
     buffer_frames,
-    deployed,
     find,
     meter,
     search_over_truth,

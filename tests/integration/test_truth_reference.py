@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from switchmark.certify.support.stand import Rig, deployed
 from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.method.soak import soak
@@ -21,9 +22,7 @@ from switchmark.trial import latency
 from switchmark.trial.deployed import DeployedMeasurer
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import (
-    Rig,
     buffer_frames,
-    deployed,
     find,
     find_difference,
     reference,

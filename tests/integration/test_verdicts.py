@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.certify.support.stand import Rig, deployed, planned
 from switchmark.engine.binary import find_engine
 from switchmark.model.ports import ConnectMode
 from switchmark.results.record import Record
@@ -24,7 +25,7 @@ from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.judge import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import ATTEMPTS, Rig, deployed, planned
+from tests.integration.truth_rig import ATTEMPTS
 
 pytestmark = [
     pytest.mark.integration,

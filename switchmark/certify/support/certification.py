@@ -49,6 +49,7 @@ class Certification:
     budget_s: float
     observe: Observe
     names: Sequence[str] = ()  # of truths; none: all
+    fail_fast: bool = False  # one that is refuted is enough
     series: dict[str, Series] = field(default_factory=dict)
     others_cores: list[float] = field(default_factory=list)
     cores: set[int] = field(default_factory=set)
@@ -70,7 +71,7 @@ class Certification:
 
     def _on(self, stand: Stand, deadline: float) -> None:
         tried = [one for one in self.series.values() if one.truth.stand is stand]
-        if not all_open(tried):
+        if not all_open(tried) or self._has_failed():
             return
         settings = {"io": self.io.value, "port_kind": self.port_kind.value, **SETTINGS[stand]}
         with ExitStack() as stack:
@@ -91,13 +92,16 @@ class Certification:
             round_ = all_open(tried)
             order.shuffle(round_)
             for one in round_:
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or self._has_failed():
                     return
                 decided = sum(not each.is_open for each in self.series.values())
                 self.observe(one.truth.name, decided, len(self.series))
                 self._turn(rig, one)
             if not round_:
                 return
+
+    def _has_failed(self) -> bool:
+        return self.fail_fast and any(one.outcome == REFUTED for one in self.series.values())
 
     def _turn(self, rig: Rig, one: Series) -> None:
         begun, clocks = time.monotonic(), Clocks.read()

@@ -1,0 +1,283 @@
+"""Faults that are put into copies of engine and bench, one at a time, for `certify` to find.
+
+    tools/mutants [NAME ...] [--write]
+
+builds a copy with each fault, certifies with it, and says which truth refuted which figure; and
+whether the copy without a fault is refuted by none. `--write` puts the table into docs/certify.md.
+The usual installation, its certificates and state are not touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "certify.md"
+BEGIN, END = "<!-- table: mutants -->", "<!-- end: mutants -->"
+HEAD = "| fault | in | found by | what it said | after |\n|---|---|---|---|---:|"
+BUDGET = "150s"
+# What a certification needs of the engine: the ways to kernel ports, built in seconds.
+OPTIONS = ("-Ddpdk=disabled", "-Dnetmap=disabled", "-Dtests=disabled", "-Dbuildtype=release")
+COPIED = ("engine", "meson.build", "meson_options.txt", "pyproject.toml", "switchmark", "docs")
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: a piece of text that occurs once, and what stands in its place."""
+
+    name: str
+    fault: str
+    file: str
+    before: str
+    after: str
+
+    @property
+    def program(self) -> str:
+        return "engine" if self.file.startswith("engine/") else "bench"
+
+    def put_into(self, folder: Path) -> None:
+        """Make the fault there."""
+        path = folder / self.file
+        text = path.read_text()
+        assert text.count(self.before) == 1, f"{self.name}: {self.file} has another text"
+        path.write_text(text.replace(self.before, self.after))
+
+
+CLOCK, RECEIVE = "engine/measure/clock.c", "engine/traffic/receive.c"
+TRANSMIT, PACING = "engine/traffic/transmit.h", "engine/traffic/pacing.h"
+SEQUENCE, DEPLOYED = "engine/measure/sequence.c", "switchmark/trial/deployed.py"
+LOADS, HISTOGRAM = "switchmark/engine/loads.py", "switchmark/statistics/histogram.py"
+
+MUTANTS = (
+    Mutant("clock-fast", "the clock is 1 % fast", CLOCK,
+           "const double ns = (double)(second.ns - first.ns);",
+           "const double ns = 1.01 * (double)(second.ns - first.ns);"),
+    Mutant("clock-slow", "the clock is 1 % slow", CLOCK,
+           "const double ns = (double)(second.ns - first.ns);",
+           "const double ns = 0.99 * (double)(second.ns - first.ns);"),
+    Mutant("received-1e-5", "one received frame in 10^5 is not counted", RECEIVE,
+           "    counter_add(&c->rx_frames, seen[VERDICT_DATA]);",
+           "    static uint64_t all;\n"
+           "    const uint64_t were = all / 100000;\n"
+           "    all += seen[VERDICT_DATA];\n"
+           "    counter_add(&c->rx_frames, seen[VERDICT_DATA] - (all / 100000 - were));"),
+    Mutant("sent-1e-5", "one sent frame in 10^5 is counted twice", TRANSMIT,
+           "    counter_add(&c->tx_offered, sent);",
+           "    counter_add(&c->tx_offered, sent + (tx->sequence / 100000 !="
+           " (tx->sequence - sent) / 100000));"),
+    Mutant("sent-missing", "one sent frame in 10^5 is not counted", TRANSMIT,
+           "    counter_add(&c->tx_offered, sent);",
+           "    counter_add(&c->tx_offered, sent - (tx->sequence / 100000 !="
+           " (tx->sequence - sent) / 100000));"),
+    Mutant("received-twice", "one received frame in 1000 is counted twice", RECEIVE,
+           "    counter_add(&c->rx_frames, seen[VERDICT_DATA]);",
+           "    static uint64_t all;\n"
+           "    const uint64_t were = all / 1000;\n"
+           "    all += seen[VERDICT_DATA];\n"
+           "    counter_add(&c->rx_frames, seen[VERDICT_DATA] + (all / 1000 - were));"),
+    Mutant("shifted-5us", "times are 5 us too long", "engine/measure/histogram.h",
+           "    uint64_t v = (uint64_t)value;\n    if (__builtin_expect(value <",
+           "    value += 5000;\n    uint64_t v = (uint64_t)value;\n"
+           "    if (__builtin_expect(value <"),
+    Mutant("shifted-back", "times are 3 us too short", RECEIVE,
+           ".actual_ns = elapsed_ns(since - late),",
+           ".actual_ns = elapsed_ns(since - late) - 3000,"),
+    Mutant("capped", "times above 300 us are called 300 us", RECEIVE,
+           ".actual_ns = elapsed_ns(since - late),",
+           ".actual_ns = elapsed_ns(since - late) > 300000 ? 300000 : elapsed_ns(since - late),"),
+    Mutant("rate-low", "frames leave 2 % slower than asked", PACING,
+           "p->step = pacing_step((double)burst * hz / rate_pps);",
+           "p->step = pacing_step(1.02 * (double)burst * hz / rate_pps);"),
+    Mutant("rate-high", "frames leave 1 % faster than asked", PACING,
+           "p->step = pacing_step((double)burst * hz / rate_pps);",
+           "p->step = pacing_step(0.99 * (double)burst * hz / rate_pps);"),
+    Mutant("reordering-dead", "frames out of order are not counted", SEQUENCE,
+           "    t->reordered++;", ""),
+    Mutant("duplicates-dead", "copies are not counted", SEQUENCE,
+           "            t->duplicates++;", ""),
+    Mutant("duplicates-new", "every other copy is taken for a frame", SEQUENCE,
+           "            t->duplicates++;",
+           "            t->duplicates++;\n            t->unique += t->duplicates % 2;"),
+    Mutant("loss-hidden", "one lost frame in 50 is taken for received",
+           SEQUENCE, "    t->gap_count++;",
+           "    t->gap_count++;\n    t->unique += t->gap_count % 50 == 0;"),
+    Mutant("round-trip-half", "a client's times are half of what they are", RECEIVE,
+           "    end_run(rx);\n    int64_t since = ticks_since(now, stamp_intended(payload)), late",
+           "    end_run(rx);\n    int64_t since = ticks_since(now, stamp_intended(payload)) / 2,"
+           " late"),
+    Mutant("bench-rate-low", "the rate told is 2 % low", LOADS,
+           "return frames * 1e9 / duration_ns if duration_ns else 0.0",
+           "return 0.98 * frames * 1e9 / duration_ns if duration_ns else 0.0"),
+    Mutant("bench-loss-few", "one lost frame in 100 is left out", LOADS,
+           "return self.offered_frames - self.unique_frames",
+           "return (self.offered_frames - self.unique_frames) * 99 // 100"),
+    Mutant("bench-percentile", "the median told is the 25th percentile", HISTOGRAM,
+           "values = self._values_at([float(name) for name in names])",
+           "values = self._values_at([float(name) / 2 for name in names])"),
+    Mutant("bench-duplicates", "copies are told twice", DEPLOYED,
+           "duplicates=sum(one.duplicates for one in losses),",
+           "duplicates=2 * sum(one.duplicates for one in losses),"),
+    Mutant("bench-reordered", "frames out of order are told as half", DEPLOYED,
+           "reordered=sum(one.reordered for one in losses),",
+           "reordered=sum(one.reordered for one in losses) // 2,"),
+)  # fmt: skip
+BY_NAME = {one.name: one for one in MUTANTS}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What certify made of a copy."""
+
+    name: str
+    exit_code: int
+    refuted: list[dict[str, Any]]
+    others: list[str]  # figures that are neither refuted nor proven
+    seconds: float
+    words: str = ""
+
+
+class Copy:
+    """A copy of the project in a folder, whose engine is built anew where a fault changed it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "copy"
+        self.folder.mkdir()
+        for name in COPIED:
+            where = ROOT / name
+            if where.is_dir():
+                ignored = shutil.ignore_patterns("__pycache__", "build*")
+                shutil.copytree(where, self.folder / name, ignore=ignored)
+            else:
+                shutil.copy(where, self.folder / name)
+        self.build = folder / "build"
+        _run(["meson", "setup", str(self.build), str(self.folder), *OPTIONS])
+        self.compile()
+        self.runtime = {
+            "SWITCHMARK_STATE_DIR": str(folder / "state"),
+            "SWITCHMARK_CACHE_DIR": str(folder / "cache"),
+            "SWITCHMARK_TRAFFIC": str(self._engine),
+            "PYTHONPATH": str(self.folder),
+        }
+
+    @property
+    def _engine(self) -> Path:
+        (made,) = [one for one in self.build.rglob("switchmark-traffic") if one.is_file()]
+        return made
+
+    def compile(self) -> None:
+        _run(["meson", "compile", "-C", str(self.build)])
+
+    def certified(self, mutant: Mutant | None) -> Found:
+        """Certify with the fault in it, and take it out again."""
+        file = self.folder / mutant.file if mutant else None
+        whole = file.read_text() if file else ""
+        try:
+            if mutant:
+                mutant.put_into(self.folder)
+            self.compile()
+            return self._certify(mutant)
+        finally:
+            if file:
+                file.write_text(whole)
+
+    def _certify(self, mutant: Mutant | None) -> Found:
+        command = [sys.executable, "-m", "switchmark.cli.main", "certify", "--port-kind", "veth",
+                   "--budget", BUDGET, "--json", "--quiet", "--fail-fast"]  # fmt: skip
+        begun = time.monotonic()
+        done = subprocess.run(
+            command, env=os.environ | self.runtime, cwd=self.folder, capture_output=True,
+            text=True, timeout=600, check=False,
+        )  # fmt: skip
+        seconds = time.monotonic() - begun
+        figures = json.loads(done.stdout)[0]["figures"] if done.stdout else []
+        return Found(
+            mutant.name if mutant else NONE,
+            done.returncode,
+            [one for one in figures if one["outcome"] == "refuted"],
+            [
+                f"{one['truth']}: {one['quantity']} {one['outcome']}"
+                for one in figures
+                if one["outcome"] not in ("refuted", "proven")
+            ],
+            seconds,
+            done.stderr.strip(),
+        )
+
+
+def _run(command: Sequence[str]) -> None:
+    beside = str(Path(sys.executable).parent)  # meson and ninja of the same environment
+    path = {"PATH": f"{beside}:{os.environ.get('PATH', '')}"}
+    done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+def said(figure: dict[str, Any]) -> str:
+    """An interval as the table has it."""
+    if figure["low"] is None:
+        return figure["why"]
+    scale, unit = {"ratio": (100, " %"), "ns": (1e-3, " us")}.get(figure["unit"], (1, ""))
+    if not figure["within"]:
+        return f"{figure['quantity']}: {figure['low']:.1g} to {figure['high']:.1g} of all wrong"
+    low, high = figure["low"] * scale, figure["high"] * scale
+    return f"{figure['quantity']}: off by {low:+.2f} to {high:+.2f}{unit}"
+
+
+def row(found: Found) -> str:
+    """One line of the table."""
+    mutant = BY_NAME.get(found.name)
+    what = mutant.fault if mutant else "none"
+    where = mutant.program if mutant else ""
+    truths = ", ".join(dict.fromkeys(f"`{one['truth']}`" for one in found.refuted)) or "nothing"
+    words = "; ".join(said(one) for one in found.refuted[:2])
+    return f"| {what} | {where} | {truths} | {words} | {found.seconds:.0f} s |"
+
+
+def write(rows: Sequence[str]) -> None:
+    """Put the table into the document."""
+    text = DOCUMENT.read_text()
+    before, begun, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    assert begun and ended, f"{DOCUMENT}: the markers of table mutants are missing"
+    DOCUMENT.write_text("\n".join([before + BEGIN, HEAD, *rows, END]) + after)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tools/mutants", description=__doc__.split("\n\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{NONE}, {', '.join(BY_NAME)}")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/certify.md")
+    asked = parser.parse_args()
+    unknown = [name for name in asked.names if name not in (NONE, *BY_NAME)]
+    if unknown:
+        parser.error(f"{unknown[0]}: is none of {NONE}, {', '.join(BY_NAME)}")
+    names, missed, rows = asked.names or [NONE, *BY_NAME], [], []
+    with tempfile.TemporaryDirectory(prefix="smm") as folder:
+        copy = Copy(Path(folder))
+        for name in names:
+            found = copy.certified(BY_NAME.get(name))
+            rows.append(row(found))
+            print(rows[-1], *found.others, sep="\n    ", flush=True)
+            if bool(found.refuted) == (name == NONE):
+                missed.append(name)
+                print(f"    NOT AS IT SHOULD BE: exit code {found.exit_code} {found.words}")
+    if asked.write and not asked.names:
+        write(rows)
+    print(f"{len(names) - len(missed)} of {len(names)} as they should be")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""The faults of tests/mutants.py fit the sources as they are, and the table has a row for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import BEGIN, DOCUMENT, END, MUTANTS, ROOT, Mutant
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
+def test_each_fault_can_be_put_into_the_sources(mutant: Mutant, tmp_path: Path) -> None:
+    copy = tmp_path / mutant.file
+    copy.parent.mkdir(parents=True)
+    copy.write_text((ROOT / mutant.file).read_text())
+    mutant.put_into(tmp_path)
+    assert copy.read_text() != (ROOT / mutant.file).read_text()
+
+
+def test_the_table_has_every_fault_and_each_was_found() -> None:
+    table = DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
+    assert [line.split("|")[1].strip() for line in table] == [
+        "none",
+        *(one.fault for one in MUTANTS),
+    ]
+    assert [line for line in table if "| nothing |" in line] == table[:1]
