@@ -61,5 +61,5 @@ def counted_pps(read: Sequence[tuple[int, int]], begin_ns: int, end_ns: int) -> 
 
 
 TRUTH = Truth(
-    "ceiling", "saturated rate", "the kernel's counter and clock", Stand.BRIDGE, "ratio", 0.02, turn
+    "ceiling", "saturated rate", "the kernel's counter and clock", Stand.COUNTS, "ratio", 0.02, turn
 )

@@ -36,6 +36,6 @@ def turn(rig: Rig) -> Turn:
 
 
 TRUTH = Truth(
-    "counts", "frames sent, received, lost", "the kernel's device counters", Stand.BRIDGE,
+    "counts", "frames sent, received, lost", "the kernel's device counters", Stand.COUNTS,
     "frames", 0, turn,
 )  # fmt: skip

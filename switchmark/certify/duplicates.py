@@ -25,6 +25,6 @@ def turn(rig: Rig) -> Turn:
 
 
 TRUTH = Truth(
-    "duplicates", "frames doubled", "a BPF program that copies every 16th", Stand.BRIDGE,
+    "duplicates", "frames doubled", "a BPF program that copies every 16th", Stand.COUNTS,
     "frames", 0, turn, frames_due=FRAMES_DUE,
 )  # fmt: skip

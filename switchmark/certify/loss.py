@@ -25,6 +25,6 @@ def turn(rig: Rig) -> Turn:
 
 
 TRUTH = Truth(
-    "loss", "frames lost", "a BPF program that drops every 16th", Stand.BRIDGE, "frames", 0, turn,
+    "loss", "frames lost", "a BPF program that drops every 16th", Stand.COUNTS, "frames", 0, turn,
     frames_due=FRAMES_DUE,
 )  # fmt: skip

@@ -27,6 +27,6 @@ def turn(rig: Rig) -> Turn:
 
 
 TRUTH = Truth(
-    "pacing", "frames sent at a set rate", "the kernel's packet time stamps", Stand.BRIDGE,
+    "pacing", "frames sent at a set rate", "the kernel's packet time stamps", Stand.TIMES,
     "ratio", 0.005, turn,
 )  # fmt: skip

@@ -31,5 +31,5 @@ def turn(rig: Rig) -> Turn:
 
 
 TRUTH = Truth(
-    "rate", "forwarded rate", "the kernel's packet time stamps", Stand.BRIDGE, "ratio", 0.005, turn
+    "rate", "forwarded rate", "the kernel's packet time stamps", Stand.TIMES, "ratio", 0.005, turn
 )

@@ -45,6 +45,6 @@ def slow_class(bridge: LinuxBridge, rate_pps: int, every: int) -> list[str]:
 
 
 TRUTH = Truth(
-    "reordering", "frames reordered", "a class of `tc htb` that holds every 50th", Stand.BRIDGE,
+    "reordering", "frames reordered", "a class of `tc htb` that holds every 50th", Stand.COUNTS,
     "frames", 4, turn,
 )  # fmt: skip

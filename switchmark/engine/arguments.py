@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from switchmark.errors import TrialFailed
+from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
 from switchmark.model.choices import PLAIN, Io
 from switchmark.model.nics import is_pci
@@ -77,7 +78,7 @@ def engine_args(
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
-        "--port", port_spec(port, io_on(trial.io, port), trial.ring),
+        "--port", port_spec(port, io_on(trial.io, port), trial.ring, timed=_is_timed(trial)),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
         "--src-ip", own_ip,
@@ -119,6 +120,14 @@ def engine_args(
     return args
 
 
+def _is_timed(trial: Trial) -> bool:
+    """Whether a receiver times frames. It cannot know when it opens its port: methods say so trial
+    by trial."""
+    if trial.method == PLAIN:
+        return trial.probe_rate_pps is not None
+    return METHODS[trial.method].times_frames
+
+
 def _loses_anyway(trial: Trial) -> bool:
     """A saturated switch loses frames as a rule, and of millions those few hundred in its rings are
     not worth a long wait; but one that is kept from its core by a quota is waited for."""
@@ -126,8 +135,9 @@ def _loses_anyway(trial: Trial) -> bool:
     return saturated and trial.method == PLAIN and trial.cpu_limit is None
 
 
-def port_spec(port: NodePort, io: Io, ring: int = RING) -> str:
-    """The engine's `--port` value for a node's port."""
+def port_spec(port: NodePort, io: Io, ring: int = RING, *, timed: bool = False) -> str:
+    """The engine's `--port` value for a node's port. `timed`: no frame may be handed over late, as
+    the ring that a mere counter takes of packet_mmap does, by up to a millisecond."""
     if io is Io.DPDK:
         return f"dpdk:{_dpdk_port(port, ring)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
@@ -143,7 +153,8 @@ def port_spec(port: NodePort, io: Io, ring: int = RING) -> str:
         return f"netmap:{port.device_inside}"
     backend = io.value.removesuffix("-mmsg").replace("-", "_")
     mmsg = ",mmsg" if io.value.endswith("-mmsg") else ""
-    return f"{backend}:dev={port.device_inside}{mmsg}"
+    at_once = ",ring=v2" if timed and io is Io.PACKET_MMAP else ""
+    return f"{backend}:dev={port.device_inside}{mmsg}{at_once}"
 
 
 def _dpdk_port(port: NodePort, ring: int) -> str:

@@ -259,6 +259,22 @@ def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
     assert port_spec(port, io) == expected
 
 
+@pytest.mark.parametrize(
+    ("asked", "ring"),
+    [
+        ({}, ""),
+        ({"method": "r-plus"}, ",ring=v2"),
+        ({"method": "calibrate"}, ",ring=v2"),
+        ({"method": "ndr-pdr"}, ""),
+        ({"rate_pps": 1000, "probe_rate_pps": 100}, ",ring=v2"),
+    ],
+)
+def test_frames_that_are_timed_are_handed_over_at_once(asked: dict[str, Any], ring: str) -> None:
+    """packet_mmap's ring for counting hands frames over in blocks, up to 1 ms late."""
+    made = engine_args(trial(io=Io.PACKET_MMAP, **asked), spec(), "receiver", 0, 1, "poll")
+    assert made[made.index("--port") + 1] == f"packet_mmap:dev=eth0{ring}"
+
+
 def test_a_deeper_ring_is_the_vhost_user_ports() -> None:
     port = spec(PortKind.VHOST_USER, socket_inside="/s/p")
     assert port_spec(port, Io.DPDK, 1024) == "dpdk:virtio-user=/s/p,server,queue-size=1024"

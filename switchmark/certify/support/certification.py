@@ -30,10 +30,11 @@ from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.testbed.host import Session
 
 SETTINGS: dict[Stand, dict[str, str]] = {
-    Stand.BRIDGE: {},
+    Stand.COUNTS: {},
+    Stand.TIMES: {"method": "r-plus"},
     Stand.ROUND_TRIPS: {"dimension": "latency", "rate": "2000"},
 }
-BRIDGE_SHARE = 0.75  # of the time: most truths are tried there
+SHARES = {Stand.COUNTS: 0.45, Stand.TIMES: 0.7, Stand.ROUND_TRIPS: 1.0}  # of the time left
 SEED = 1  # of the order of truths
 
 Observe = Callable[[str, int, int], None]  # what is tried now, how many are decided, of how many
@@ -62,9 +63,8 @@ class Certification:
             truth = TRUTHS[name]
             self.series[name] = Series(truth, why_not=truth.why_not(self.io) or "")
         for stand in Stand:
-            share = BRIDGE_SHARE if stand is Stand.BRIDGE else 1.0
             left_s = self.budget_s - (time.monotonic() - begun)
-            self._on(stand, time.monotonic() + share * left_s)
+            self._on(stand, time.monotonic() + SHARES[stand] * left_s)
         for one in self.series.values():
             one.end()
         return self._certificate(started, time.monotonic() - begun)

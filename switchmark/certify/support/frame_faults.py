@@ -26,7 +26,8 @@ PASS, DROP = -1, 2  # what a program tells traffic control
 PRIORITY = 32  # of the frame, in the kernel's __sk_buff
 CLOCK_NS = 12  # reading the clock never takes less
 MOST_TURNS = 4000  # of a loop; the verifier follows each, and 8192 jumps at most
-SEEN, STRUCK = 0, 8  # in the one value of the map
+SEEN, STRUCK, OWN = 0, 8, 16  # in the one value of the map: two counts, and what a fault keeps
+VALUE_BYTES = OWN + 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Struck:
         return self._counts()[1]
 
     def _counts(self) -> tuple[int, int]:
-        seen, struck = struct.unpack("=QQ", bpf.look_up(self._map_fd, 0, 16))
+        seen, struck = struct.unpack_from("=QQ", bpf.look_up(self._map_fd, 0, VALUE_BYTES))
         return seen, struck
 
 
@@ -94,7 +95,7 @@ def struck(switch: LinuxBridge, fault: Fault, *ports: int) -> Iterator[Struck]:
     """Have it happen to what comes in at these ports (0: the sender's); counted together.
 
     Raises `UnavailableError` where the kernel lacks BPF, or traffic control has it not."""
-    map_fd = bpf.create_map(bpf.MAP_ARRAY, 4, 16, 1)
+    map_fd = bpf.create_map(bpf.MAP_ARRAY, 4, VALUE_BYTES, 1)
     try:
         program = bpf.assemble(_program(map_fd, fault))
         made = bpf.load_program(

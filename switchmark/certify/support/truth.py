@@ -17,7 +17,8 @@ from switchmark.model.choices import Io
 class Stand(StrEnum):
     """What it is tried on; truths of one stand share a deployment."""
 
-    BRIDGE = "bridge"  # sender, the kernel's bridge, receiver
+    COUNTS = "counts"  # sender, the kernel's bridge, receiver, as in a plain trial
+    TIMES = "times"  # the same, as of a method that times frames
     ROUND_TRIPS = "round-trips"  # client, the kernel's bridge, server
 
 
