@@ -1,0 +1,113 @@
+"""`switchmark certify` on real devices: nothing is refuted, records refer to the certificate, and
+nothing is left on the machine however it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.certify.registry import TRUTHS
+from switchmark.results.certified import certified
+from switchmark.results.record import Certificate
+from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED
+from tests.integration.machine import needs_root
+from tests.integration.main_job import Bench, need, new_bench, settings
+from tests.truths import truth
+
+pytestmark = [pytest.mark.integration, needs_root]
+BUDGET = "80s"
+TOLERANCES = {"ratio": (100, " %"), "ns": (1e-3, " us"), "frames": (1, " frames")}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    need(("linux-bridge",), ("netns",))
+    yield from new_bench(tmp_path_factory.mktemp("certify"))
+
+
+@pytest.fixture(scope="module")
+def found(bench: Bench) -> tuple[int, Certificate]:
+    """Exit code and certificate of veth ports."""
+    code, out, err = bench.run("certify", "--port-kind", "veth", "--budget", BUDGET, "--json")
+    assert code in (0, 1, 3), err
+    (document,) = json.loads(out)
+    return code, Certificate.model_validate(document)
+
+
+def told_by_truths(test: object) -> object:
+    """A row of the table of truths for each."""
+    for one in TRUTHS.values():
+        scale, unit = TOLERANCES[one.unit]
+        within = "exact" if one.is_exact else f"{one.within * scale:g}{unit}"
+        test = truth(one.meaning, one.against, "kernel", within)(test)
+    return test
+
+
+@told_by_truths
+@pytest.mark.parametrize("name", TRUTHS)
+def test_no_figure_is_refuted(found: tuple[int, Certificate], name: str) -> None:
+    figures = [one for one in found[1].figures if one.truth == name]
+    assert figures
+    assert not [one for one in figures if one.outcome in (REFUTED, NOT_TRIED)], figures
+    if any(one.outcome != PROVEN for one in figures):
+        pytest.skip(f"machine too busy to tell in {BUDGET}: {figures}")
+
+
+def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> None:
+    code, certificate = found
+    assert code == {"proven": 0, "refuted": 1, "undecided": 3}[certificate.outcome]
+    assert certificate.cores and certificate.machine["engine"]
+    assert {"delay: floor, us", "ceiling: ceiling, kpps"} <= set(certificate.levels)
+
+
+def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certificate]) -> None:
+    code, _, err = bench.run(
+        "trial", "linux-bridge", "--no-baseline", *settings("duration=500ms", "rate=5k", "io=auto")
+    )
+    assert code == 0, err
+    (record,) = bench.records()
+    assert record.certificate is not None and record.certificate.holds, record.certificate
+    assert record.certificate.id == found[1].id
+    assert found[1].id in certified([record]) or found[1].outcome != PROVEN
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_when_it_is_stopped(bench: Bench, number: signal.Signals) -> None:
+    kept = {path: path.read_bytes() for path in bench.cache.rglob("*.json")}
+    job = bench.start("certify", "--port-kind", "veth")
+    session = job.wait_session()
+    job.wait_measuring()
+    job.process.send_signal(number)
+    code, _, err = job.end()
+    assert code == {signal.SIGINT: 130, signal.SIGTERM: 143}.get(number, -number), err
+    assert "Traceback" not in err
+    if number == signal.SIGKILL:
+        assert bench.run("clean")[0] == 0
+    assert bench.left(session) == []
+    assert {path: path.read_bytes() for path in bench.cache.rglob("*.json")} == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "about"),
+    [
+        (("--io", "magic"), "--io magic: is none of"),
+        (("--port-kind", "vhost-user"), "--port-kind vhost-user: is none of veth, tap"),
+        (("--budget", "1s"), "--budget: 1s is below"),
+        (("--io", "netmap"), "--io netmap"),
+    ],
+)
+def test_bad_input_is_one_line(bench: Bench, words: tuple[str, ...], about: str) -> None:
+    code, out, err = bench.run("certify", *words)
+    assert (code, out) == (2, "") and about in err and len(err.splitlines()) == 1
+
+
+def test_an_io_without_calls_says_what_is_not_tried(bench: Bench, tmp_path: Path) -> None:
+    words = ("--io", "packet-mmap", "--port-kind", "tap", "--budget", "20s")
+    code, out, err = bench.run("certify", *words)
+    assert code in (0, 3), out + err
+    assert "not tried  packet-mmap makes no system call for each frame" in out
+    assert len(out.splitlines()) <= 25
