@@ -3,7 +3,7 @@
     tools/mutants [NAME ...] [--write]
 
 builds a copy with each fault, certifies with it, and says which truth refuted which figure; and
-whether the copy without a fault is refuted by none. `--write` puts the table into docs/certify.md.
+whether the copy without a fault is refuted by none. `--write` puts the rows into docs/certify.md.
 The usual installation, its certificates and state are not touched.
 """
 
@@ -247,12 +247,23 @@ def row(found: Found) -> str:
 
 
 def write(rows: Sequence[str]) -> None:
-    """Put the table into the document."""
+    """Put rows into the document's table, in the place of those of the same fault."""
     text = DOCUMENT.read_text()
+    held = {_fault(line): line for line in table_rows(text)} | {_fault(one): one for one in rows}
+    rows = [held[one] for one in (NONE, *(each.fault for each in MUTANTS)) if one in held]
     before, begun, rest = text.partition(BEGIN)
     _, ended, after = rest.partition(END)
     assert begun and ended, f"{DOCUMENT}: the markers of table mutants are missing"
     DOCUMENT.write_text("\n".join([before + BEGIN, HEAD, *rows, END]) + after)
+
+
+def table_rows(text: str) -> list[str]:
+    """The rows of the document's table, without its head."""
+    return text.partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
+
+
+def _fault(line: str) -> str:
+    return line.split("|")[1].strip()
 
 
 def main() -> int:
@@ -269,12 +280,12 @@ def main() -> int:
         for name in names:
             found = copy.certified(BY_NAME.get(name))
             rows.append(row(found))
+            if asked.write:
+                write(rows)
             print(rows[-1], *found.others, sep="\n    ", flush=True)
             if bool(found.refuted) == (name == NONE):
                 missed.append(name)
                 print(f"    NOT AS IT SHOULD BE: exit code {found.exit_code} {found.words}")
-    if asked.write and not asked.names:
-        write(rows)
     print(f"{len(names) - len(missed)} of {len(names)} as they should be")
     return 1 if missed else 0
 

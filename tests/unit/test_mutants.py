@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants import BEGIN, DOCUMENT, END, MUTANTS, ROOT, Mutant
+from tests.mutants import DOCUMENT, MUTANTS, ROOT, Mutant, table_rows
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
@@ -19,7 +19,7 @@ def test_each_fault_can_be_put_into_the_sources(mutant: Mutant, tmp_path: Path) 
 
 
 def test_the_table_has_every_fault_and_each_was_found() -> None:
-    table = DOCUMENT.read_text().partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
+    table = table_rows(DOCUMENT.read_text())
     assert [line.split("|")[1].strip() for line in table] == [
         "none",
         *(one.fault for one in MUTANTS),
