@@ -10,7 +10,12 @@ from typing import Annotated
 
 import typer
 
-from switchmark.certify.support.certification import Certification, outcome_of
+from switchmark.certify.support.certification import (
+    KERNEL_PORTS,
+    PORTS,
+    Certification,
+    outcome_of,
+)
 from switchmark.cli import complete
 from switchmark.cli.certify_progress import CertifyProgress
 from switchmark.cli.options import Quiet
@@ -25,12 +30,13 @@ from switchmark.model.choices import Io
 from switchmark.model.ports import PortKind
 from switchmark.results.record import Certificate, CertifiedFigure
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+from switchmark.switch.testpmd import Testpmd
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.clean import clean_stale
 
 EPILOG = """
 Examples:
-  switchmark certify                        the usual way to veth and tap ports, five minutes
+  switchmark certify                        the usual way to each kind of port, five minutes
   switchmark certify --io udp --io af-xdp   these ways to a veth port
   switchmark certify --budget 1m            less time: more may stay undecided
   switchmark certify --json | jq '.[].figures'
@@ -43,7 +49,6 @@ Exit codes:
 """
 CODES = {PROVEN: 0, REFUTED: 1, UNDECIDED: UnavailableError.exit_code}
 SHORTEST_S, LONGEST_S = 10.0, 3600.0
-KERNEL_PORTS = (PortKind.VETH, PortKind.TAP)  # whose frames the kernel sees
 MOST_LINES = 25
 
 
@@ -55,8 +60,8 @@ def command(
     ] = None,
     port_kind: Annotated[
         list[str] | None,
-        typer.Option("--port-kind", metavar="KIND", help="veth or tap; may be repeated. Default: "
-                     "both, with --io veth."),
+        typer.Option("--port-kind", metavar="KIND", help="veth, tap or vhost-user; may be repeated."
+                     " Default: those that can be tried here, with --io veth."),
     ] = None,
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Time for all of it.")
@@ -103,16 +108,24 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
         if word not in set(Io):
             raise UsageError(f"--io {word}: is none of {', '.join(Io)}")
     for word in kinds:
-        if word not in KERNEL_PORTS:
+        if word not in PORTS:
             raise UsageError(
-                f"--port-kind {word}: is none of {', '.join(KERNEL_PORTS)}, whose frames the "
-                "kernel counts and times"
+                f"--port-kind {word}: is none of {', '.join(PORTS)}, whose frames somebody else "
+                "counts"
             )
-    asked = [PortKind(word) for word in kinds] or list(KERNEL_PORTS[: 1 if ios else None])
+    asked = [PortKind(word) for word in kinds] or (KERNEL_PORTS[:1] if ios else _usual())
     ways = [(kind, resolve_io(Io(word), kind)) for kind in asked for word in ios or [Io.AUTO]]
+    for kind, way in ways:
+        if kind not in KERNEL_PORTS and way is not Io.DPDK:
+            raise UsageError(f"--io {way}: does not reach {kind} ports; leave it out")
     if any(io is Io.NETMAP for _, io in ways):
         raise UsageError("--io netmap: takes the port away from the kernel, which could not count")
     return list(dict.fromkeys(ways))
+
+
+def _usual() -> list[PortKind]:
+    """Those that can be tried here."""
+    return [*KERNEL_PORTS, *([PortKind.VHOST_USER] if Testpmd().probe().available else [])]
 
 
 def _budget(text: str) -> float:
@@ -139,9 +152,9 @@ def answer(made: Sequence[Certificate]) -> list[str]:
         lines.append(f"{one.port_kind} {one.io}: {one.outcome}, {', '.join(filter(None, told))}")
         for truth in dict.fromkeys(figure.truth for figure in one.figures):
             figures = [figure for figure in one.figures if figure.truth == truth]
-            text = _line(figures, one)
-            if not brief or any(figure.outcome != PROVEN for figure in figures):
-                lines.append(f"  {text}")
+            if figures[0].outcome != NOT_TRIED and (not brief or _is_open(figures)):
+                lines.append(f"  {_line(figures, one)}")
+        lines += [f"  {line}" for line in _not_tried(one)]
     ids = ", ".join(one.id for one in made)
     last = f"certificate {ids}, until kernel, engine, microcode or cores change"
     room = MOST_LINES - 1
@@ -153,22 +166,37 @@ def answer(made: Sequence[Certificate]) -> list[str]:
     return [*lines, last]
 
 
+def _is_open(figures: Sequence[CertifiedFigure]) -> bool:
+    return any(figure.outcome != PROVEN for figure in figures)
+
+
+def _not_tried(one: Certificate) -> list[str]:
+    """A line for each reason."""
+    named: dict[str, list[str]] = {}
+    for figure in one.figures:
+        if figure.outcome == NOT_TRIED:
+            named.setdefault(figure.why, []).append(figure.truth)
+    return [f"{'not tried':<11}{', '.join(truths)}: {why}" for why, truths in named.items()]
+
+
 def _line(figures: Sequence[CertifiedFigure], of: Certificate) -> str:
     worst = next(
         one for what in (REFUTED, UNDECIDED, NOT_TRIED, PROVEN) for one in figures
         if one.outcome == what
     )  # fmt: skip
-    if worst.outcome == NOT_TRIED:
-        return f"{worst.truth:<11}not tried  {worst.why}"
     name = "" if worst.outcome == PROVEN else f"{worst.quantity}: "
     said = f"{worst.truth:<11}{worst.outcome:<10} {name}{_interval(worst, figures)}"
     levels = [
-        f"{name.partition(': ')[2].partition(',')[0]} {value:.3g}{name.rpartition(',')[2]}"
+        f"{name.partition(': ')[2].partition(',')[0]} {_amount(value)}{name.rpartition(',')[2]}"
         for name, value in of.levels.items()
         if name.startswith(f"{worst.truth}: ") and "," in name
     ]
     told = "; ".join(filter(None, [said, *levels, worst.why]))
     return f"{told} ({worst.against})"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _interval(worst: CertifiedFigure, figures: Sequence[CertifiedFigure]) -> str:

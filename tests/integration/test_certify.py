@@ -95,7 +95,8 @@ def test_nothing_is_left_when_it_is_stopped(bench: Bench, number: signal.Signals
     ("words", "about"),
     [
         (("--io", "magic"), "--io magic: is none of"),
-        (("--port-kind", "vhost-user"), "--port-kind vhost-user: is none of veth, tap"),
+        (("--port-kind", "memif"), "--port-kind memif: is none of veth, tap, vhost-user"),
+        (("--port-kind", "vhost-user", "--io", "raw"), "--io raw: does not reach vhost-user"),
         (("--budget", "1s"), "--budget: 1s is below"),
         (("--io", "netmap"), "--io netmap"),
     ],
@@ -109,5 +110,5 @@ def test_an_io_without_calls_says_what_is_not_tried(bench: Bench, tmp_path: Path
     words = ("--io", "packet-mmap", "--port-kind", "tap", "--budget", "20s")
     code, out, err = bench.run("certify", *words)
     assert code in (0, 3), out + err
-    assert "not tried  packet-mmap makes no system call for each frame" in out
+    assert "not tried  one-way, round-trip: packet-mmap makes no system call for each frame" in out
     assert len(out.splitlines()) <= 25

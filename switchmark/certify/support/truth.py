@@ -43,6 +43,7 @@ class Truth:
     within: float  # 0: exact
     turn: Callable[[Rig], Turn]
     wider: Mapping[str, float] = field(default_factory=dict)  # quantities with another tolerance
+    needs_kernel: bool = True  # it is the kernel that counts, times, or does something to frames
     frames_due: int = FRAMES_DUE  # to be counted, where counts are exact
     why_not: Callable[[Io], str | None] = lambda _: None  # of this I/O, which has no such figure
 
