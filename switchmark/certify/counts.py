@@ -38,6 +38,6 @@ def turn(rig: Rig) -> Turn:
 
 
 TRUTH = Truth(
-    "counts", "frames sent, received, lost", "the kernel's device counters", Stand.COUNTS,
+    "counts", "frames sent and lost", "the kernel's device counters", Stand.COUNTS,
     "frames", 0, turn, needs_kernel=False,
 )  # fmt: skip

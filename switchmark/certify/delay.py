@@ -35,6 +35,6 @@ def shortest_ns(rig: Rig, delay_us: int) -> float:
 
 
 TRUTH = Truth(
-    "delay", "one-way delay, added", "a BPF program that waits for 30 and 400 us", Stand.TIMES,
+    "delay", "latency, one way", "a BPF program that waits for 30 and 400 us", Stand.TIMES,
     "ns", WITHIN_NS, turn,
 )  # fmt: skip

@@ -32,7 +32,7 @@ def turn(rig: Rig) -> Turn:
 
 
 TRUTH = Truth(
-    "one-way", "one-way time, floor and median", "the kernel's times of the system calls",
+    "one-way", "latency, one way", "the kernel's times of the system calls",
     Stand.TIMES, "ns", WITHIN_NS, turn,
     wider={"median": 4_000}, why_not=calls_why_not,
 )  # fmt: skip

@@ -47,7 +47,7 @@ def round_trips(rig: Rig, delay_us: int = 0) -> Latency:
 
 
 TRUTH = Truth(
-    "round-trip", "round trip, floor, median, added",
+    "round-trip", "latency, round trip",
     "the kernel's times of the system calls; a BPF program that waits for 100 us each way",
     Stand.ROUND_TRIPS, "ns", WITHIN_NS, turn,
     wider={"median": 6_000, f"{DELAY_US} us each way": 6_000}, why_not=why_not,
