@@ -12,6 +12,7 @@ from pathlib import Path
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.registry import SWITCHES
+from tests.faults import snapshot
 from tests.faults.case import draw
 from tests.faults.decoys import decoys
 from tests.faults.inflict import FAULTS
@@ -33,6 +34,7 @@ def main() -> int:
     print(f"switches: {', '.join(switches)}; environments: {', '.join(environments)}", flush=True)
     top = Path(f"/tmp/faults{os.getpid()}")
     top.mkdir(mode=0o755)
+    snapshot.leave_out_mounts()
     seeds = [asked.case] if asked.case is not None else _seeds(asked.seed)
     ends, verdicts = time.monotonic() + 60 * asked.minutes, []
     try:

@@ -20,6 +20,14 @@ _TIMER = re.compile(r"\w+_timer [\d.]+ ")
 OF_THE_SYSTEM = ("/run/lxc", "/run/netns", "/run/mount", "/run/lock", "/run/dpdk", "/run/docker")
 
 
+_foreign: set[str] = set()
+
+
+def leave_out_mounts() -> None:
+    """What is mounted by now came with this host, from one whose owners may take it away again."""
+    _foreign.update(_mounts())
+
+
 def take(ours: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
     """By kind of thing. `ours` are the folders of the matrix itself, `sessions` those of the
     bench whose names are looked for where others are, too (cgroups)."""
@@ -93,7 +101,7 @@ def _mounts() -> set[str]:
         words = line.split()
         rest = words[words.index("-") + 1 :]
         found.add(f"{words[4]} {words[5]} {rest[0]}")
-    return found
+    return found - _foreign
 
 
 def _files(ours: list[Path]) -> set[str]:

@@ -306,3 +306,35 @@ def test_empty_ledger_is_removed(state: Path) -> None:
     state.mkdir()
     (state / "ffffff.ledger").touch()
     assert clean_stale() == [] and list(state.glob("*.ledger")) == []
+
+
+def test_a_ledger_of_many_trials_stays_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "COMPACT_BYTES", 2000)
+    ledger = ledgers.Ledger.create(tmp_path, "abc123")
+    kept = [ledger.record(File(str(tmp_path / f"kept{number}"))) for number in range(3)]
+    for number in range(500):
+        ledger.undo(ledger.record(File(str(tmp_path / f"{number}"))))
+    assert ledger.path.stat().st_size < 10_000
+    assert sorted(ledgers.read(ledger.path).entries) == kept
+    assert ledgers.Ledger.adopt(ledger.path) is None, "it is still ours"
+    assert ledger.record(File(str(tmp_path / "next"))) == 504
+    assert ledger.path.stat().st_mode & 0o777 == 0o600
+    ledger.undo_all()
+    ledger.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ledger_that_cannot_be_compacted_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "COMPACT_BYTES", 500)
+    (tmp_path / "abc123.compacted").mkdir()
+    ledger = ledgers.Ledger.create(tmp_path, "abc123")
+    numbers = [ledger.record(File(str(tmp_path / f"{number}"))) for number in range(20)]
+    assert sorted(ledgers.read(ledger.path).entries) == numbers
+    (tmp_path / "abc123.compacted").rmdir()
+    ledger.undo_all()
+    ledger.close()
+    assert list(tmp_path.iterdir()) == []

@@ -32,6 +32,7 @@ from switchmark.testbed.undo import things
 from switchmark.testbed.undo.things import MarkedProcesses, Thing
 
 SUFFIX = ".ledger"
+COMPACT_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Ledger:
         self._unknown = content.unknown
         self._next = max(content.entries, default=0) + 1
         self._mutex = threading.RLock()
+        self._compact_at = COMPACT_BYTES
 
     @classmethod
     def create(cls, directory: Path, session: str) -> Ledger:
@@ -184,6 +186,8 @@ class Ledger:
             if self._fd < 0:
                 return
             if not self._entries and not self._unknown:
+                with suppress(OSError):  # (of an owner that was killed while it compacted)
+                    self._compacted.unlink(missing_ok=True)
                 self.path.unlink(missing_ok=True)
             os.close(self._fd)
             self._fd = -1
@@ -205,6 +209,36 @@ class Ledger:
                 f"{self.path}: cannot be written ({error.strerror}), so nothing may be made that "
                 "would have to be undone; make room there"
             ) from error
+        if size > self._compact_at:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Leave out what is undone: a campaign of many trials must not fill the state folder. The
+        new file takes the old one's name at once, so that one of them is there whole; where that
+        cannot be done the old one goes on."""
+        lines = [{"v": 1, **asdict(self.owner)}]
+        lines += [{"made": e.number, **things.to_json(e.thing)} for e in self.outstanding()]
+        text = "".join(f"{one}\n" for one in [*map(json.dumps, lines), *self._unknown])
+        fd = -1
+        with suppress(OSError):
+            self._compacted.unlink(missing_ok=True)
+            fd = os.open(
+                self._compacted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC,
+                0o600,
+            )  # fmt: skip
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if os.write(fd, text.encode()) == len(text.encode()):
+                self._compacted.replace(self.path)
+                self._fd, fd = fd, self._fd
+        if fd >= 0:
+            os.close(fd)
+        with suppress(OSError):
+            self._compacted.unlink(missing_ok=True)
+        self._compact_at = 2 * len(text) + COMPACT_BYTES
+
+    @property
+    def _compacted(self) -> Path:
+        return self.path.with_suffix(".compacted")
 
 
 @dataclass(frozen=True, slots=True)

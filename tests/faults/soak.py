@@ -1,0 +1,136 @@
+"""A campaign of many short trials: what the bench holds after each of them must not grow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tests.faults import snapshot
+from tests.faults.bench import Job, Places
+
+WARM_UP = 50  # trials, in which caches fill
+GROWTH = 0.05  # of the median of the last trials over that of the first after the warm-up
+SPAN = 50  # trials that a median is of
+CAMPAIGN = """
+name: soak
+switch: {switch}
+environment: {environment}
+packet_size: 64
+throughput: {{rate: 5k, duration: 0.3s}}
+trim: {{warm_up: 0.05s, cool_down: 0.05s}}
+interval: 0.05s
+repetitions: {trials}
+"""
+LIMITS_S = 3600.0  # a trial takes at most so long: a bench that does nothing more is hung
+
+
+def main() -> int:
+    """0: nothing grew; 1: something did, or the campaign did not end well."""
+    asked = _arguments()
+    trials = asked.trials or round(asked.hours * 3600 / asked.seconds_each)
+    top = Path(f"/tmp/soak{os.getpid()}")
+    places = Places(top / "state", top / "results", top / "cache", top / "soak.yaml")
+    top.mkdir(mode=0o755)
+    places.campaign.write_text(
+        CAMPAIGN.format(switch=asked.switch, environment=asked.environment, trials=trials)
+    )
+    snapshot.leave_out_mounts()
+    before = snapshot.take([top], ())
+    job = Job.start(
+        places, "run", str(places.campaign), "--no-baseline", "--results", str(places.results)
+    )
+    seen = _watch(job, trials)
+    code = job.process.wait(LIMITS_S)
+    after = snapshot.take([top], [job.session] if job.session else [])
+    print(f"{len(seen)} trials through {asked.switch}, {asked.environment}; exit code {code}")
+    grown = table(seen)
+    left = snapshot.differences(before, after)
+    for line in left:
+        print(line)
+    if code not in (0, 1):
+        print(job.said()[-800:])
+    shutil.rmtree(top, ignore_errors=True)
+    return 1 if grown or left or code not in (0, 1) or len(seen) < trials else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__)
+    parser.add_argument("--trials", type=int, default=0, help="how many")
+    parser.add_argument("--hours", type=float, default=1.0, help="or for how long, about (1)")
+    parser.add_argument("--seconds-each", type=float, default=2.0, help="a trial with all (2)")
+    parser.add_argument("--switch", default="linux-bridge")
+    parser.add_argument("--environment", default="netns")
+    return parser.parse_args()
+
+
+def _watch(job: Job, trials: int) -> list[dict[str, float]]:
+    """What the bench holds each time that another record is there."""
+    seen: list[dict[str, float]] = []
+    known: set[str] = set()
+    while len(known) < trials:
+        stored = {path.name for path in job.places.results.glob("*/trials/[0-9a-f]*.json")}
+        for name in sorted(stored - known):
+            with suppress(OSError, ValueError):
+                seen.append(_look(job, name))
+        known |= stored
+        if not job.running:
+            break
+        time.sleep(0.02)
+    return seen
+
+
+def _look(job: Job, name: str) -> dict[str, float]:
+    job.ledger()  # (finds its session)
+    process = Path(f"/proc/{job.process.pid}")
+    status = dict(
+        line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line
+    )
+    (record,) = job.places.results.glob(f"*/trials/{name}")
+    timing = json.loads(record.read_text()).get("timing") or {}
+    return {
+        "memory of the bench (MB)": int(status["VmRSS"].split()[0]) / 1024,
+        "threads": float(status["Threads"]),
+        "descriptors": float(len(list((process / "fd").iterdir()))),
+        "files in the state folder": float(sum(1 for _ in job.places.state.rglob("*"))),
+        "namespaces": float(len(list(Path("/run/netns").iterdir()))),
+        "devices": float(len(list(Path("/sys/class/net").iterdir()))),
+        "kept in the ledger (bytes)": float(_ledger_size(job)),
+        "time around a trial (s)": float(timing.get("overhead_s", 0.0)),
+    }
+
+
+def _ledger_size(job: Job) -> int:
+    path = job.places.state / f"{job.session}.ledger"
+    return path.stat().st_size if job.session and path.exists() else 0
+
+
+def table(seen: Sequence[Mapping[str, float]]) -> list[str]:
+    """Print what was held at first and at last; returns what grew."""
+    late = seen[WARM_UP:]
+    if len(late) < 2 * SPAN:
+        print(f"too few trials to compare ({len(seen)}; {WARM_UP + 2 * SPAN} are enough)")
+        return ["too few"]
+    print("\n| | first | last | change |\n|---|---|---|---|")
+    grown = []
+    for name in seen[0]:
+        first, last = (
+            statistics.median(one[name] for one in part) for part in (late[:SPAN], late[-SPAN:])
+        )
+        change = last / first - 1 if first else float(last > 0)
+        print(f"| {name} | {first:.4g} | {last:.4g} | {change:+.1%} |")
+        if change > GROWTH:
+            grown.append(name)
+    print("\ngrew:", ", ".join(grown) or "nothing")
+    return grown
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+# shellcheck shell=bash
+# own_host MODULE ARGUMENT...: run a Python module of the tests as root in a host of its own:
+# namespaces of network, mounts, processes, names and shared memory, with own /run, /tmp and
+# /dev/shm. Nothing else disturbs it, it disturbs nothing, and whatever is left in it is seen.
+PYTHON=${PYTHON:-$PWD/.venv/bin/python}
+export PYTHON PYTHONPATH="$PWD"
+export SWITCHMARK_TRAFFIC="${SWITCHMARK_TRAFFIC:-$PWD/.venv/bin/switchmark-traffic}"
+
+# shellcheck disable=SC2016 # (expanded by the inner shell)
+own_host_setup='
+aside=$(mktemp -d /var/tmp/own-host-XXXXXX)
+mount --rbind /sys/fs/cgroup "$aside"
+mount -t sysfs own /sys
+mount --rbind "$aside" /sys/fs/cgroup
+umount -l "$aside"; rmdir "$aside"
+for folder in /run /tmp /var/tmp /dev/shm; do
+  case "$PWD/ $PYTHON $SWITCHMARK_TRAFFIC" in
+    "$folder"/* | *" $folder"/*) ;; # the checkout or its programs lie there
+    *) mount -t tmpfs -o mode=1777 own "$folder" ;;
+  esac
+done
+chmod 755 /run
+[ ! -d /dev/hugepages ] || mount -t hugetlbfs own /dev/hugepages
+mkdir -p /run/netns /run/lock
+hostname own-host
+ip link set lo up
+"$PYTHON" -m "$@"
+exit $?'
+
+own_host() {
+  [ "$(id -u)" = 0 ] || { echo "$0: needs root" >&2; exit 3; }
+  exec unshare --net --mount --pid --ipc --uts --fork --kill-child --mount-proc \
+    --propagation private bash -ec "$own_host_setup" own-host "$@"
+}
