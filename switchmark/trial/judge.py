@@ -42,6 +42,8 @@ MIN_KEPT_SAMPLES = 5
 LOSS_WORTH_NAMING = 0.001
 AWAY_WORTH_NAMING = 0.0001
 CPU_WAIT_SHARE = 0.10
+SWITCH_WAIT_WORTH_NAMING = 0.01
+MOSTLY_WAITED = 0.5
 DISTURBED_CORES = 0.10  # used by others meanwhile
 STRETCHED = 0.02  # of its duration, by which a trial lasted too long
 
@@ -89,6 +91,7 @@ class Evidence:
     in_kernel: bool  # the switch runs in its callers' context, without a process of its own
     cpu_wait_share: float  # largest share of time an application waited for a core
     others_cores: float  # used by other programs or guests meanwhile
+    switch_wait_share: float = 0.0  # of the time, in which a polling switch waited for its core
     sent_frames: int = 0  # in the whole trial, as `socket_drops` and the loss are
     socket_drops: int = 0  # frames dropped at the applications' own sockets
     two_bands: bool = False  # the samples of the run fall into two groups
@@ -247,14 +250,21 @@ def _lost_while_away(evidence: Evidence) -> bool:
 
 def _waits_for_core(evidence: Evidence) -> bool:
     """Whether most of what is missing was lost by receivers that were away from their cores; or,
-    where more was not sent than lost, came too late from senders that had waited for theirs."""
+    where more was not sent than lost, came too late from senders that had waited for theirs, or
+    was refused while the switch waited for its own. A switch that waited half of the time carried
+    half of what it can."""
+    if evidence.switch_wait_share >= MOSTLY_WAITED:
+        return True
     lost, dropped = evidence.receiver.rx_missing, evidence.sender.tx_dropped
-    worth = LOSS_WORTH_NAMING * (evidence.sender.tx_offered + dropped)
-    if max(lost, dropped) < worth:
+    wanted = evidence.sender.tx_offered + dropped
+    if max(lost, dropped) < LOSS_WORTH_NAMING * wanted:
         return False
     if lost >= dropped:
         return 2 * evidence.receiver.rx_missed_away >= lost
-    return evidence.cpu_wait_share > CPU_WAIT_SHARE and 2 * evidence.sender.tx_late >= dropped
+    late = evidence.sender.tx_late
+    came_late = late if evidence.cpu_wait_share > CPU_WAIT_SHARE else 0
+    stalled = min(dropped - late, round(evidence.switch_wait_share * wanted))
+    return 2 * (came_late + stalled) >= dropped
 
 
 def _ceiling_pps(seen: Throughput, evidence: Evidence) -> float | None:
@@ -368,6 +378,9 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
         )
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:
         notes.append(_waited(evidence))
+    if evidence.switch_wait_share > SWITCH_WAIT_WORTH_NAMING:
+        waited = f"{evidence.switch_wait_share:.0%} of the time"
+        notes.append(f"the switch was kept from its core {waited}")
     return notes
 
 

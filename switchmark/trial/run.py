@@ -33,6 +33,7 @@ from switchmark.results.record import (
 from switchmark.scenario.support.draw import draw_lines
 from switchmark.switch.support.base import Splits
 from switchmark.switch.support.tools import program_details
+from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.testbed.cores.own_cores import kept_to
 from switchmark.testbed.host import Session
 from switchmark.trial import latency, method_run, throughput
@@ -197,7 +198,9 @@ def _measure(
     far_before = begin_far_cost(plan.far) if plan.far else None
     state_before = deployment.state_probe.read()
     with Meter.begin(switch, plan.placement, machines) as meter:
+        threads = ThreadTimes.of(pids)
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
+        switch_waited = threads.waiting_share(ThreadTimes.of(pids))
         here = [one for one in deployment.engines if one.has_result and not one.far]
         own = seen.cpu or [ApplicationCpu.of(one) for one in here]
         used = meter.end([*own, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame)
@@ -226,6 +229,7 @@ def _measure(
         in_kernel=not pids,
         cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts),
         others_cores=max(one.taken_cores for one in hosts),
+        switch_wait_share=switch_waited,
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees,

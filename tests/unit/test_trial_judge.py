@@ -208,6 +208,24 @@ def test_waiting_for_a_core_is_named_where_it_explains_what_is_missing(
     assert limit(trial(), seen(loss_ratio=0.008), evidence).what == what
 
 
+@pytest.mark.parametrize(
+    ("share", "late", "what"),
+    [
+        (0.05, 0, "cpu-shared"),  # 50,000 of a million fell due while the switch was away
+        (0.02, 0, "switch"),
+        (0.02, 40_000, "switch"),  # late, but no sender waited: its own trouble
+        (0.5, 0, "cpu-shared"),
+    ],
+)
+def test_what_was_refused_while_the_switch_had_no_core(share: float, late: int, what: str) -> None:
+    sender = counters(tx_offered=920_000, tx_dropped=80_000, tx_late=late)
+    evidence = replace(EVIDENCE, sender=sender, switch_wait_share=share)
+    bare = replace(evidence, baseline=Baseline(forwarded_pps=9e6, met_its_load=True))
+    found = limit(trial(), seen(intended_pps=1.3e6), bare)
+    assert found.what == what
+    assert f"the switch was kept from its core {share:.0%} of the time" in found.evidence
+
+
 def test_not_sent_says_whose_fault_it_was() -> None:
     told = limit(
         trial(), seen(), replace(EVIDENCE, sender=counters(tx_dropped=973, tx_late=900))

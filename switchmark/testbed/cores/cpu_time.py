@@ -127,6 +127,11 @@ class ThreadTimes:
                 longest_s = max(longest_s, waited)
         return min(longest_s, whole_s)
 
+    def waiting_share(self, later: ThreadTimes) -> float:
+        """The same as a share of the time."""
+        whole_s = later.at_s - self.at_s
+        return self.kept_waiting_s(later) / whole_s if whole_s > 0 else 0.0
+
 
 @cache
 def _ksoftirqd() -> tuple[int, ...]:
