@@ -7,6 +7,7 @@ drift of the machine hits all switches alike. The order follows from the seed al
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,15 +24,11 @@ from switchmark.model import rates, traffic
 from switchmark.model.campaign import Campaign, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension, Io
+from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import SWEPT, point_of
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import settle
-
-# What the bench takes around a trial, for the estimate of the time left; measured values
-# replace it as soon as the first trials have run.
-OVERHEAD_KERNEL_S = 1.0
-OVERHEAD_POLLING_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +122,9 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
         yield Trial(dimension=sweep.dimension, **fields)
 
 
-def estimate(
-    campaign: Campaign, trials: Sequence[Trial], capabilities: Mapping[str, Capabilities]
-) -> Estimate:
+def estimate(campaign: Campaign, trials: Sequence[Trial]) -> Estimate:
     """How long these trials of the campaign will take."""
-    overhead_s = sum(
-        OVERHEAD_POLLING_S if capabilities[trial.switch].polling else OVERHEAD_KERNEL_S
-        for trial in trials
-    )
+    overhead_s = math.fsum(usual_overhead_s(trial.switch) for trial in trials)
     warm_ups_s = sum(
         campaign.trim.over(trial.duration_s).warm_up_s
         for trial in trials

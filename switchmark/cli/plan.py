@@ -79,7 +79,7 @@ class Plan:
     @cached_property
     def time(self) -> Estimate:
         """How long all of it takes, the bare wire included."""
-        return estimate(self.campaign, [*self.baselines, *self.trials], self.there.switches)
+        return estimate(self.campaign, [*self.baselines, *self.trials])
 
 
 def command(

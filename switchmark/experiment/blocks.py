@@ -19,14 +19,14 @@ from itertools import count
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import Campaign
+from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import point_of
 from switchmark.results.answer import metrics_of
 from switchmark.results.blocks import Observed, observe
-from switchmark.results.proving import Looks, Proving
+from switchmark.results.proving import Looks, Proving, round_s
 from switchmark.results.store import Run
 
 GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
-OVERHEAD_GUESS_S = 1.0  # of the bench's own time around a trial, until one has been seen
 
 
 class CampaignBlocks:
@@ -81,6 +81,7 @@ class _Point:
 
     steps: dict[str, Step]  # by contender
     proving: Proving
+    round_s: float = 0.0  # of a block at every point of the campaign
     observed: list[Observed] = field(default_factory=list)
     able: set[str] = field(default_factory=set)  # those that gave a figure
     failures: Counter[str] = field(default_factory=Counter)
@@ -108,8 +109,8 @@ class _Point:
                 self.failures[one.contender] += 1
         names = metrics_of(self.observed)
         if self.looks is None and names:
-            trial_s = min(step.plan.trial.duration_s for step in self.steps.values())
-            rule = self.proving.rule(len(self.steps), trial_s)
+            own = [step.plan.trial for step in self.steps.values()]
+            rule = self.proving.rule(own, self.round_s)
             self.looks = Looks(names[0], rule, self.proving.prove, list(self.steps))
         if self.looks is not None:
             self.looks.after(self.observed, blocks)
@@ -140,16 +141,17 @@ class _Time:
 
     def _guess_s(self, step: Step) -> float:
         trial = step.plan.trial
-        usual_s = usual_time_s(trial) + OVERHEAD_GUESS_S
+        usual_s = usual_time_s(trial) + usual_overhead_s(trial.switch)
         return self.taken_s.get(trial.repeated(0).id, usual_s)
 
 
 def _points(steps: Sequence[Step], proving: Proving) -> list[_Point]:
+    own = [one for one in steps if not one.is_baseline and one.plan.trial.repetition == 0]
+    whole_s = round_s(step.plan.trial for step in own)
     points: dict[object, _Point] = {}
-    for step in steps:
-        if not step.is_baseline and step.plan.trial.repetition == 0:
-            point = points.setdefault(point_of(step.plan.trial), _Point({}, proving))
-            point.steps[step.plan.trial.id] = step
+    for step in own:
+        point = points.setdefault(point_of(step.plan.trial), _Point({}, proving, whole_s))
+        point.steps[step.plan.trial.id] = step
     return list(points.values())
 
 

@@ -17,14 +17,13 @@ from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import WIRE, Dimension
+from switchmark.model.overhead import usual_overhead_s
 from switchmark.results.record import Record
 from switchmark.results.store import Run
 from switchmark.testbed.host import Session
 from switchmark.trial.judge import LOAD_MET_SHARE, Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial
-
-FIRST_GUESS_OVERHEAD_S = 2.0  # of a trial, until one has been seen
 
 
 class Observer(Protocol):
@@ -98,7 +97,7 @@ class TimeLeft:
         total = 0.0
         for switch, waiting in self._waiting.items():
             own = self._own[switch].mean_s if switch in self._own else usual
-            each = FIRST_GUESS_OVERHEAD_S if own is None else own
+            each = usual_overhead_s(switch) if own is None else own
             total += waiting.trials * each + (waiting.measuring_s if waiting.trials else 0.0)
         return total
 

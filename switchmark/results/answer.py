@@ -20,13 +20,13 @@ from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.metric import Metric
-from switchmark.results.proving import Looks, Proving, blocks_of
+from switchmark.results.proving import Looks, Proving, blocks_of, round_s
 from switchmark.results.record import Record
 from switchmark.results.rows import KNOWN_TRUTH
 from switchmark.results.store import CorruptResultError, Run, read_record
 from switchmark.statistics.paired import MIN_PAIRS, LogRatio, ratio_of
 from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
-from switchmark.statistics.states import LineTimes, State, find_states, label
+from switchmark.statistics.states import LineTimes, State, label, levels_of
 
 Point = tuple[tuple[str, Any], ...]
 
@@ -88,7 +88,7 @@ class PointAnswer:
     blocks: int
     trials: int
     left_out: Mapping[str, int]  # trials that count for nothing, by reason
-    lines: LineTimes | None  # the machine's two states; None: it had one
+    lines: LineTimes | None  # the machine's two states, between the cores first used; None: one
     prove: float
     confidence: float
 
@@ -120,9 +120,12 @@ def answer(
 ) -> list[PointAnswer]:
     """The answers, point by point in the order of their first trials."""
     found = []
+    observed = list(observed)
+    whole_s = round_s({one.trial.id: one.trial for one in observed}.values())
     for point, held in points_of(observed).items():
         for place, metric in enumerate(metrics_of(held)):
-            found.append(_answer(point, held, metric, place == 0, proving, names))
+            looks = looks_at(held, metric, proving, whole_s)
+            found.append(_answer(point, held, metric, place == 0, looks, proving, names))
     return found
 
 
@@ -147,21 +150,17 @@ def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
     return list(dict.fromkeys(metric for one in observed for metric in one.figures))
 
 
-def looks_at(observed: Sequence[Observed], metric: Metric, proving: Proving) -> Looks:
+def looks_at(
+    observed: Sequence[Observed], metric: Metric, proving: Proving, whole_round_s: float
+) -> Looks:
     """All looks at a figure that were due, the last one at what there is."""
-    contenders = list(dict.fromkeys(one.contender for one in observed))
-    looks = Looks(
-        metric, proving.rule(len(contenders), trial_s(observed)), proving.prove, contenders
-    )
+    contenders = {one.contender: one.trial for one in observed}
+    rule = proving.rule(list(contenders.values()), whole_round_s)
+    looks = Looks(metric, rule, proving.prove, list(contenders))
     blocks = blocks_of(observed)
     for count in range(1, blocks + 1):
         looks.after([one for one in observed if one.block < count], count, is_last=count == blocks)
     return looks
-
-
-def trial_s(observed: Iterable[Observed]) -> float:
-    """Length of the trials of a point, by what was asked."""
-    return min(one.trial.duration_s for one in observed)
 
 
 def _answer(
@@ -169,16 +168,16 @@ def _answer(
     observed: list[Observed],
     metric: Metric,
     decides: bool,
+    looks: Looks,
     proving: Proving,
     names: Mapping[str, str],
 ) -> PointAnswer:
-    looks = looks_at(observed, metric, proving)
     standings = sorted(
         _standings(observed, metric, names),
         key=lambda one: -one.typical if metric.higher_is_better else one.typical,
     )
     trials = as_block_trials(observed, metric)
-    lines = [line for t in trials for line in (t.line_before_ns, t.line_after_ns) if line]
+    levels = [one for one in levels_of(trials).values() if one is not None]
     block_s = _trial_with_all_s(observed) * 2
     known = {frozenset((one.a, one.b)): one for one in looks.comparisons}
     order = [(one.trial.id, one.contender) for one in standings]
@@ -197,7 +196,7 @@ def _answer(
         blocks=blocks_of(observed),
         trials=len(observed),
         left_out=left_out(observed, metric),
-        lines=find_states(lines),
+        lines=levels[0] if levels else None,
         prove=proving.prove,
         confidence=proving.confidence,
     )

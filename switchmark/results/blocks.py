@@ -37,7 +37,7 @@ class Observed:
     unused: str = ""  # why it counts for nothing; empty: it counts
     line_before_ns: float | None = None
     line_after_ns: float | None = None
-    cores: frozenset[int] = frozenset()  # between which the lines went
+    cores: str = ""  # between which the lines went
     samples: tuple[float, ...] = ()  # of the figure that decides
 
     @property
@@ -60,17 +60,13 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
         unused=_unused(record),
         line_before_ns=before.line_ns if before else None,
         line_after_ns=after.line_ns if after else None,
-        cores=frozenset(before.cores) if before else frozenset(),
+        cores=_cores(before.cores) if before and before.cores else "",
         samples=_samples(record),
     )
 
 
 def as_block_trials(observed: Iterable[Observed], metric: Metric) -> list[BlockTrial]:
-    """What statistics compare: the figure of one metric, block by block.
-
-    Contenders on different cores have line times that cannot be compared: those are left out."""
-    observed = list(observed)
-    alike = len({one.cores for one in observed if one.cores}) <= 1
+    """What statistics compare: the figure of one metric, block by block."""
     held = sorted(observed, key=lambda one: one.start_s)
     parts = sorted({(one.block, one.part) for one in held})
     numbers = {part: number for number, part in enumerate(parts)}
@@ -81,8 +77,9 @@ def as_block_trials(observed: Iterable[Observed], metric: Metric) -> list[BlockT
             contender=one.contender,
             start_s=one.start_s - begin_s,
             figure=None if one.unused else one.figures.get(metric),
-            line_before_ns=one.line_before_ns if alike else None,
-            line_after_ns=one.line_after_ns if alike else None,
+            line_before_ns=one.line_before_ns,
+            line_after_ns=one.line_after_ns,
+            cores=one.cores,
             samples=one.samples,
         )
         for one in held
@@ -112,6 +109,14 @@ def _figures(record: Record) -> dict[Metric, float]:
         figure = record.method.figure(record.method.headline)
         found = {method_metric(figure.name, figure.unit): figure.value} if figure else {}
     return {metric: value for metric, value in found.items() if value > 0}
+
+
+def _cores(used: Sequence[int]) -> str:
+    """The cores of a reading, which goes from the first to each of the others: of two, either way
+    is the same."""
+    first, others = used[0], sorted(used[1:])
+    ordered = sorted(used) if len(used) == 2 else [first, *others]
+    return ",".join(map(str, ordered))
 
 
 def _unused(record: Record) -> str:

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from switchmark.model.choices import WIRE
+from switchmark.model.overhead import usual_overhead_s
+from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.metric import Metric
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
@@ -18,7 +21,6 @@ from switchmark.statistics.sequential import PROVE, PairedComparison, look, stil
 
 CONFIDENCE = 0.95
 BUDGET_S = 600.0
-LEAST_TRIAL_S = 0.1  # of the bench's own time around a trial: none is faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,30 @@ class Proving:
         """Whether it ends when everything is decided, or its time is over."""
         return self.budget_s is not None
 
-    def rule(self, contenders: int, trial_s: float) -> StoppingRule:
-        """The looks at one figure of one point, whose trials take so long each."""
-        family = max(1, math.comb(contenders, 2))
+    def rule(self, contenders: Sequence[Trial], whole_round_s: float) -> StoppingRule:
+        """The looks at one figure of one point, planned before anything is measured: of how long
+        its trials usually take, and a block at every point of the campaign (`round_s`).
+
+        The time is enough for `expected` blocks while everything is asked, and for the last look's
+        where all is decided but two contenders that take turns quickest."""
+        family = max(1, math.comb(len(contenders), 2))
         if self.budget_s is None:
             return StoppingRule((max(2, self.blocks),), 1 - self.confidence, family)
-        fastest_s = 2 * (trial_s + LEAST_TRIAL_S)  # two contenders, nothing else
-        most = max(2, self.blocks, math.ceil(self.budget_s / fastest_s))
-        return StoppingRule(planned_looks(most), 1 - self.confidence, family)
+        quickest_s = sum(sorted(map(turn_s, contenders))[:2])
+        most = max(2, self.blocks, math.ceil(self.budget_s / quickest_s))
+        expected = min(most, max(1, round(self.budget_s / whole_round_s)))
+        return StoppingRule(planned_looks(most), 1 - self.confidence, family, expected=expected)
+
+
+def turn_s(trial: Trial) -> float:
+    """How long a trial usually takes, all told."""
+    return trial.duration_s + usual_overhead_s(trial.switch)
+
+
+def round_s(trials: Iterable[Trial]) -> float:
+    """How long a block of all of them takes, whatever their point; of each contender at each point
+    one, the bare wire left out."""
+    return math.fsum(turn_s(trial) for trial in trials if trial.switch != WIRE)
 
 
 @dataclass

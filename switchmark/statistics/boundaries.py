@@ -22,6 +22,7 @@ import numpy as np
 
 FIRST_LOOK = 8  # blocks; fewer do not tell their own spread
 GROWTH = 1.3  # of the number of blocks from one look to the next
+EXPECTED_SHARE = 0.8  # of the level, spent by the number of blocks that a campaign expects
 _NODES = 160  # of the integration; more change no digit shown
 
 
@@ -40,6 +41,7 @@ class StoppingRule:
     level: float = 0.05  # chance of a false claim at any look, divided by ...
     family: int = 1  # ... the number of comparisons that are claimed together (Bonferroni)
     spending: Spending = Spending.POCOCK
+    expected: int | None = None  # looks until then may spend most of the level; None: the last
 
     def __post_init__(self) -> None:
         rises = all(a < b for a, b in zip(self.looks, self.looks[1:], strict=False))
@@ -67,9 +69,23 @@ class StoppingRule:
             raise ValueError(f"no look is planned after {count} blocks, but after {self.looks}")
         before = tuple(look for look in self.looks if look < count)
         share = self.level / self.family
-        return _levels((*before, count), max(self.looks[-1], count), share, self.spending, is_last)[
-            -1
-        ]
+        budgets = [self._spent_by(look, share) for look in (*before, count)]
+        if is_last:
+            budgets[-1] = share
+        return _levels((*before, count), tuple(budgets))[-1]
+
+    def _spent_by(self, count: int, share: float) -> float:
+        """How much of a level may be spent by this look: a rule of the number alone, so that it
+        holds at looks that nobody planned, too."""
+        last = max(self.looks[-1], count)
+        expected = last if self.expected is None else min(self.expected, last)
+        if expected == last:
+            return spent(count / last, share, self.spending)
+        until = EXPECTED_SHARE * share
+        if count <= expected:
+            return spent(count / expected, until, self.spending)
+        rest = (count - expected) / (last - expected)
+        return until + spent(rest, share - until, self.spending)
 
     def next_look(self, count: int) -> int | None:
         """The first look after so many blocks; None after the last."""
@@ -95,18 +111,14 @@ def spent(fraction: float, level: float, spending: Spending) -> float:
 
 
 @lru_cache(maxsize=512)
-def _levels(
-    counts: tuple[int, ...], most: int, level: float, spending: Spending, is_last: bool
-) -> tuple[float, ...]:
-    """The two-sided nominal level of each look: sub-densities of the sum that has not yet
-    crossed are carried from look to look on Gauss-Legendre nodes."""
+def _levels(counts: tuple[int, ...], budgets: tuple[float, ...]) -> tuple[float, ...]:
+    """The two-sided nominal level of each look, by which so much in all may be spent:
+    sub-densities of the sum that has not yet crossed are carried from look to look on
+    Gauss-Legendre nodes."""
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
     points, weights = np.polynomial.legendre.leggauss(_NODES)
-    budgets = [spent(count / most, level, spending) for count in counts]
-    if is_last:
-        budgets[-1] = level
     levels: list[float] = []
     at, mass = np.zeros(1), np.ones(1)  # where the sum stands, and with what weight
     for index, count in enumerate(counts):

@@ -77,12 +77,17 @@ def label(trials: Sequence[BlockTrial]) -> list[State]:
     """The state of each trial, from the lines of all between the same cores and its own samples.
 
     Where all these lines agree the machine has one state, and steps are the contender's own."""
+    levels = levels_of(trials)
+    read = {trial.contender for trial in trials if _lines_of(trial)}
+    return [_label(trial, levels[trial.cores], trial.contender in read) for trial in trials]
+
+
+def levels_of(trials: Iterable[BlockTrial]) -> dict[str, LineTimes | None]:
+    """The two levels of the lines between the same cores, by those; None where there is one."""
     groups: dict[str, list[BlockTrial]] = {}
     for trial in trials:
         groups.setdefault(trial.cores, []).append(trial)
-    levels = {cores: _states_of(held) for cores, held in groups.items()}
-    read = {trial.contender for trial in trials if _lines_of(trial)}
-    return [_label(trial, levels[trial.cores], trial.contender in read) for trial in trials]
+    return {cores: _states_of(held) for cores, held in groups.items()}
 
 
 def _states_of(trials: Sequence[BlockTrial]) -> LineTimes | None:

@@ -48,6 +48,7 @@ class Machine:
     sd: float = 0.02  # of a deployment
     dwell_s: float = 8.0
     fails: tuple[str, ...] = ()
+    cores: Mapping[str, list[int]] = field(default_factory=dict)  # by switch, where not 0 and 1
     seed: int = 1
     now_s: float = 0.0
     records: dict[str, Record] = field(default_factory=dict)
@@ -73,6 +74,10 @@ class Machine:
             self._changes.append(self._changes[-1] + self._draw.expovariate(1 / self.dwell_s))
         return sum(change < at_s for change in self._changes) % 2 == 1
 
+    def _states(self, trial: Trial, before: bool, after: bool) -> dict[str, MachineState]:
+        cores = self.cores.get(trial.switch, [0, 1])
+        return {"state_before": _state(cores, before), "state_after": _state(cores, after)}
+
     def measure(self, trial: Trial) -> None:
         if self.killed_after is not None and len(self.order) >= self.killed_after:
             raise Killed
@@ -86,7 +91,7 @@ class Machine:
         factor = (0.5 if before else 1.0) * (1 + self._draw.gauss(0, self.sd))
         if before != after:
             factor *= self._draw.uniform(0.6, 1.4)
-        record = synthetic_record(trial, state_before=_state(before), state_after=_state(after))
+        record = synthetic_record(trial, **self._states(trial, before, after))
         loads = record.throughput
         assert loads is not None
         rate = self.rates[trial.called] * factor
@@ -95,8 +100,10 @@ class Machine:
         self.records[trial.id] = record.model_copy(update=changes)
 
 
-def _state(far: bool) -> MachineState:
-    return MachineState(at_ns=0, cores=[0, 1], lines_ns=[FAR_NS if far else NEAR_NS])
+def _state(cores: list[int], far: bool) -> MachineState:
+    """Other cores are as far again from each other."""
+    line_ns = (FAR_NS if far else NEAR_NS) * max(cores)
+    return MachineState(at_ns=0, cores=cores, lines_ns=[line_ns] * (len(cores) - 1))
 
 
 def _utc(at_s: float) -> str:

@@ -77,7 +77,7 @@ def test_quick_is_what_the_first_look_needs() -> None:
     assert {t.environment for t in trials} == {"lxc"}
     assert {t.connect_mode for t in trials} == {CROSS}, "the same work for all"
     baselines_s = 8 * 0.5  # the bare wire: two kinds, two sizes, two dimensions, once
-    blocks_s = FIRST_LOOK * estimate(campaign, trials, SWITCHES).measuring_s
+    blocks_s = FIRST_LOOK * estimate(campaign, trials).measuring_s
     assert blocks_s + baselines_s <= 100.0, "there is time for what is around the trials"
 
 

@@ -14,8 +14,10 @@ from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
 from switchmark.model.campaign import Campaign
 from switchmark.model.choices import Dimension, Io
+from switchmark.model.overhead import IN_KERNEL, IN_KERNEL_S, OVS_DPDK_S
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
+from switchmark.switch.registry import SWITCHES as REGISTERED
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, KNOWN, LEARN, STATIC, SWITCHES, VETH
 
 
@@ -218,16 +220,21 @@ def test_a_port_that_needs_nothing_is_left_open() -> None:
     assert trial.port_kind is None
 
 
+def test_what_works_in_the_kernel_is_known_by_name() -> None:
+    in_kernel = {name for name, make in REGISTERED.items() if make().capabilities.in_kernel}
+    assert in_kernel == IN_KERNEL
+
+
 def test_estimate() -> None:
     campaign = load(
         "switch: [linux-bridge, ovs-dpdk]\ndimension: [throughput, latency]\nduration: 5s\n"
         "repetitions: 2"
     )
     trials = expand(campaign, SWITCHES, ENVIRONMENTS)
-    time_needed = estimate(campaign, trials, SWITCHES)
+    time_needed = estimate(campaign, trials)
     assert time_needed.measuring_s == 8 * 5.0 + 4 * 1.0  # and a warm-up run before each latency
-    assert time_needed.overhead_s == 4 * 1.0 + 4 * 4.0
-    assert time_needed.total_s == 64.0
+    assert time_needed.overhead_s == pytest.approx(4 * IN_KERNEL_S + 4 * OVS_DPDK_S)
+    assert time_needed.total_s == time_needed.measuring_s + time_needed.overhead_s
 
 
 def test_trials_of_a_sweep_are_as_written() -> None:

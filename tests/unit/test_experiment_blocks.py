@@ -8,10 +8,11 @@ import pytest
 
 from switchmark.errors import UsageError
 from switchmark.experiment.blocks import GIVEN_UP_AFTER
+from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.trial import Trial
 from switchmark.results.answer import PointAnswer, Verdict, answer
 from switchmark.results.blocks import observe
-from switchmark.results.proving import Proving
+from switchmark.results.proving import Proving, round_s
 from switchmark.statistics.boundaries import FIRST_LOOK
 from tests.unit.block_fakes import BEGIN, OVERHEAD_S, Killed, Machine, campaign, run_all, steps_of
 
@@ -185,3 +186,32 @@ def test_a_set_number_of_blocks_is_kept_to() -> None:
 def test_what_cannot_be_asked(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         campaign(f"switch: [basicfwd, ovs-dpdk]\npacket_size: 64\n{text}")
+
+
+def test_contenders_on_different_cores_are_compared_within_a_state() -> None:
+    """Lines between other cores take other times, and tell the same states."""
+    elsewhere = {"ovs-dpdk": [0, 2, 3], "linux-bridge": [1, 0]}
+    rates = {"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 11e6}
+    machine = Machine(rates, cores=elsewhere)
+    run_all(machine, campaign(THREE))
+    (found,) = answers(machine)
+    assert found.left_out["the machine's state changed meanwhile"] > 0
+    assert found.lines is not None
+    lead = found.between("basicfwd", "ovs-dpdk")
+    assert lead is not None and lead.verdict is Verdict.AHEAD
+    assert all(one.low < 12 / 11 < one.high for one in lead.ratios)
+    assert all(one.high / one.low < 1.2 for one in lead.ratios)
+
+
+def test_looks_are_planned_for_what_the_campaign_is() -> None:
+    """The more there is to measure in the time, the fewer blocks are reckoned with, and the more
+    of the level is there for the first look."""
+    proving = Proving.of(campaign(THREE).model_dump())
+    made = [step.plan.trial for step in steps_of(campaign(THREE))]
+    alone = proving.rule(made, round_s(made))
+    shared = proving.rule(made, 4 * round_s(made))
+    assert alone.expected == round(120 / sum(0.5 + usual_overhead_s(one.switch) for one in made))
+    assert shared.expected == round(alone.expected / 4)
+    assert alone.looks == shared.looks
+    assert alone.looks[-1] * 2 * (0.5 + 0.2) <= 125, "two contenders fill the time"
+    assert shared.level_at(FIRST_LOOK) > 2 * alone.level_at(FIRST_LOOK)

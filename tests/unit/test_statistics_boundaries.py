@@ -39,6 +39,21 @@ def test_the_whole_level_is_spent_whatever_the_looks() -> None:
     assert crossed.mean() == pytest.approx(0.05, abs=0.004)
 
 
+@pytest.mark.parametrize("expected", [5, 19, 59])
+def test_most_is_spent_by_the_expected_blocks_and_no_more_than_the_whole(expected: int) -> None:
+    rule = StoppingRule(planned_looks(60), expected=expected)
+    walk = np.random.default_rng(5).normal(size=(40_000, 60)).cumsum(axis=1)
+    crossed, by_then = np.zeros(len(walk), bool), 0.0
+    for look in rule.looks:
+        z = np.abs(walk[:, look - 1]) / np.sqrt(look)
+        crossed |= z > -ndtri(rule.level_at(look) / 2)
+        by_then = float(crossed.mean()) if look <= expected else by_then
+    assert crossed.mean() == pytest.approx(0.05, abs=0.004)
+    assert by_then <= 0.04 + 0.004
+    last = StoppingRule(planned_looks(60)).level_at(8)
+    assert rule.level_at(8) > last or expected == 59
+
+
 def test_a_campaign_that_ends_early_spends_the_rest_at_its_last_look() -> None:
     rule = StoppingRule((10, 20, 30, 40))
     assert rule.level_at(20) < rule.level_at(20, is_last=True)

@@ -1,0 +1,22 @@
+"""What the bench takes around a trial beyond the traffic, until trials of a run have told it.
+
+Medians that `bench/overhead` holds every switch to, in netns and lxc; other environments take
+longer, which is learnt from the first trials. Plans (estimates of time, the looks of a campaign
+that proves) rest on these, and on nothing else.
+"""
+
+from __future__ import annotations
+
+IN_KERNEL_S = 0.2  # and of a wire without a switch
+USER_SPACE_S = 0.3
+OVS_DPDK_S = 0.35
+IN_KERNEL = frozenset(
+    {"direct", "linux-bridge", "macvlan", "ovs", "sriov", "tc-redirect", "vale", "xdp-redirect"}
+)
+
+
+def usual_overhead_s(switch: str) -> float:
+    """Seconds from the start of one trial to that of the next, but for its duration."""
+    if switch == "ovs-dpdk":
+        return OVS_DPDK_S
+    return IN_KERNEL_S if switch in IN_KERNEL else USER_SPACE_S
