@@ -134,4 +134,4 @@ def table(draws: int, seed: int) -> str:
 
 
 if __name__ == "__main__":
-    print(table(200, 1))
+    print(table(300, 1), flush=True)

@@ -6,6 +6,7 @@ It reads and asks, and changes nothing.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,16 +17,26 @@ from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.language.duration import format_duration
+from switchmark.language.values import BadValueError, seconds
 from switchmark.model.capabilities import Probe
+from switchmark.results.proving import usual_time_to_prove_s
+from switchmark.statistics.sequential import PROVE
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import facts
+from switchmark.testbed.cores.watch import MachineWatch, watch_machine
 from switchmark.testbed.diagnosis import Finding, Level, diagnose
 from switchmark.testbed.facts import Facts
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.watched import findings
 
+LONGEST_WATCH_S = 3600.0
 EPILOG = """
 Examples:
   switchmark doctor
+  switchmark doctor --watch 30s     longer: machines that change their state now and then
+  switchmark doctor --watch 0       only what can be known at once
   switchmark doctor --json | jq .switches
 
 Exit codes:
@@ -44,19 +55,26 @@ class Diagnosis:
     environments: dict[str, Probe]
     programs: dict[str, Probe]
     machine: list[Finding]
+    watch: MachineWatch | None  # None: not asked for
+    time_to_prove_s: float | None  # of a lead of PROVE; None: longer than is usual, or not watched
+    watched: list[Finding]
     facts: Facts
     tools: dict[str, str]
 
 
 def command(
+    watch: Annotated[
+        str, typer.Option("--watch", metavar="TIME", help="How long to watch the machine.")
+    ] = "5s",
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all facts.")] = False,
 ) -> int:
     """Say what this machine can and cannot do, and what that means for results.
 
     Names each switch's version or why it is missing and how to get it; environments, cores,
-    clock, memory and hugepages. Changes nothing.
+    clock, memory and hugepages. Then it watches for some seconds what the host and other programs
+    do, and says how long a proof takes on such a machine. Changes nothing.
     """
-    diagnosis = examine()
+    diagnosis = examine(_seconds(watch))
     if json:
         print_json(_document(diagnosis))
     else:
@@ -64,8 +82,15 @@ def command(
     return 0 if diagnosis.able else UnavailableError.exit_code
 
 
-def examine() -> Diagnosis:
-    """Ask the machine."""
+def _seconds(text: str) -> float:
+    try:
+        return seconds(text, 0.0, LONGEST_WATCH_S)
+    except BadValueError as error:
+        raise UsageError(f"--watch: {error}") from None
+
+
+def examine(watch_s: float = 0.0) -> Diagnosis:
+    """Ask the machine, and watch it for so long."""
     made = {name: make() for name, make in SWITCHES.items()}
     contenders = {name: one for name, one in made.items() if not one.capabilities.known_truth}
     switches = {name: switch.probe() for name, switch in contenders.items()}
@@ -78,9 +103,29 @@ def examine() -> Diagnosis:
     }
     seen = facts.gather()
     able, verdict = judge(switches, environments, programs)
+    watched = _watched(seen, watch_s) if watch_s > 0 else None
+    dwell_s = watched.lines.dwell_s if watched and watched.lines else None
+    proof_s = usual_time_to_prove_s(dwell_s) if watched else None
     return Diagnosis(
-        able, verdict, switches, environments, programs, diagnose(seen), seen, facts.tool_versions()
+        able=able,
+        verdict=verdict,
+        switches=switches,
+        environments=environments,
+        programs=programs,
+        machine=diagnose(seen),
+        watch=watched,
+        time_to_prove_s=proof_s,
+        watched=findings(watched, PROVE, proof_s) if watched else [],
+        facts=seen,
+        tools=facts.tool_versions(),
     )
+
+
+def _watched(seen: Facts, watch_s: float) -> MachineWatch:
+    engine: Path | None = None
+    with suppress(UnavailableError):
+        engine = find_engine()
+    return watch_machine(LocalHost(), engine, seen.usable_cpus, watch_s)
 
 
 def judge(
@@ -129,6 +174,9 @@ def _document(diagnosis: Diagnosis) -> dict[str, Any]:
         "environments": diagnosis.environments,
         "programs": diagnosis.programs,
         "machine": diagnosis.machine,
+        "watch": diagnosis.watch,
+        "watched": diagnosis.watched,
+        "time_to_prove_s": diagnosis.time_to_prove_s,
         "facts": diagnosis.facts.to_json(),
         "tools": diagnosis.tools,
     }
@@ -149,10 +197,18 @@ def _tell(diagnosis: Diagnosis) -> None:
         print_line()
     seen = diagnosis.facts
     title = f"machine: {seen.cpu_model}, {seen.distribution}, Linux {seen.kernel}"
-    findings = [(one.topic, one.level, one.seen, _meaning(one)) for one in diagnosis.machine]
-    print_table(("", "", "seen", "what it means for results"), findings, title=title)
+    columns = ("", "", "seen", "what it means for results")
+    print_table(columns, _rows(diagnosis.machine), title=title)
     print_line()
+    if diagnosis.watch is not None:
+        title = f"the machine, watched for {format_duration(diagnosis.watch.watched_s)}"
+        print_table(columns, _rows(diagnosis.watched), title=title)
+        print_line()
     print_line(diagnosis.verdict)
+
+
+def _rows(found: list[Finding]) -> list[tuple[str, ...]]:
+    return [(one.topic, one.level, one.seen, _meaning(one)) for one in found]
 
 
 def _detail(probe: Probe) -> str:

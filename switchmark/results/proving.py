@@ -12,15 +12,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.model.choices import WIRE
-from switchmark.model.overhead import usual_overhead_s
+from switchmark.model.overhead import USER_SPACE_S, usual_overhead_s
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.metric import Metric
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
-from switchmark.statistics.sequential import PROVE, PairedComparison, look, still_asked
+from switchmark.statistics.sequential import (
+    PROVE,
+    PairedComparison,
+    look,
+    look_that_proves,
+    still_asked,
+)
 
 CONFIDENCE = 0.95
 BUDGET_S = 600.0
+USUAL_TRIAL_S = 0.5
+USUAL_DEVIATION = (
+    0.09  # of the logarithm of a pair's ratio within a state, as docs/methods.md saw it
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +86,17 @@ def round_s(trials: Iterable[Trial]) -> float:
     """How long a block of all of them takes, whatever their point; of each contender at each point
     one, the bare wire left out."""
     return math.fsum(turn_s(trial) for trial in trials if trial.switch != WIRE)
+
+
+def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float | None:
+    """How long two switches that are `prove` apart usually take to be told from each other, on a
+    machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`."""
+    block_s = 2 * (USUAL_TRIAL_S + USER_SPACE_S)
+    whole_s = block_s - USER_SPACE_S  # from the begin of the first trial to the end of the second
+    usable = 1.0 if dwell_s is None else math.exp(-whole_s / dwell_s)
+    rule = StoppingRule(planned_looks(math.ceil(BUDGET_S / block_s)), 1 - CONFIDENCE)
+    blocks = look_that_proves(rule, prove, USUAL_DEVIATION, usable)
+    return None if blocks is None else blocks * block_s
 
 
 @dataclass

@@ -21,11 +21,20 @@ from itertools import combinations
 
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.boundaries import StoppingRule
-from switchmark.statistics.paired import MIN_PAIRS, LogRatio, PairedRatio, pairs_of, ratios_of
+from switchmark.statistics.paired import (
+    DEGREES,
+    MIN_PAIRS,
+    TRIM,
+    LogRatio,
+    PairedRatio,
+    pairs_of,
+    ratios_of,
+)
 from switchmark.statistics.states import label
 
 PROVE = 0.05
 POWER = 0.8  # chance that the further blocks told of are enough
+TRIMMED = 1.07  # error of the trimmed mean over that of the mean, for normal values
 BEYOND_HOPE = 10_000  # blocks; nobody waits for more
 
 
@@ -151,6 +160,26 @@ def _pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
     room = math.log1p(prove) - lead
     gap = max(lead, room, 1e-9)
     return (reach * ratio.log_error / gap) ** 2 * ratio.pairs
+
+
+def look_that_proves(
+    rule: StoppingRule, lead: float, deviation: float, usable: float = 1.0
+) -> int | None:
+    """The blocks after which a lead is proven in `POWER` of campaigns, where the logarithms of a
+    pair's ratios have this deviation, and so many of the blocks give a pair; None: at no look."""
+    from scipy.special import ndtri, stdtrit
+
+    for count in rule.looks:
+        pairs = int(count * usable)
+        if pairs < MIN_PAIRS:
+            continue
+        cut = int(TRIM * pairs)
+        degrees = DEGREES * (pairs - 2 * cut - 1)
+        error = TRIMMED * deviation / math.sqrt(pairs)
+        reach = float(stdtrit(degrees, 1 - rule.level_at(count) / 2) + ndtri(POWER))
+        if reach * error <= math.log1p(lead):
+            return count
+    return None
 
 
 def _outcomes(comparison: PairedComparison) -> list[Outcome]:
