@@ -32,6 +32,7 @@ from switchmark.testbed.local import LocalHost
 from switchmark.testbed.watched import findings
 
 LONGEST_WATCH_S = 3600.0
+FINDINGS = ("", "", "seen", "what it means for results")
 EPILOG = """
 Examples:
   switchmark doctor
@@ -197,12 +198,11 @@ def _tell(diagnosis: Diagnosis) -> None:
         print_line()
     seen = diagnosis.facts
     title = f"machine: {seen.cpu_model}, {seen.distribution}, Linux {seen.kernel}"
-    columns = ("", "", "seen", "what it means for results")
-    print_table(columns, _rows(diagnosis.machine), title=title)
+    print_table(FINDINGS, _rows(diagnosis.machine), title=title)
     print_line()
     if diagnosis.watch is not None:
         title = f"the machine, watched for {format_duration(diagnosis.watch.watched_s)}"
-        print_table(columns, _rows(diagnosis.watched), title=title)
+        print_table(FINDINGS, _rows(diagnosis.watched), title=title)
         print_line()
     print_line(diagnosis.verdict)
 
