@@ -121,6 +121,9 @@ const struct option_row option_table[] = {
      "reference: drop data frames above this rate, a second (default 0: no limit)"},
     {"limit-burst", KIND_COUNT, "N", 1, 1048576, AT(reference.limit_burst), 0, false,
      "reference: frames that may pass at once after a pause (default 256)"},
+    {"cost-ns", KIND_COUNT, "N", 0, 1000000, AT(reference.cost_ns), 0, false,
+     "reference: spend so long on each frame, its own work included (default 0: no longer than "
+     "that takes)"},
     {"queue", KIND_COUNT, "N", 2, 1048576, AT(reference.queue), 0, false,
      "reference: frames that can wait for their time, a power of two (default 8192)"},
     {"idle", KIND_IDLE, "poll|yield|sleep|baton", 0, 0, AT(idle), 0, false,

@@ -20,6 +20,7 @@ struct reference {
     uint64_t jitter; /* enum jitter */
     uint64_t seed;
     uint64_t limit_pps, limit_burst; /* token bucket: rate and depth in frames */
+    uint64_t cost_ns;                /* of every frame, at least */
     uint64_t queue;                  /* frames that can wait, a power of two */
 };
 

@@ -1,9 +1,9 @@
 /* reference: a forwarder with set faults, so that methods can be tried on known truth. Data
  * frames of a direction are dropped, doubled, damaged or overtaken by their follower (faults.h
  * decides); all frames may be delayed, each by itself where the delay has a jitter; beyond a set
- * rate data frames are dropped (token bucket, no queue). Verification frames and what is not the
- * engine's pass without faults: verification must not fail by design. Frames are copied twice;
- * this is an instrument, not a fast path. */
+ * rate data frames are dropped (token bucket, no queue). Each may cost a set time. Verification
+ * frames and what is not the engine's pass without faults: verification must not fail by design.
+ * Frames are copied twice; this is an instrument, not a fast path. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -264,17 +264,29 @@ static unsigned put_out(struct path *path, uint64_t now)
     return sent;
 }
 
+/* What was done for these frames is part of their set cost: so it is the same whatever the machine
+ * makes of the work itself. */
+static void spend(const struct reference *r, uint64_t begun, unsigned frames)
+{
+    const uint64_t until = begun + clock_ns_to_ticks(frames * r->cost_ns);
+
+    while (r->cost_ns > 0 && frames > 0 && clock_ticks() < until)
+        clock_pause();
+}
+
 static unsigned step(struct trial *trial, struct path *path, uint64_t *due)
 {
-    unsigned moved = take_in(trial, path);
+    const uint64_t begun = clock_ticks();
+    const unsigned taken = take_in(trial, path);
     const uint64_t now = clock_ticks();
 
     if (path->holds && clock_ticks_to_ns(now - path->held_since) > REORDER_PATIENCE_NS)
         let_go(path, path->held_due > now ? path->held_due : now);
-    moved += put_out(path, now);
+    const unsigned sent = put_out(path, now);
+    spend(&trial->options->reference, begun, taken);
     const uint64_t next = delay_line_next(&path->line);
     *due = next < *due ? next : *due;
-    return moved;
+    return taken + sent;
 }
 
 /* They fill while a trial runs: what they may come to is to be there. */
@@ -321,7 +333,8 @@ static void run(struct trial *trial, unsigned worker)
 
 const struct role role_reference = {
     .name = "reference",
-    .summary = "a forwarder with set delay, jitter, loss, rate, reordering, duplicates, bit errors",
+    .summary =
+        "a forwarder with set delay, jitter, loss, rate, cost, disorder, duplicates, bit errors",
     .ports = 2,
     .pairs = true,
     .stands_between = true,

@@ -55,7 +55,8 @@ ALONE: list[tuple[str, ...]] = [
     ("tester", *SENT, *MADE, "--rate", "10k", "--bidirectional"),
     ("tester", *SENT, *MADE, "--rate", "10k", "--probe-rate", "1k", "--flow-groups", "2"),
     ("forwarder", *SENT, *MADE, *SENT, *SENT),
-    ("reference", *MADE, *SENT, "--delay-us", "10", *FAULTS, "--limit-pps", "100000"),
+    ("reference", *MADE, *SENT, "--delay-us", "10", *FAULTS, "--limit-pps", "100000",
+     "--cost-ns", "2000"),
 ]  # fmt: skip
 
 

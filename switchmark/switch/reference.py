@@ -40,6 +40,7 @@ FAULTS = (
     SwitchOption(
         "limit_burst", "frames that may pass at once in spite of it", "256", range=(1, 1_000_000)
     ),
+    _count("cost_ns", "spends so long on each frame, its own work included", 1_000_000),
     SwitchOption("queue", "frames that can wait: a power of two", "8192", range=(2, 1 << 24)),
 )
 

@@ -1,0 +1,94 @@
+"""Two builds of one switch, of which one is slower by construction: told apart by name, within two
+minutes. The truth is the `reference` forwarder, whose frames cost a set time each: 5 % more is
+a throughput of 1 / 1.05, whatever the state of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from switchmark.engine.binary import find_engine
+from switchmark.model.value import parse_utc
+from switchmark.results.answer import Verdict, answer_run
+from switchmark.results.store import find_latest, open_run
+from switchmark.results.summary import summary
+from switchmark.switch.support.ovs import PLAIN_PROGRAMS
+from switchmark.switch.support.tools import which
+from tests.integration.machine import needs_root
+from tests.integration.main_job import SHORT, Bench, campaign_file, need, new_bench, settings
+from tests.truths import truth
+
+pytestmark = [pytest.mark.integration, needs_root]
+
+BUDGET = timedelta(minutes=2)
+COSTS_NS = {"old": 10_500, "new": 10_000}
+CAMPAIGN = """
+name: two-builds
+switch: reference
+duration: 500ms
+prove: 5%
+budget: 2m
+contenders:
+"""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    need(["reference"], ["netns"])
+    yield from new_bench(tmp_path)
+
+
+def build(path: Path, *more: str) -> Path:
+    """A build of the engine that behaves otherwise, as far as the bench can see."""
+    path.write_text(f'#!/bin/sh\nexec {find_engine()} "$@" {" ".join(more)}\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.slow
+@truth("a lead between two builds", "5 % more time a frame by the reference", "ours", "2 minutes")
+def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(
+    bench: Bench, tmp_path: Path
+) -> None:
+    builds = {name: build(tmp_path / name, f"--cost-ns {cost}") for name, cost in COSTS_NS.items()}
+    entries = "".join(f"  {name}: {{program: {path}}}\n" for name, path in builds.items())
+    code, out, err = bench.run("run", campaign_file(tmp_path, CAMPAIGN + entries))
+    assert code == 0, err
+    latest = find_latest(bench.results)
+    assert latest is not None
+    run = open_run(latest)
+    names = {row.trial.id: row.contender for row in summary(run.directory)}
+    (found,) = [one for one in answer_run(run, names) if one.decides]
+    assert [one.contender for one in found.standings] == ["new", "old"]
+    (lead,) = found.leads
+    assert (lead.ahead, lead.verdict) == ("new", Verdict.AHEAD), out
+    assert all(one.low > 1 for one in lead.ratios), "above 1 for certain"
+    assert any(one.low <= 1.05 <= one.high for one in lead.ratios), out
+    records = [record for record in run.records() if record.trial.contender]
+    begun = min(parse_utc(one.started_at) for one in records)
+    assert max(parse_utc(one.ended_at) for one in records) - begun <= BUDGET
+    assert "new is ahead" in out
+    assert {(one.trial.contender, one.switch_details["program"]) for one in records} == {
+        (name, str(path)) for name, path in builds.items()
+    }
+
+
+@pytest.mark.parametrize("switch", ["reference", "ovs-netdev"])
+def test_a_trial_runs_the_program_that_was_named(bench: Bench, tmp_path: Path, switch: str) -> None:
+    need([switch])
+    found = (
+        find_engine() if switch == "reference" else next(filter(None, map(which, PLAIN_PROGRAMS)))
+    )
+    program, traces = tmp_path / "program", tmp_path / "was-run"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {traces}\nexec {found} "$@"\n')
+    program.chmod(0o755)
+    set_ = settings(*SHORT, f"program={program}", "contender=mine")
+    code, out, err = bench.run("trial", switch, "--duration", "1s", "--no-baseline", *set_)
+    assert code == 0, err
+    assert "mine" in out and traces.exists()
+    (record,) = bench.records()
+    assert record.switch_details["program"] == str(program)
+    assert record.switch_details["program_sha256"]
