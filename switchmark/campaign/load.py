@@ -17,13 +17,13 @@ from switchmark.campaign.contenders import Contender
 from switchmark.campaign.expand import trials_of
 from switchmark.campaign.expectations import read_expectations
 from switchmark.campaign.old_names import read_as_meant
-from switchmark.campaign.published import read_published
+from switchmark.campaign.published import read_published, unmatched
 from switchmark.campaign.rules.traffic import traffic_refusals
 from switchmark.campaign.sweeps import Block, Entry, joined
 from switchmark.language import source, values
 from switchmark.language.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
 from switchmark.method.registry import usual_time_s
-from switchmark.model.campaign import Campaign, TrimPolicy, VerifyPolicy
+from switchmark.model.campaign import Campaign, Published, TrimPolicy, VerifyPolicy
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
@@ -102,11 +102,13 @@ class _Loader:
         expect = read_expectations(table.entries.get("expect"), measured, self.problems)
         if not self.problems:
             self._check(grids, options, where)
+            self.problems += self._unmatched(table, top, published, where)
         if self.problems:
             raise CampaignError(
                 sorted(self.problems, key=lambda p: (p.place.source != where, p.place.line or 0))
             )
-        return _build(grids, options, published, expect, where)
+        figures = [figure for figure, _ in published]
+        return _build(grids, options, figures, expect, where)
 
     def _note(self, place: Place, key: str, message: str) -> None:
         self.problems.append(Problem(place, key, message))
@@ -210,6 +212,15 @@ class _Loader:
                     used = sweeps.dimensions(layers)
                     self._unused(dimension, at, joined("sweeps", dimension), used)
         return found
+
+    def _unmatched(
+        self, table: Table, top: Block, published: list[tuple[Published, Place]], where: str
+    ) -> list[Problem]:
+        """Figures of no trial of the file. What `--set` leaves out of it is no mistake."""
+        if not published:
+            return []
+        as_written = _Loader(self.known, [])._grids(table, top, Block(), Place(where))
+        return list(unmatched(published, as_written))
 
     def _unused(
         self, dimension: Dimension, place: Place, key: str, used: Collection[Dimension]

@@ -1,47 +1,82 @@
-"""The `published:` section: figures from the literature that a campaign is compared with."""
+"""The `published:` section: figures from the literature that a campaign is compared with.
+
+An entry is one figure (`value`), or several of one kind that differ in one key of the trial
+(`over: switch`, `values: {vpp: 4.5, bess: 4.0}`). What a figure is, it says itself; `match` names
+the trials that it is of, and a match that no trial of the campaign can fulfil is refused.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from enum import Enum
 from typing import Any, get_args
 
 from switchmark.campaign import sweeps
 from switchmark.language import values
-from switchmark.language.source import Bad, Items, Node, Problem, Table
-from switchmark.language.values import BadValueError, Limits
-from switchmark.model.campaign import Published
+from switchmark.language.source import Bad, Items, Node, Place, Problem, Table, Text
+from switchmark.language.values import BadValueError
+from switchmark.model import rates
+from switchmark.model.campaign import STATISTICS, Published
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
+from switchmark.model.scenario import resolve
 
 _EXAMPLE = "- {match: {io: udp}, value: 338k, unit: pps, source: Ara et al. 2021}"
-_UNITS: tuple[str, ...] = get_args(Published.model_fields["unit"].annotation)
-_FIGURE = Limits(0, 10**15, "not a figure", "too large a figure", suffixes=True)
-_READERS: dict[str, Any] = {
-    "value": lambda text: values.whole(text, _FIGURE),
-    "unit": lambda text: values.choice(text, _UNITS, "unit"),
+
+
+def _choice(field: str) -> Callable[[str], str]:
+    words: tuple[str, ...] = get_args(Published.model_fields[field].annotation)
+    return lambda text: values.choice(text, words, field)
+
+
+def _statistic(text: str) -> str:
+    if text.startswith("p") and text[1:].replace(".", "", 1).isdigit():
+        return text
+    return values.choice(text, (*STATISTICS, "p99"), "statistic")
+
+
+def _share_of_r_plus(text: str) -> float:
+    at = values.share(text)
+    if not at:
+        raise BadValueError("0 of R+ is no load; write e.g. 0.5")
+    return at
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "unit": _choice("unit"),
+    "statistic": _statistic,
+    "layer": _choice("layer"),
+    "direction": _choice("direction"),
+    "path": _choice("path"),
+    "at": _share_of_r_plus,
     "source": str,
     "note": str,
 }
+KEYS = ("match", "value", "over", "values", *_READERS)
 
 
-def read_published(node: Node | None, known: Known, problems: list[Problem]) -> list[Published]:
-    """All figures of the section; what is wrong with them is added to the problems."""
+def read_published(
+    node: Node | None, known: Known, problems: list[Problem]
+) -> list[tuple[Published, Place]]:
+    """All figures of the section, each with where it is written; what is wrong with them is added
+    to the problems."""
     if node is None or isinstance(node, Bad):
         return []
     if not isinstance(node, Items):
         problems.append(Problem(node.place, "published", f"is a list; write e.g. {_EXAMPLE}"))
         return []
-    found = [_figure(item, known, problems) for item in node.items]
-    return [figure for figure in found if figure is not None]
+    return [
+        (figure, item.place) for item in node.items for figure in _figures(item, known, problems)
+    ]
 
 
-def _figure(node: Node, known: Known, problems: list[Problem]) -> Published | None:
+def _figures(node: Node, known: Known, problems: list[Problem]) -> list[Published]:
     before = len(problems)
     if not isinstance(node, Table):
         if not isinstance(node, Bad):
             problems.append(Problem(node.place, "published", f"write e.g. {_EXAMPLE}"))
-        return None
-    allowed = ["match", *_READERS]
+        return []
     fields: dict[str, Any] = {}
     for name, value in node.entries.items():
         path = f"published.{name}"
@@ -52,14 +87,68 @@ def _figure(node: Node, known: Known, problems: list[Problem]) -> Published | No
                 fields[name] = _READERS[name](sweeps.text_of(value, _EXAMPLE))
             except BadValueError as error:
                 problems += [Problem(value.place, path, message) for message in error.messages]
-        else:
+        elif name not in KEYS:
             place = node.key_places.get(name, value.place)
-            problems.append(Problem(place, path, sweeps.unknown_key(name, allowed)))
-    for name in ("match", "value", "unit", "source"):
+            problems.append(Problem(place, path, sweeps.unknown_key(name, KEYS)))
+    for name, message in _missing(node, fields):
+        problems.append(Problem(node.place, "published", f"{name} is missing; {message}"))
+    if len(problems) > before:
+        return []
+    found = [
+        Published(**{**fields, "match": fields.get("match", {}) | match}, value=value, written=text)
+        for match, value, text in _values(node, known, problems)
+    ]
+    return found if len(problems) == before else []
+
+
+def _missing(node: Table, fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    several = "over" in node.entries or "values" in node.entries
+    for name in ("over", "values") if several else ("match", "value"):
         if name not in node.entries:
-            message = f"{name} is missing; write e.g. {_EXAMPLE}"
+            example = "write e.g. over: switch, values: {vpp: 4.5, bess: 4.0}"
+            yield name, example if several else f"write e.g. {_EXAMPLE}"
+    for name in ("unit", "source"):
+        if name not in node.entries:
+            yield name, f"write e.g. {_EXAMPLE}"
+    if fields.get("unit") in ("ns", "us") and "statistic" not in node.entries:
+        yield "statistic", f"a time is one of: {', '.join(STATISTICS)}, p99"
+    if fields.get("unit") == "bps" and "layer" not in node.entries:
+        yield "layer", "bits are counted on L1 (as on the wire) or L2 (frames with FCS)"
+
+
+def _values(
+    node: Table, known: Known, problems: list[Problem]
+) -> Iterator[tuple[dict[str, Any], float, str]]:
+    """What each figure is of beside the entry's own match, its value, and how it is written."""
+    try:
+        if "over" not in node.entries:
+            yield {}, *_value(sweeps.text_of(node.entries["value"], _EXAMPLE))
+            return
+        name = sweeps.text_of(node.entries["over"], "over: switch")
+        held = node.entries["values"]
+        if name not in BY_NAME or not isinstance(held, Table):
+            message = "over names a key of trials, values has a number for each of its values"
             problems.append(Problem(node.place, "published", message))
-    return Published(**fields) if len(problems) == before else None
+            return
+        for word, value in held.entries.items():
+            entry = sweeps.read_values(
+                BY_NAME[name],
+                Text(word, held.key_places.get(word, held.place)),
+                "published.values",
+                known,
+                problems,
+            )
+            for one in entry.values[:1]:
+                match = {BY_NAME[name].field: one.value if isinstance(one, Enum) else one}
+                yield match, *_value(sweeps.text_of(value, "4.5"))
+    except BadValueError as error:
+        problems += [Problem(node.place, "published", message) for message in error.messages]
+
+
+def _value(text: str) -> tuple[float, str]:
+    """A number with its decimals, and perhaps a suffix: `50.99`, `14.84M`."""
+    number: Decimal = values.number(text)
+    return float(number), text
 
 
 def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
@@ -78,7 +167,62 @@ def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
         entry = sweeps.read_values(key, value, f"{path}.{name}", known, problems)
         if len(entry.values) > 1:
             problems.append(Problem(value.place, f"{path}.{name}", "takes one value, not several"))
+        elif entry.values and isinstance(entry.values[0], rates.BitRate):
+            message = "a rate of trials is in packets a second; write e.g. 1M"
+            problems.append(Problem(value.place, f"{path}.{name}", message))
         elif entry.values:
             one = entry.values[0]
             found[key.field] = one.value if isinstance(one, Enum) else one
-    return found
+    return _settled(found)
+
+
+def _settled(match: dict[str, Any]) -> dict[str, Any]:
+    """With a scenario under its one name, and the number of paths in it as `pairs`."""
+    found = resolve(str(match.get("scenario", "")))
+    if found is None:
+        return match
+    paths = {} if found.pairs is None else {"pairs": found.pairs}
+    return {**match, "scenario": found.name, **paths}
+
+
+def unmatched(
+    figures: list[tuple[Published, Place]], grids: list[dict[str, sweeps.Entry]]
+) -> Iterator[Problem]:
+    """The figures that are of no trial of these grids, each with the nearest that could be."""
+    kinds = [_Grid(grid) for grid in grids]
+    for figure, place in figures:
+        lacking = min((grid.lacking(figure) for grid in kinds), key=len, default=[])
+        if kinds and lacking:
+            message = f"{', '.join(lacking)}; change the match, or what is measured"
+            yield Problem(place, "published.match", message)
+
+
+class _Grid:
+    """The values that the trials of a grid have, scenarios under their one name."""
+
+    def __init__(self, grid: dict[str, sweeps.Entry]) -> None:
+        self.values = {BY_NAME[name].field: entry.values for name, entry in grid.items()}
+        paths = [
+            (found.name, (found.pairs,) if found.pairs else self.values["pairs"])
+            for found in map(resolve, self.values["scenario"])
+            if found is not None
+        ]
+        self.pairs_of: dict[str, set[int]] = {}
+        for name, pairs in paths:
+            self.pairs_of.setdefault(name, set()).update(pairs)
+        self.values["scenario"] = tuple(self.pairs_of)
+        self.values["pairs"] = tuple(sorted({n for held in self.pairs_of.values() for n in held}))
+
+    def lacking(self, figure: Published) -> list[str]:
+        """In words, what the figure's match asks for and no trial of the grid has."""
+        found = []
+        for field, value in figure.match.items():
+            held = self.values[field]
+            if field == "pairs" and figure.match.get("scenario") in self.pairs_of:
+                held = tuple(sorted(self.pairs_of[str(figure.match["scenario"])]))
+            bit_rates = any(isinstance(one, rates.BitRate) for one in held)
+            if value not in held and not bit_rates:
+                key = next(one for one in BY_NAME.values() if one.field == field)
+                shown = ", ".join(dict.fromkeys(key.text(one) for one in held))
+                found.append(f"no trial has {key.name} {key.text(value)}, the nearest has {shown}")
+        return found

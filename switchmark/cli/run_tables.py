@@ -13,6 +13,7 @@ from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_h
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
 from switchmark.report.tables import cpu_table, tails_table
 from switchmark.results import export
+from switchmark.results.published import published_beside
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 
@@ -219,16 +220,17 @@ def _print_published(found: Run, rows: list[SummaryRow]) -> None:
     if not figures:
         return
     lines: list[list[object]] = []
-    for figure, row, value in export.published_beside(rows, figures):
+    for figure, row, value in published_beside(rows, figures):
         what = ", ".join(f"{name} {value}" for name, value in figure.match.items())
         measured = "not measured" if value is None else words.number(value)
         ratio = "-" if value is None or not figure.value else f"{value / figure.value:.2f}"
         contender = row.contender if row else "-"
         lines.append(
-            [contender, what, f"{figure.value:g}", measured, figure.unit, ratio, figure.source]
-        )
+            [contender, what, figure.words, figure.text, measured, figure.unit, ratio,
+             figure.source]
+        )  # fmt: skip
     print_table(
-        ["switch", "of", "published", "measured", "unit", "ratio", "source"],
+        ["switch", "of", "what", "published", "measured", "unit", "ratio", "source"],
         lines,
         title="Beside published figures (another machine: compare the shape, not the size)",
         right=["published", "measured", "ratio"],

@@ -98,6 +98,15 @@ def whole(text: str, limits: Limits) -> int:
     return int(number)
 
 
+def number(text: str) -> Decimal:
+    """A number from 0 on with its decimals, and perhaps a suffix: `50.99`, `14.84M`."""
+    known = {suffix: str(factor) for suffix, factor in _SUFFIXES.items()}
+    found = _decimal(text, known, "a number such as 50.99, 338k or 14.84M")
+    if found < 0:
+        raise BadValueError(f"{text} is below 0; write a figure as it was published")
+    return found
+
+
 def seconds(text: str, low_s: float, high_s: float) -> float:
     """A time in seconds: `5s`, `500ms`, `2m`, `1h`; a bare number is seconds."""
     number = _decimal(text, _SECONDS, "a time such as 5s, 500ms or 2m")

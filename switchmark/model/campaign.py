@@ -13,6 +13,9 @@ from switchmark.model.parameters import SWEPT
 from switchmark.model.trial import Frozen, Trial
 
 MAX_REPEATS = 100
+# What a published figure may be, of all samples of a trial or of its repetitions.
+STATISTICS = ("mean", "median", "min", "max", "stdev")
+STATISTIC_PATTERN = rf"^({'|'.join(STATISTICS)}|p[0-9]{{1,2}}(\.[0-9]{{1,3}})?)$"
 
 
 class _Grid(Frozen):
@@ -84,13 +87,47 @@ class VerifyPolicy(Frozen):
 
 
 class Published(Frozen):
-    """A figure from the literature, to be printed beside what was measured here."""
+    """A figure from the literature, to be printed beside what was measured here.
+
+    It says what it is; where an older record does not, a load is a mean and a time a median."""
 
     match: dict[str, str | int | float | bool | None]  # Trial field -> value
     value: float = Field(allow_inf_nan=False)
     unit: Literal["pps", "bps", "ns", "us"]
     source: str
     note: str = ""
+    statistic: str | None = Field(default=None, pattern=STATISTIC_PATTERN)
+    layer: Literal["L1", "L2"] = "L2"  # that bits are counted on
+    direction: Literal["all", "each"] = "all"  # of traffic both ways: the sum, or one of the two
+    path: Literal["round-trip", "one-way"] = "round-trip"  # of times
+    at: float | None = Field(default=None, gt=0, le=1)  # the share of R+ at which it was timed
+    written: str = ""  # the value as the paper writes it, with its decimals
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is a time; otherwise it is a load."""
+        return self.unit in ("ns", "us")
+
+    @property
+    def of(self) -> str:
+        """The statistic, also where an older record does not name it."""
+        return self.statistic or ("median" if self.is_time else "mean")
+
+    @property
+    def words(self) -> str:
+        """What it is: `mean one-way time at 0.5 R+`, `mean load, L1, each direction`."""
+        if self.is_time:
+            at = "" if self.at is None else f" at {self.at:g} R+"
+            return f"{self.of} {self.path} time{at}"
+        layer = f", {self.layer}" if self.unit == "bps" else ""
+        return f"{self.of} load{layer}{', each direction' if self.direction == 'each' else ''}"
+
+    @property
+    def text(self) -> str:
+        """The value with its unit, as the paper writes it."""
+        suffix = next((c for c in self.written[-1:] if c.isalpha()), "")
+        digits = self.written.removesuffix(suffix) or f"{self.value:g}"
+        return f"{digits} {suffix}{self.unit}"
 
     def matches(self, trial: Trial) -> bool:
         """True when the figure was measured under what this trial describes."""

@@ -35,8 +35,9 @@ from switchmark.report.samples import samples_figure
 from switchmark.report.tables import cpu_table, tails_table
 from switchmark.report.throughput import cpu_panels, loads_panels, throughput_panels
 from switchmark.report.trend import trends
-from switchmark.results.export import of_baseline, published_beside, remarks
+from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
+from switchmark.results.published import published_beside
 from switchmark.results.query import Table, read_table
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow

@@ -13,7 +13,6 @@ import polars as pl
 from rapidfuzz import process
 
 from switchmark.errors import UsageError
-from switchmark.model.campaign import Published
 from switchmark.model.parameters import KEYS
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
 from switchmark.results.method_summary import MethodSummary
@@ -93,34 +92,6 @@ def where(flat: Sequence[dict[str, Any]], conditions: Sequence[str]) -> list[dic
 def check_columns(names: Sequence[str]) -> list[str]:
     """The full names of columns as a user wrote them; raises UsageError for unknown ones."""
     return [_column(name, "--columns") for name in names]
-
-
-def published_beside(
-    rows: Sequence[SummaryRow], published: Sequence[Published]
-) -> list[tuple[Published, SummaryRow | None, float | None]]:
-    """Each published figure with the measured row it matches and the measured value in its
-    unit: mean forwarded load for pps and bps (L2), median round trip for ns and us."""
-    beside: list[tuple[Published, SummaryRow | None, float | None]] = []
-    for figure in published:
-        matching = [
-            (row, value)
-            for row in rows
-            if not row.is_baseline and figure.matches(row.trial)
-            if (value := _in_unit(row, figure.unit)) is not None
-        ]
-        beside += [(figure, row, value) for row, value in matching] or [(figure, None, None)]
-    return beside
-
-
-def _in_unit(row: SummaryRow, unit: str) -> float | None:
-    if not row.finished:
-        return None
-    if row.throughput is not None and unit in ("pps", "bps"):
-        loads = row.throughput
-        return (loads.forwarded_pps if unit == "pps" else loads.forwarded_l2_bps).mean
-    if row.latency is not None and unit in ("ns", "us"):
-        return row.latency.percentiles_ns["50"] / (1 if unit == "ns" else 1e3)
-    return None
 
 
 def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:

@@ -159,10 +159,13 @@ def test_flags_alone_make_a_campaign() -> None:
 def test_published_figures() -> None:
     campaign = load("""\
 switch: linux-bridge
+dimension: [throughput, latency]
+throughput: {rate: max}
 io: [udp, raw]
 published:
   - {match: {io: udp, packet_size: 64, rate: max}, value: 338k, unit: pps, source: A paper}
-  - {match: {dimension: latency}, value: 12, unit: us, source: Another, note: best case}
+  - {match: {dimension: latency}, value: 12, unit: us, statistic: median, source: Another,
+     note: best case}
 """)
     first, second = campaign.published
     assert first.match == {"io": "udp", "packet_size_bytes": 64, "rate_pps": None}
@@ -217,3 +220,66 @@ def test_every_field_of_a_trial_has_a_key() -> None:
     assert {key.field for key in KEYS} == set(Sweep.model_fields)
     assert set(Trial.model_fields) - set(Sweep.model_fields) == {"repetition"}
     assert "".join(BY_LETTER) == "DLSVPRB"
+
+
+ONE_WAY = """\
+switch: [linux-bridge, ovs-dpdk]
+scenario: [p2p, pairs-4]
+cpu_limit: [none, 50%]
+published:
+  - {match: {cpu_limit: 50%}, value: 50.99, unit: us, statistic: mean, source: x}
+  - {match: {scenario: pairs-4}, value: 10.5G, unit: bps, layer: L1, direction: each, source: x}
+  - over: switch
+    values: {ovs-dpdk: 4.0, linux-bridge: 32}
+    match: {scenario: p2p}
+    unit: us
+    statistic: mean
+    path: one-way
+    at: 0.5
+    source: x
+"""
+
+
+def test_a_published_figure_says_what_it_is() -> None:
+    mean, each, first, second = load(ONE_WAY).published
+    assert (mean.value, mean.text, mean.words) == (50.99, "50.99 us", "mean round-trip time")
+    assert each.match == {"scenario": "pairs", "pairs": 4}, "under the name that trials have"
+    assert (each.text, each.words) == ("10.5 Gbps", "mean load, L1, each direction")
+    assert first.match == {"scenario": "p2p", "switch": "ovs-dpdk"}
+    assert (first.text, first.words) == ("4.0 us", "mean one-way time at 0.5 R+")
+    assert (second.match["switch"], second.value) == ("linux-bridge", 32)
+
+
+@pytest.mark.parametrize(
+    ("match", "says"),
+    [
+        ("{scenario: chains-2x2}", "no trial has scenario loopback-2, the nearest has p2p, pairs"),
+        ("{scenario: pairs-2}", "no trial has pairs 2vs2, the nearest has 4vs4"),
+        ("{port_kind: vhost-user}", "no trial has port_kind vhost-user, the nearest has auto"),
+        ("{packet_size: 128}", "no trial has packet_size 128, the nearest has 64"),
+    ],
+)
+def test_a_match_of_no_trial_is_refused_with_the_nearest(match: str, says: str) -> None:
+    figure = f"  - {{match: {match}, value: 1, unit: pps, source: x}}\n"
+    with pytest.raises(CampaignError) as error:
+        load(ONE_WAY + figure)
+    assert str(error.value).startswith(f"c.yaml:15: published.match: {says}")
+
+
+def test_what_is_set_aside_on_the_command_line_is_no_wrong_match() -> None:
+    assert load_text(ONE_WAY, "c.yaml", KNOWN, ["scenario=p2p", "switch=ovs-dpdk"]).published
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ("{match: {}, value: 1, unit: us, source: x}", "statistic is missing; a time is one of"),
+        ("{match: {}, value: 1, unit: bps, source: x}", "layer is missing; bits are counted on L1"),
+        ("{match: {}, value: -1, unit: pps, source: x}", "-1 is below 0"),
+        ("{over: switch, unit: pps, source: x}", "values is missing"),
+        ("{match: {rate: 1Gbps-l2}, value: 1, unit: pps, source: x}", "in packets a second"),
+    ],
+)
+def test_a_figure_that_does_not_say_what_it_is_is_refused(entry: str, says: str) -> None:
+    with pytest.raises(CampaignError, match=says):
+        load(f"switch: linux-bridge\npublished: [{entry}]\n")

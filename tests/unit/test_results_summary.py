@@ -15,6 +15,7 @@ from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension, Io
 from switchmark.model.ports import ConnectMode
 from switchmark.results import export
+from switchmark.results.published import published_beside
 from switchmark.results.query import _COLUMNS, FULL_CHECK_LIMIT, _connection, read_table
 from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
@@ -231,7 +232,7 @@ def test_published_figures_stand_beside_measured_ones(tmp_path: Path) -> None:
         Published(match={"io": "udp"}, value=64, unit="us", source="a"),
         Published(match={"io": "raw"}, value=1, unit="pps", source="a"),
     ]
-    beside = export.published_beside(rows, figures)
+    beside = published_beside(rows, figures)
     assert records[0].throughput is not None
     assert records[1].latency is not None
     assert [value for _, _, value in beside] == [
@@ -240,6 +241,29 @@ def test_published_figures_stand_beside_measured_ones(tmp_path: Path) -> None:
         records[1].latency.percentiles_ns["50"] / 1e3,
         None,
     ]
+
+
+def test_a_published_figure_stands_beside_its_own_kind_alone(tmp_path: Path) -> None:
+    trial = synthetic_trial(dimension=Dimension.LATENCY, io=Io.UDP, rate_pps=1000)
+    timed = synthetic_record(trial).latency
+    both = synthetic_record(synthetic_trial(io=Io.UDP, bidirectional=True))
+    rows = summary(write_run(tmp_path, [synthetic_record(trial), both]))
+    assert timed is not None and both.throughput is not None
+
+    def beside(unit: str, **what: object) -> float | None:
+        figure = Published.model_validate(
+            {"match": {"io": "udp"}, "value": 1, "unit": unit, "source": "a", **what}
+        )
+        return published_beside(rows, [figure])[0][2]
+
+    found = {name: beside("ns", statistic=name) for name in ("mean", "min", "max", "stdev", "p99")}
+    assert found == pytest.approx(
+        {"mean": timed.mean_ns, "min": timed.min_ns, "max": timed.max_ns,
+         "stdev": timed.stdev_ns, "p99": timed.percentiles_ns["99"]}
+    )  # fmt: skip
+    assert beside("ns", statistic="mean", path="one-way") is None, "a round trip is no way"
+    assert beside("bps", layer="L1") == both.throughput.forwarded_l1_bps
+    assert beside("pps", direction="each") == both.throughput.forwarded_pps / 2
 
 
 def test_a_static_mac_row_does_not_join_a_learning_one(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""Published figures beside measured ones: the same statistic, on the same layer, of the same way.
+
+What was not measured as it was published has no measured value: a median does not stand in for a
+mean, nor a round trip for one way.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from switchmark.model.campaign import Published
+from switchmark.model.rates import L1_OVERHEAD_BYTES
+from switchmark.results.rows import LatencySummary, SummaryRow
+from switchmark.statistics.means import Estimate
+
+
+def published_beside(
+    rows: Sequence[SummaryRow], published: Sequence[Published]
+) -> list[tuple[Published, SummaryRow | None, float | None]]:
+    """Each published figure with the measured row it matches and the measured value in its unit;
+    without a row where nothing of the kind was measured."""
+    beside: list[tuple[Published, SummaryRow | None, float | None]] = []
+    for figure in published:
+        matching = [
+            (row, found.mean)
+            for row in rows
+            if not row.is_baseline and figure.matches(row.trial)
+            if (found := measured(row, figure)) is not None
+        ]
+        beside += [(figure, row, value) for row, value in matching] or [(figure, None, None)]
+    return beside
+
+
+def measured(row: SummaryRow, figure: Published) -> Estimate | None:
+    """What the row has of the kind that the figure is, in the figure's unit; None: nothing."""
+    if not row.finished:
+        return None
+    if figure.is_time:
+        found = _one_way(row, figure) if figure.path == "one-way" else _round_trip(row, figure.of)
+        return found and _scaled(found, 1.0 if figure.unit == "ns" else 1e-3)
+    load = _load(row, figure)
+    if load is None:
+        return None
+    both = figure.direction == "each" and row.trial.bidirectional
+    return _statistic(_scaled(load, 0.5 if both else 1.0), figure.of)
+
+
+def _load(row: SummaryRow, figure: Published) -> Estimate | None:
+    """Frames or bits per second: those of a run, or what a method of many trials found."""
+    if row.throughput is not None:
+        loads = row.throughput
+        if figure.unit == "pps":
+            return loads.forwarded_pps
+        return loads.forwarded_l1_bps if figure.layer == "L1" else loads.forwarded_l2_bps
+    if row.method is None:
+        return None
+    for one in row.method.figures:
+        if one.name == row.method.headline and one.unit == "pps":
+            extra = L1_OVERHEAD_BYTES if figure.layer == "L1" else 0
+            bits = 8 * (row.trial.frame_sizes.mean + extra)
+            return one.value if figure.unit == "pps" else _scaled(one.value, bits)
+    return None
+
+
+def _one_way(row: SummaryRow, figure: Published) -> Estimate | None:
+    name = f"one-way {figure.of}" + ("" if figure.at is None else f" at {figure.at:g} R+")
+    held = row.method.figures if row.method is not None else ()
+    return next((one.value for one in held if one.name == name), None)
+
+
+def _round_trip(row: SummaryRow, statistic: str) -> Estimate | None:
+    if row.latency is None:
+        return None
+    times: LatencySummary = row.latency
+    over_repetitions = {"mean": times.mean_ns, "median": times.p50_ns}
+    if statistic in over_repetitions:
+        return over_repetitions[statistic]
+    of_all = {"min": times.min_ns, "max": times.max_ns, "stdev": times.stdev_ns}
+    value = of_all.get(statistic, times.percentiles_ns.get(statistic.removeprefix("p")))
+    return None if value is None else _single(value)
+
+
+def _statistic(found: Estimate, statistic: str) -> Estimate | None:
+    """Of the repetitions of a load."""
+    match statistic:
+        case "mean":
+            return found
+        case "median":
+            return replace(found, mean=found.median, low=None, high=None)
+        case "stdev":
+            return None if found.stdev is None else _single(found.stdev)
+        case "min" | "max":
+            return _single((min if statistic == "min" else max)(found.values or (found.mean,)))
+    if len(found.values) < 2:
+        return None
+    cuts = statistics.quantiles(found.values, n=1000, method="inclusive")
+    return _single(cuts[max(0, round(10 * float(statistic.removeprefix("p"))) - 1)])
+
+
+def _single(value: float) -> Estimate:
+    return Estimate(value, value, 1, values=(value,))
+
+
+def _scaled(found: Estimate, factor: float) -> Estimate:
+    return Estimate(
+        found.mean * factor,
+        found.median * factor,
+        found.count,
+        None if found.stdev is None else found.stdev * factor,
+        None if found.low is None else found.low * factor,
+        None if found.high is None else found.high * factor,
+        tuple(value * factor for value in found.values),
+    )
