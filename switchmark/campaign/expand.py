@@ -78,8 +78,8 @@ def leave_out_unable(
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
 ) -> tuple[Campaign, list[str]]:
     """With `skip_unavailable`, the campaign without the switches that cannot do what is asked,
-    and why they are left out. A sweep that none can do stays as it is, to be refused, unless it is
-    one of several contenders'."""
+    and why they are left out. Where none can do anything of it, it stays as it is, to be
+    refused."""
     if not campaign.skip_unavailable:
         return campaign, []
     sweeps, reasons = [], []
@@ -89,10 +89,8 @@ def leave_out_unable(
             for switch in sweep.switch
         }
         able = tuple(switch for switch, problems in refused.items() if not problems)
-        if able or not any(sweep.contender):
-            sweeps.append(sweep.model_copy(update={"switch": able}) if able else sweep)
-        if able or any(sweep.contender):
-            reasons += [f"{_whose(sweep)}{one}" for each in refused.values() for one in each]
+        sweeps += [sweep.model_copy(update={"switch": able})] if able else []
+        reasons += [f"{_whose(sweep)}{one}" for each in refused.values() for one in each]
     if not sweeps:
         return campaign, []
     return campaign.model_copy(update={"sweeps": tuple(sweeps)}), list(dict.fromkeys(reasons))

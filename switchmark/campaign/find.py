@@ -8,6 +8,7 @@ switchmark run "(V=linux-bridge, P={64, 1500}, R=1M)"
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -18,21 +19,27 @@ from switchmark.model.campaign import Campaign
 from switchmark.model.parameter import Known
 
 _SUFFIXES = (".yaml", ".yml")
+_FOLDER = resources.files("switchmark.campaign") / "builtin"
+PAPERS = "papers"  # the items of the papers, a campaign each
 
 
 def builtin_names() -> list[str]:
-    """The campaigns that come with switchmark."""
-    folder = resources.files("switchmark.campaign") / "builtin"
-    return sorted(
-        entry.name.removesuffix(".yaml")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".yaml")
-    )
+    """The campaigns that come with switchmark; those of the papers' items last."""
+    return [*_names(""), *_names(PAPERS)]
 
 
 def builtin_text(name: str) -> str:
     """The YAML of a built-in campaign, a good start for one's own."""
-    return (resources.files("switchmark.campaign") / "builtin" / f"{name}.yaml").read_text("utf-8")
+    folder = _FOLDER if name in _names("") else _FOLDER / PAPERS
+    return (folder / f"{name}.yaml").read_text("utf-8")
+
+
+@cache
+def _names(folder: str) -> tuple[str, ...]:
+    entries = (_FOLDER / folder if folder else _FOLDER).iterdir()
+    return tuple(
+        sorted(one.name.removesuffix(".yaml") for one in entries if one.name.endswith(".yaml"))
+    )
 
 
 def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Campaign:

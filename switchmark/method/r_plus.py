@@ -127,7 +127,8 @@ def loads_at(r_plus_pps: float, fractions: Sequence[float] = FRACTIONS) -> dict[
 def run(task: Task) -> MethodResult:
     """R+, and one-way times at fractions of it."""
     found = of_trial(task)
-    latency = [latency_at(task, share, load) for share, load in loads_at(found.pps).items()]
+    shares = [float(share) for share in task.trial.fractions.split("+")]
+    latency = [latency_at(task, share, load) for share, load in loads_at(found.pps, shares).items()]
     notes = in_words(found.outliers, found.bands, "trial", pps_text)
     notes += repeated_note(found.repeated)
     notes += [

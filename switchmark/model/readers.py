@@ -124,6 +124,14 @@ def cpu_limit(text: str, _known: Known) -> float:
     return limit
 
 
+def fractions(text: str, _known: Known) -> str:
+    """Shares above 0, joined by `+`, each as short as it can be written."""
+    shares = [values.share(item.strip()) for item in text.split("+")]
+    if min(shares) <= 0:
+        raise BadValueError(f"{text}: a fraction of R+ is above 0; write e.g. 0.1+0.5+0.99")
+    return "+".join(f"{share:g}" for share in dict.fromkeys(shares))
+
+
 def cores(*words: str) -> Reader:
     """One of some words, or cores joined by `+`."""
 

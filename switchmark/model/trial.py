@@ -285,6 +285,10 @@ class Trial(Frozen):
         "trials that differ in them are not; `contenders` sets it to those of its entries",
         read=read.compared, none="none", by_switch=True,
         say=lambda value: f"compared by {value}" if value else "compared by no cores")] = ""
+    fractions: Annotated[str, Parameter(
+        "fractions", METHOD, DEFAULT, "0.95, 0.1+0.5+0.99",
+        "the shares of R+ at which method `r-plus` takes one-way times, joined by `+`",
+        read=read.fractions, say="at {} R+".format)] = "0.1+0.5+0.99"
     # fmt: on
 
     @property

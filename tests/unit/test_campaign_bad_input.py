@@ -125,7 +125,7 @@ BAD = [
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
      "switch_environment, switch_cpus, "
      "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, nics, ring, "
-     "program, contender, compared"),
+     "program, contender, compared, fractions"),
     ("dimension: throughput\nlatency: {rate: 1}",
      "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
     ("sweeps:\n- dimension: throughput\n  latency: {rate: 1}",
@@ -141,7 +141,7 @@ BAD = [
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
      "switch_environment, switch_cpus, "
      "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, nics, ring, "
-     "program, contender, compared, "
+     "program, contender, compared, fractions, "
      "throughput, latency"),
     ("sweeps:\n- repetitions: 2", "c.yaml:3: sweeps.repetitions: belongs to the whole campaign; "
                                   "write it outside of sweeps"),

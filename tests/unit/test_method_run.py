@@ -114,3 +114,15 @@ def test_reconfiguration_makes_every_change() -> None:
         one.name for one in found.figures
     }
     assert value(found, "load") == pytest.approx(CAPACITY_PPS / 2, rel=0.02)
+
+
+def test_one_way_times_at_the_set_load_and_at_chosen_fractions() -> None:
+    found = run_simulated("one-way", SWITCH, rate_pps=100_000)
+    assert found.headline == "one-way median"
+    assert value(found, "one-way mean") == TIMED.mean_ns
+    assert value(found, "one-way max") == TIMED.max_ns
+    assert value(found, "one-way stdev") == TIMED.stdev_ns
+    assert [one.load_pps for one in found.latency] == [100_000]
+    chosen = run_simulated("r-plus", SWITCH, fractions="0.95")
+    assert [one.fraction for one in chosen.latency] == [0.95]
+    assert value(chosen, "one-way mean at 0.95 R+") == TIMED.mean_ns

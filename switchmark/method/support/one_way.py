@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from switchmark.method.support.task import Task
-from switchmark.results.record import LatencyAtLoad, MethodFigure
+from switchmark.results.record import Latency, LatencyAtLoad, MethodFigure
 
 
 def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
@@ -30,17 +30,32 @@ def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
 
 
 def one_way_figures(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
-    """Median and 99th percentile of the one-way times, with what two hosts' clocks leave open."""
+    """Mean, median and 99th percentile at each fraction of R+."""
+    return [
+        figure
+        for one in latency
+        for figure in figures_of(one.latency, ("mean", "median", "p99"), f" at {one.fraction:g} R+")
+    ]
+
+
+def figures_of(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:
+    """One-way times by their names, with what two hosts' clocks leave open."""
+    values = {
+        "mean": times.mean_ns,
+        "min": times.min_ns,
+        "max": times.max_ns,
+        "stdev": times.stdev_ns,
+        "median": times.percentiles_ns["50"],
+    } | {f"p{key}": value for key, value in times.percentiles_ns.items()}
+    unsure = times.clock_uncertainty_ns
     return [
         MethodFigure(
-            name=f"one-way {name} at {one.fraction:g} R+",
-            value=(value := one.latency.percentiles_ns[key]),
+            name=f"one-way {name}{where}",
+            value=values[name],
             unit="ns",
-            low=None if unsure is None else max(0.0, value - unsure),
-            high=None if unsure is None else value + unsure,
-            count=one.latency.count,
+            low=None if unsure is None else max(0.0, values[name] - unsure),
+            high=None if unsure is None else values[name] + unsure,
+            count=times.count,
         )
-        for one in latency
-        for name, key in (("median", "50"), ("p99", "99"))
-        for unsure in (one.latency.clock_uncertainty_ns,)
+        for name in names
     ]
