@@ -243,7 +243,7 @@ class _Loader:
                 continue
             for name, place in item.key_places.items():
                 if name not in allowed:
-                    message = sweeps.unknown_key(name, allowed)
+                    message = sweeps.unknown_key(name, [*allowed, *settings.BY_NAME])
                     if name in (*settings.BY_NAME, *settings.GROUPS, *settings.STRUCTURE):
                         message = "belongs to the whole campaign; write it outside of sweeps"
                     self._note(place, joined("sweeps", name), message)

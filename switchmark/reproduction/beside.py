@@ -1,0 +1,101 @@
+"""An item's table: each of our figures beside the published one of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.model.campaign import Campaign, Published
+from switchmark.report import words
+from switchmark.reproduction.findings import estimate_of
+from switchmark.reproduction.paper import Figure, Item
+from switchmark.results.published import measured
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.means import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table."""
+
+    who: str
+    point: str
+    what: str
+    ours: str
+    theirs: str
+    ratio: str
+    marks: str
+
+
+def lines_of(item: Item, rows: Sequence[SummaryRow], campaign: Campaign) -> list[Line]:
+    """The table: what the item draws of every row, then other published figures of the campaign
+    that this item's rows match, then those that nothing here matches."""
+    done = [row for row in rows if row.finished]
+    varying = words.varying_fields(list(done))
+    published = [one for one in campaign.published if _concerns(one, item)]
+    lines, told = [], set()
+    for row in done:
+        shown = [item.y, *([item.across] if item.across else [])]
+        for figure in shown:
+            found = estimate_of(row, figure)
+            held = [one for one in published if figure.is_of(one) and one.matches(row.trial)]
+            told |= {id(one) for one in held}
+            if found is not None:
+                lines.append(_line(row, varying, figure, found, held[0] if held else None))
+        for one in published:
+            if id(one) in told or not one.matches(row.trial):
+                continue
+            found = measured(row, one)
+            if found is not None:
+                told.add(id(one))
+                figure = _figure_of(one)
+                lines.append(_line(row, varying, figure, found, one))
+    lines += [
+        Line(_who(one), _point(one), one.words, "not measured here", one.text, "", "")
+        for one in published
+        if id(one) not in told
+    ]
+    return lines
+
+
+def _concerns(one: Published, item: Item) -> bool:
+    """Whether a figure of the campaign belongs to the item: bits and packets of one figure do."""
+    return one.is_time == (item.y.unit == "us")
+
+
+def _figure_of(one: Published) -> Figure:
+    return Figure(
+        unit="us" if one.is_time else one.unit,
+        statistic=one.of, layer=one.layer, path=one.path, at=one.at,
+    )  # fmt: skip
+
+
+def _line(
+    row: SummaryRow, varying: list[str], figure: Figure, found: Estimate, held: Published | None
+) -> Line:
+    scale, unit = figure.scale
+    spread = "" if found.low is None else f" {words.plus_minus(found, scale)}"
+    ours = f"{words.number(found.mean / scale)}{spread} {unit}"
+    what = figure.words.partition(" (")[0]
+    if held is None:
+        return Line(row.contender, words.point(dict(row.point), varying), what, ours, "", "",
+                    _marks(row))  # fmt: skip
+    ratio = f"{found.mean / held.value:.2g}" if held.value else ""
+    theirs = held.text + (f" ({held.note})" if held.note else "")
+    return Line(row.contender, words.point(dict(row.point), varying), what, ours, theirs, ratio,
+                _marks(row))  # fmt: skip
+
+
+def _marks(row: SummaryRow) -> str:
+    marks = ", ".join(row.marks)
+    return marks if row.valid else f"NOT VALID: {marks}"
+
+
+def _who(one: Published) -> str:
+    return str(one.match.get("switch", ""))
+
+
+def _point(one: Published) -> str:
+    return ", ".join(
+        words.field(name, value) for name, value in one.match.items() if name != "switch"
+    )

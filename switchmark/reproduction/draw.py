@@ -1,0 +1,187 @@
+"""An item drawn in the paper's own form, as SVG and PNG: ours filled, published values hollow.
+
+A line or a bar is a contender; whiskers are 95 % confidence intervals over repetitions. Markers
+and hatches differ too, so that no reading depends on colour.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from switchmark.model.campaign import Campaign, Published
+from switchmark.model.parameters import BY_NAME
+from switchmark.report import words
+from switchmark.reproduction.findings import estimate_of
+from switchmark.reproduction.paper import Figure, Item
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.means import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
+_MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
+_WIDTH_IN = 6.4
+_MOST_BARS = 40
+
+
+def draw(item: Item, rows: Sequence[SummaryRow], campaign: Campaign, folder: Path) -> str | None:
+    """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None with nothing to draw."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib.figure import Figure as Canvas
+
+    mpl.rcParams |= {
+        "svg.fonttype": "none", "svg.hashsalt": "switchmark", "font.size": 9,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+        "grid.color": "#d6d9de", "axes.axisbelow": True,
+    }  # fmt: skip
+    able = [row for row in rows if row.valid and estimate_of(row, item.y) is not None]
+    if not able:
+        return None
+    bars = item.form == "bars"
+    height = 1.3 + 0.3 * min(len(able), _MOST_BARS) if bars else 3.6
+    canvas = Canvas(figsize=(_WIDTH_IN, height), layout="constrained")
+    axes: Axes = canvas.subplots()
+    published = [one for one in campaign.published if item.y.is_of(one)]
+    if bars:
+        _bars(axes, item.y, able[:_MOST_BARS], published)
+    elif item.form == "scatter":
+        _scatter(axes, item, able)
+    else:
+        _lines(axes, item, able, published)
+    text = io.StringIO()
+    canvas.savefig(text, format="svg", metadata={"Date": None})
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{item.name}.svg").write_text(text.getvalue())
+    canvas.savefig(folder / f"{item.name}.png", dpi=160)
+    return text.getvalue()
+
+
+def _bars(
+    axes: Axes, figure: Figure, rows: Sequence[SummaryRow], published: Sequence[Published]
+) -> None:
+    """One above the other, the published value a diamond in front of its bar."""
+    scale, _ = figure.scale
+    varying = words.varying_fields(list(rows))
+    names = [_label(row, varying, rows) for row in rows]
+    found = [_known(row, figure) for row in rows]
+    axes.barh(
+        names, [one.mean / scale for one in found], height=0.6, color=_COLORS[0],
+        xerr=[_half(one, scale) for one in found], ecolor="#1c2128", capsize=2.5,
+        label="measured here",
+    )  # fmt: skip
+    theirs = [
+        (one.value / scale, name)
+        for row, name in zip(rows, names, strict=True)
+        for one in published
+        if one.matches(row.trial)
+    ]
+    if theirs:
+        axes.plot(
+            [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=_COLORS[1],
+            mew=1.6, label="published",
+        )  # fmt: skip
+        if max(x for x, _ in theirs) > 30 * max(one.mean / scale for one in found):
+            axes.set_xscale("log")
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(figure.words)
+    _legend(axes)
+
+
+def _lines(
+    axes: Axes, item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
+) -> None:
+    """A line for all that differs but on the axis; the published values dashed and hollow."""
+    assert item.x is not None, f"{item.name} has no key on its axis"
+    key = BY_NAME[item.x]
+    place = key.axis.place if key.axis is not None else float
+    scale, _ = item.y.scale
+    varying = [name for name in words.varying_fields(list(rows)) if name != key.field]
+    sizes = key.field != "packet_size_bytes"
+    lines: dict[str, list[tuple[float, SummaryRow]]] = {}
+    for row in rows:
+        at = place(getattr(row.trial, key.field))
+        if at is not None:
+            name = _label(row, varying, rows if sizes else ())
+            lines.setdefault(name, []).append((at, row))
+    ticks: set[float] = set()
+    for number, (name, line) in enumerate(sorted(lines.items())):
+        line.sort(key=lambda one: one[0])
+        color = _COLORS[number % len(_COLORS)]
+        marker = _MARKERS[number % len(_MARKERS)]
+        found = [_known(row, item.y) for _, row in line]
+        ticks |= {x for x, _ in line}
+        axes.errorbar(
+            [x for x, _ in line], [one.mean / scale for one in found],
+            yerr=[_half(one, scale) for one in found], color=color, marker=marker, label=name,
+            capsize=2.5, markersize=5,
+        )  # fmt: skip
+        theirs = [
+            (x, one.value / scale) for x, row in line for one in published if one.matches(row.trial)
+        ]
+        if theirs:
+            axes.plot(
+                [x for x, _ in theirs], [y for _, y in theirs], linestyle="--", color=color,
+                marker=marker, mfc="white", mew=1.4, label=f"{name}, published",
+            )  # fmt: skip
+    shown = sorted(ticks)
+    axes.set_xscale("log" if key.axis is None or key.axis.log else "linear")
+    label = key.axis.label if key.axis is not None else "{:g}".format
+    axes.set_xticks(shown, [label(tick) for tick in shown])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(key.axis.title if key.axis is not None else item.x)
+    axes.set_ylabel(item.y.words)
+    _legend(axes)
+
+
+def _scatter(axes: Axes, item: Item, rows: Sequence[SummaryRow]) -> None:
+    """One figure against another, a mark for every row."""
+    assert item.across is not None, f"{item.name} has nothing on its other axis"
+    varying = words.varying_fields(list(rows))
+    for number, row in enumerate(rows):
+        across = estimate_of(row, item.across)
+        if across is None:
+            continue
+        axes.plot(
+            _known(row, item.y).mean / item.y.scale[0], across.mean / item.across.scale[0],
+            _MARKERS[number % len(_MARKERS)], color=_COLORS[number % len(_COLORS)],
+            label=_label(row, varying, rows),
+        )  # fmt: skip
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(item.y.words)
+    axes.set_ylabel(item.across.words)
+    _legend(axes)
+
+
+def _label(row: SummaryRow, varying: Sequence[str], rows: Sequence[SummaryRow]) -> str:
+    """The contender, and where it was measured as far as rows differ in that."""
+    fields = dict(row.point)
+    parts = [words.field(name, fields[name]) for name in varying]
+    if len({one.trial.packet_size_bytes for one in rows}) > 1:
+        parts.insert(0, f"{row.trial.packet_size_bytes} B")
+    return ", ".join([row.contender, *parts])
+
+
+def _known(row: SummaryRow, figure: Figure) -> Estimate:
+    found = estimate_of(row, figure)
+    assert found is not None, "only rows with the figure are drawn"
+    return found
+
+
+def _half(found: Estimate, scale: float) -> float:
+    """Half an interval; one that is wider than the figure is cut, none draws nothing."""
+    return math.nan if found.low is None else min(found.mean - found.low, found.mean) / scale
+
+
+def _legend(axes: Axes) -> None:
+    canvas: Any = axes.figure
+    canvas.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)

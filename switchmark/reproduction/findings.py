@@ -1,0 +1,205 @@
+"""Whether what a paper concludes holds in what was measured here.
+
+Every claim comes down to ratios of two figures that should lie between two bounds. A ratio is that
+of geometric means over repetitions with its 95 % interval (Welch's t on logarithms). A finding
+holds where every interval lies within its bounds; it is contradicted where a ratio is proven to lie
+outside (Holm's correction over all ratios of the finding, 5 %); otherwise it is undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from switchmark.model.parameters import BY_NAME
+from switchmark.reproduction.paper import Claim, Figure, Finding, fulfils
+from switchmark.results.published import measured
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.comparison import Correction, adjust, ratio_of
+from switchmark.statistics.means import LEVEL, Estimate
+
+_SHOWN = 3  # of the ratios, in words
+
+
+class Verdict(StrEnum):
+    """What is known of a finding here."""
+
+    HOLDS = "holds"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided"
+    CANNOT = "cannot be tried here"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One ratio of a claim."""
+
+    what: str
+    value: float | None
+    low: float | None
+    high: float | None
+    at_least: float
+    at_most: float
+    p_outside: float | None  # that it lies within, if it was found outside
+
+    @property
+    def inside(self) -> bool:
+        """Whether the whole interval lies within the bounds."""
+        if self.low is None or self.high is None:
+            return False
+        return self.at_least <= self.low and self.high <= self.at_most
+
+    @property
+    def words(self) -> str:
+        """`vpp / snabb: 1.42 [1.31, 1.55]`."""
+        if self.value is None:
+            return f"{self.what}: no ratio"
+        spread = "" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]"
+        return f"{self.what}: {self.value:.3g}{spread}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A finding with its verdict."""
+
+    finding: Finding
+    verdict: Verdict
+    why: str
+    tried: tuple[Tried, ...] = ()
+
+
+def judge(finding: Finding, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Judged:
+    """Judge a finding by the rows of the items that were measured (item -> its rows)."""
+    if finding.cannot:
+        return Judged(finding, Verdict.CANNOT, finding.cannot)
+    tried: list[Tried] = []
+    lacking: dict[str, None] = {}
+    for claim in finding.claims:
+        found = list(_tries(claim, rows_of.get(claim.item, ())))
+        tried += found
+        if not found:
+            lacking[claim.item] = None
+    if not tried:
+        return Judged(finding, Verdict.CANNOT, f"nothing to judge by: {', '.join(lacking)}")
+    adjusted = adjust([one.p_outside for one in tried], Correction.HOLM)
+    outside = [one for one, p in zip(tried, adjusted, strict=True) if p is not None and p < LEVEL]
+    held = [one for one in tried if one.inside]
+    left = f"; not tried: {', '.join(lacking)}" if lacking else ""
+    if outside:
+        told = "; ".join(one.words for one in outside[:_SHOWN])
+        why = f"{len(outside)} of {len(tried)} ratios lie outside: {told}"
+        return Judged(finding, Verdict.CONTRADICTED, why + left, tuple(tried))
+    if len(held) == len(tried):
+        told = "; ".join(one.words for one in tried[:_SHOWN])
+        more = f" and {len(tried) - _SHOWN} more" if len(tried) > _SHOWN else ""
+        return Judged(finding, Verdict.HOLDS, f"{told}{more}{left}", tuple(tried))
+    open_ = [one for one in tried if not one.inside]
+    told = "; ".join(one.words for one in open_[:_SHOWN])
+    why = f"{len(open_)} of {len(tried)} ratios are open: {told}"
+    return Judged(finding, Verdict.UNDECIDED, why + left, tuple(tried))
+
+
+def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
+    """The figure of a row; None where it has none of the kind."""
+    if not row.finished:
+        return None
+    if figure.unit == "cores":
+        cores = row.cpu.total_cores if row.cpu is not None else None
+        return None if cores is None else Estimate(cores, cores, 1, values=(cores,))
+    return measured(row, figure.kind)
+
+
+def _tries(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+    """The ratios of a claim, of rows that are valid and no bare wire."""
+    able = [
+        row
+        for row in rows
+        if row.valid and not row.is_baseline and fulfils(row.trial, claim.where)
+        if estimate_of(row, claim.figure) is not None
+    ]
+    if claim.order:
+        yield from _order(claim, able)
+    elif claim.left is not None and claim.right is not None:
+        yield from _between(claim, able)
+    elif (over := claim.over or claim.rises or claim.falls) is not None:
+        yield from _along(claim, able, over)
+
+
+def _order(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+    less = claim.figure.unit == "us"
+    low, high = (0.0, 1.0) if less else (1.0, math.inf)
+    for better, worse in pairwise(claim.order):
+        for a in rows:
+            for b in rows:
+                if a.trial.switch in better and b.trial.switch in worse and a.point == b.point:
+                    yield _try(a, b, claim.figure, low, high, f"{a.contender} / {b.contender}")
+
+
+def _between(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+    assert claim.left is not None and claim.right is not None
+    named = {BY_NAME[name].field for name in (*claim.left, *claim.right)}
+    for a in rows:
+        for b in rows:
+            if not (fulfils(a.trial, claim.left) and fulfils(b.trial, claim.right)):
+                continue
+            if _rest(a, named) != _rest(b, named):
+                continue
+            low, high = claim.at_least or 0.0, claim.at_most or math.inf
+            yield _try(a, b, claim.figure, low, high, f"{_name(a, named)} / {_name(b, named)}")
+
+
+def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Tried]:
+    """Lines of rows that differ in one key alone, from its least value on."""
+    key = BY_NAME[over]
+    place = key.axis.place if key.axis is not None else float
+    lines: dict[str, list[tuple[float, SummaryRow]]] = {}
+    for row in rows:
+        at = place(getattr(row.trial, key.field))
+        if at is not None:
+            lines.setdefault(_rest(row, {key.field}), []).append((at, row))
+    for line in lines.values():
+        line.sort(key=lambda item: item[0])
+        if claim.power is None:
+            low, high = (1.0, math.inf) if claim.rises else (0.0, 1.0)
+            for (x, a), (y, b) in pairwise(line):
+                told = f"{b.contender}, {over} {y:g} / {x:g}"
+                yield _try(b, a, claim.figure, low, high, told)
+            continue
+        first_x, first = line[0]
+        for x, row in line[1:]:
+            due = (x / first_x) ** claim.power
+            low, high = due * (1 - claim.within), due / (1 - claim.within)
+            told = f"{row.contender}, {over} {x:g} / {first_x:g}"
+            yield _try(row, first, claim.figure, low, high, told)
+
+
+def _rest(row: SummaryRow, named: set[str]) -> str:
+    """What the row is but for these fields."""
+    return str(row.trial.model_dump(mode="json", exclude=named | {"repetition"}))
+
+
+def _name(row: SummaryRow, named: set[str]) -> str:
+    others = [
+        key.text(getattr(row.trial, key.field))
+        for key in BY_NAME.values()
+        if key.field in named and key.field != "switch"
+    ]
+    return " ".join([row.contender, *others])
+
+
+def _try(a: SummaryRow, b: SummaryRow, figure: Figure, low: float, high: float, what: str) -> Tried:
+    """The ratio of a's figure to b's against its bounds."""
+    upper, lower = estimate_of(a, figure), estimate_of(b, figure)
+    assert upper is not None and lower is not None
+    above, below = upper.values or (upper.mean,), lower.values or (lower.mean,)
+    found = ratio_of(below, above)
+    p = None
+    if found.p is not None and found.value is not None:
+        bound = low if found.value < low else high if found.value > high else None
+        p = 1.0
+        if bound is not None and bound > 0:
+            p = ratio_of([value * bound for value in below], above).p
+    return Tried(what, found.value, found.low, found.high, low, high, p)

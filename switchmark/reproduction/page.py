@@ -1,0 +1,151 @@
+"""A paper's reproduction as one page: the findings first, then every item, then both machines.
+
+As HTML with the drawings inside, which loads nothing, and as Markdown for the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from switchmark import __version__
+from switchmark.campaign.find import find_campaign
+from switchmark.campaign.installed import Installed
+from switchmark.reproduction.beside import Line, lines_of
+from switchmark.reproduction.draw import draw
+from switchmark.reproduction.findings import Judged, judge
+from switchmark.reproduction.paper import Item, Paper
+from switchmark.reproduction.run import Measured, read_measured, rows_by_item, rows_of
+from switchmark.reproduction.state import State, state_of
+
+_TEMPLATES = Path(__file__).parent / "template"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An item with all that the page says of it."""
+
+    item: Item
+    state: State
+    lines: tuple[Line, ...]
+    svg: str | None
+    scale: str  # what was set, against the paper's own way
+    notes: tuple[str, ...]
+
+    @property
+    def measured(self) -> bool:
+        """Whether it has figures of this machine."""
+        return any(line.marks or line.ours != "not measured here" for line in self.lines)
+
+    @property
+    def word(self) -> str:
+        """Its state in a word or two."""
+        if self.measured:
+            return "reproduced here" if not self.state.notes else "reproduced here with stand-ins"
+        return "can run here" if self.state.runs else "cannot run here"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A paper with what was measured of it."""
+
+    paper: Paper
+    items: tuple[Shown, ...]
+    findings: tuple[Judged, ...]
+    host: Mapping[str, Any]
+    date: str
+
+    @property
+    def counts(self) -> str:
+        """How many findings came to what."""
+        found: dict[str, int] = {}
+        for one in self.findings:
+            found[one.verdict.value] = found.get(one.verdict.value, 0) + 1
+        return ", ".join(f"{count} {name}" for name, count in found.items())
+
+    @property
+    def machine(self) -> str:
+        """This machine in a line."""
+        host = self.host
+        cpus = host.get("usable_cpus") or ()
+        memory = host.get("memory_total_mb")
+        parts = [
+            str(host.get("cpu_model") or "CPU unknown"),
+            f"{len(cpus)} CPUs for the bench",
+            f"{round(memory / 1024)} GiB" if memory else "",
+            f"Linux {host.get('kernel', 'unknown')}",
+            str(host.get("distribution") or ""),
+            f"virtual ({host['virtualised']})" if host.get("virtualised") else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def make_page(
+    paper: Paper,
+    there: Installed,
+    results: Path,
+    items: Sequence[Item] | None = None,
+    states: Mapping[str, State] | None = None,
+) -> Page:
+    """Read what is there of the paper, judge its findings, draw its items."""
+    chosen = list(items or paper.items)
+    measured = read_measured(paper, results)
+    folder = results / "reproduce" / paper.name / "figures"
+    shown = [_shown(one, there, measured, folder, states or {}) for one in chosen]
+    rows = rows_by_item(paper.items, measured)
+    hosts = [one.run.info for one in measured.values()]
+    return Page(
+        paper,
+        tuple(shown),
+        tuple(judge(finding, rows) for finding in paper.findings),
+        hosts[-1].host if hosts else {},
+        max((info.started_at[:10] for info in hosts), default=""),
+    )
+
+
+def _shown(
+    item: Item,
+    there: Installed,
+    measured: Mapping[str, Measured],
+    folder: Path,
+    states: Mapping[str, State],
+) -> Shown:
+    rows = rows_of(item, measured)
+    held = measured.get(item.campaign)
+    campaign = find_campaign(item.campaign, there.known)
+    state = states.get(item.name) or state_of(item, there)
+    lines = lines_of(item, rows, campaign)
+    svg = draw(item, rows, campaign, folder) if rows else None
+    scale = ", ".join(held.settings) if held else ""
+    failures = dict.fromkeys(message for row in rows for message in row.failures)
+    notes = [f"missing: {one}" for one in item.missing]
+    notes += [f"left out: {one}" for one in state.left_out]
+    notes += [f"failed: {one}" for one in failures]
+    return Shown(item, state, tuple(lines), svg, scale, tuple(notes))
+
+
+def as_html(pages: Sequence[Page]) -> str:
+    """One file that loads nothing."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["svg"] = lambda text: Markup(text[text.index("<svg") :])
+    template = environment.get_template("reproduction.html.j2")
+    return template.render(pages=pages, version=__version__)
+
+
+def as_markdown(pages: Sequence[Page]) -> str:
+    """For docs/: findings and items of every paper, as tables."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES), autoescape=False, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
+    template = environment.get_template("reproduction.md.j2")
+    return template.render(pages=pages, version=__version__)

@@ -1,0 +1,183 @@
+"""A paper as a plain value: its items (tables and figures) and its findings, from one YAML file.
+
+An item names the built-in campaign that measures it, which carries the published values; here
+stands how it is drawn, what this bench lacks for it, and what may stand in where a machine lacks
+something. A finding is a sentence of the paper with claims that can be judged (`findings.py`).
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from switchmark.errors import UsageError
+from switchmark.language import values
+from switchmark.model.campaign import Published
+from switchmark.model.parameter import Known
+from switchmark.model.parameters import BY_NAME
+from switchmark.model.trial import Frozen, Trial
+
+_FOLDER = resources.files("switchmark.reproduction") / "papers"
+_ANY = Known(scenarios=None)
+
+
+class Figure(Frozen):
+    """What is read off a row: a load, a time, or cores."""
+
+    unit: Literal["pps", "bps", "us", "cores"] = "pps"
+    statistic: str = "mean"
+    layer: Literal["L1", "L2"] = "L2"
+    path: Literal["round-trip", "one-way"] = "round-trip"
+    at: float | None = None
+
+    @property
+    def kind(self) -> Published:
+        """As a published figure of the kind, of no value."""
+        if self.unit == "cores":
+            raise ValueError("cores are no published figure")
+        known = self.model_dump(exclude={"unit"})
+        return Published(match={}, value=0, unit=self.unit, source="", **known)
+
+    @property
+    def scale(self) -> tuple[float, str]:
+        """By what it is divided to be shown, and the unit of that."""
+        return {
+            "pps": (1e6, "Mpps"),
+            "bps": (1e9, f"Gbit/s {self.layer}"),
+            "us": (1.0, "µs"),
+            "cores": (1.0, "cores"),
+        }[self.unit]
+
+    @property
+    def words(self) -> str:
+        """With its unit: `mean load (Mpps)`."""
+        if self.unit == "cores":
+            return "CPU used (cores)"
+        return f"{self.kind.words.partition(', L')[0]} ({self.scale[1]})"
+
+    def is_of(self, published: Published) -> bool:
+        """Whether a published figure is of this kind."""
+        if self.unit == "cores" or published.of != self.statistic or published.at != self.at:
+            return False
+        if published.is_time:
+            return self.unit == "us" and published.path == self.path
+        return published.unit == self.unit and (self.unit == "pps" or published.layer == self.layer)
+
+
+class StandIn(Frozen):
+    """What is set in the place of something that a machine does not have."""
+
+    unless: str  # `kvm`, `cores N`
+    set: tuple[str, ...]  # as of `--set`
+    note: str
+
+
+class Item(Frozen):
+    """A table or figure of a paper."""
+
+    name: str
+    title: str
+    section: str
+    campaign: str
+    form: Literal["lines", "bars", "scatter"] = "bars"
+    x: str | None = None  # the key on the axis of lines
+    y: Figure = Figure()
+    across: Figure | None = None  # of a scatter: what is on the other axis
+    where: dict[str, str] = Field(default_factory=dict)  # which rows of the campaign it shows
+    note: str = ""  # how the paper gives it: as a plot without numbers, say
+    missing: tuple[str, ...] = ()  # what the paper had and cannot be asked here
+    coarse: tuple[str, ...] = ()  # as of `--set`: fewer points, where there is little time
+    stand_in: tuple[StandIn, ...] = ()
+
+    def shows(self, trial: Trial) -> bool:
+        """Whether the item is of this trial."""
+        return fulfils(trial, self.where)
+
+
+class Claim(Frozen):
+    """A statement about ratios of figures, which findings are made of.
+
+    `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
+    `rises`, `falls`: from each value of `over` to the next. `order`: switches, or groups of them,
+    the best first. `ratio`: of two sets of rows, between two bounds."""
+
+    item: str
+    figure: Figure = Figure()
+    where: dict[str, str] = Field(default_factory=dict)
+    power: float | None = None
+    over: str | None = None
+    rises: str | None = None
+    falls: str | None = None
+    order: tuple[tuple[str, ...], ...] = ()
+    left: dict[str, str] | None = None
+    right: dict[str, str] | None = None
+    at_least: float | None = None  # of left over right
+    at_most: float | None = None
+    within: float = 0.2  # by which a power may be missed, either way
+
+
+class Finding(Frozen):
+    """What a paper concludes, in its words."""
+
+    name: str
+    section: str
+    words: str
+    claims: tuple[Claim, ...] = ()
+    cannot: str = ""  # why it cannot be tried with this bench
+
+
+class Paper(Frozen):
+    """One publication."""
+
+    name: str
+    authors: str
+    year: int
+    title: str
+    where: str
+    machine: str
+    method: str
+    target: str  # the description of its machine that `plan --target` knows
+    items: tuple[Item, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def cited(self) -> str:
+        """`Ara et al. 2021`."""
+        return f"{self.authors} {self.year}"
+
+    def item(self, name: str) -> Item:
+        """The item of this name; raises UsageError."""
+        held = {one.name: one for one in self.items}
+        short = name.removeprefix(f"{self.name}-")
+        if short not in held:
+            raise UsageError(f"{self.name}: {values.unknown(name, held, 'item')}")
+        return held[short]
+
+
+def paper_names() -> list[str]:
+    """The papers that there are."""
+    entries = (entry.name for entry in _FOLDER.iterdir())
+    return sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml"))
+
+
+def read_paper(name: str) -> Paper:
+    """The paper of this name; raises UsageError."""
+    if name not in paper_names():
+        raise UsageError(values.unknown(name, paper_names(), "paper"))
+    document: dict[str, Any] = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text("utf-8"))
+    try:
+        return Paper.model_validate(document)
+    except ValidationError as error:
+        raise UsageError(f"{name}.yaml: {error}") from error
+
+
+def fulfils(trial: Trial, where: dict[str, str]) -> bool:
+    """Whether the trial has these values, each key's written as in campaigns (several: any)."""
+    for name, text in where.items():
+        key = BY_NAME[name]
+        if getattr(trial, key.field) not in key.parse(text, _ANY):
+            return False
+    return True

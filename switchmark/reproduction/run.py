@@ -1,0 +1,72 @@
+"""The runs of a paper's items: where they are kept, which are finished, and their rows.
+
+A run belongs to a campaign, and several items may show one. What an item was scaled to stands in
+the run's own settings, so that it is resumed as it was begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import SwitchmarkError
+from switchmark.reproduction.paper import Item, Paper
+from switchmark.results.query import read_table
+from switchmark.results.rows import SummaryRow
+from switchmark.results.store import Run, find_latest, open_run
+from switchmark.results.summary import summarise
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of a campaign."""
+
+    run: Run
+    rows: tuple[SummaryRow, ...]
+
+    @property
+    def settings(self) -> list[str]:
+        """What was set when it was begun."""
+        return [str(one) for one in self.run.info.settings.get("set", [])]
+
+
+def folder_of(paper: Paper, results: Path) -> Path:
+    """Where a paper's runs are kept."""
+    return results / "reproduce" / paper.name
+
+
+def read_measured(paper: Paper, results: Path) -> dict[str, Measured]:
+    """The latest run of every campaign of the paper that has one with a finished trial."""
+    found: dict[str, Measured] = {}
+    for campaign in dict.fromkeys(item.campaign for item in paper.items):
+        directory = latest(folder_of(paper, results), campaign)
+        if directory is None:
+            continue
+        rows = summarise(directory, read_table(directory))
+        if any(row.finished for row in rows):
+            found[campaign] = Measured(open_run(directory), tuple(rows))
+    return found
+
+
+def latest(folder: Path, campaign: str) -> Path | None:
+    """The latest run of a campaign; None without one."""
+    try:
+        return find_latest(folder, campaign)
+    except SwitchmarkError:
+        return None
+
+
+def rows_of(item: Item, measured: Mapping[str, Measured]) -> list[SummaryRow]:
+    """The rows that the item shows, without the bare wire's."""
+    held = measured.get(item.campaign)
+    if held is None:
+        return []
+    return [row for row in held.rows if not row.is_baseline and item.shows(row.trial)]
+
+
+def rows_by_item(
+    items: Iterable[Item], measured: Mapping[str, Measured]
+) -> dict[str, Sequence[SummaryRow]]:
+    """Item -> its rows, as findings are judged by."""
+    return {item.name: rows_of(item, measured) for item in items}

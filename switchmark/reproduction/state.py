@@ -1,0 +1,86 @@
+"""What this machine can do of an item: its campaign as it would run here, and why not all of it.
+
+A campaign is planned and its switches and environments are probed, as `run` does; stand-ins of the
+item are set where the machine lacks what they are for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from switchmark.campaign.expand import leave_out_unable
+from switchmark.campaign.find import find_campaign
+from switchmark.campaign.installed import Installed
+from switchmark.environment.vm.accelerator import no_kvm
+from switchmark.errors import SwitchmarkError
+from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.model.campaign import Campaign
+from switchmark.remote.site import Site
+from switchmark.reproduction.paper import Item, StandIn
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An item on this machine."""
+
+    item: Item
+    campaign: Campaign | None  # without what is left out; None: nothing of it can run
+    steps: tuple[Step, ...] = ()
+    settings: tuple[str, ...] = ()  # as of `--set`, that stand-ins need
+    left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what stands in for what
+    reason: str = ""  # why it cannot run at all
+    trials: int = field(default=0)  # of one repetition
+
+    @property
+    def runs(self) -> bool:
+        """Whether anything of it can run here."""
+        return self.campaign is not None
+
+    @property
+    def words(self) -> str:
+        """In one line."""
+        if not self.runs:
+            return f"cannot run here: {self.reason}"
+        less = f", {len(self.left_out)} contenders left out" if self.left_out else ""
+        told = f"; {'; '.join(self.notes)}" if self.notes else ""
+        return f"runs here, {self.trials} trials a repetition{less}{told}"
+
+
+def state_of(
+    item: Item, there: Installed, *, more: Sequence[str] = (), site: Site | None = None
+) -> State:
+    """The item as it would run here; `more` is what else is set."""
+    standing = [one for one in item.stand_in if _lacks(one)]
+    settings = tuple(setting for one in standing for setting in one.set)
+    notes = tuple(one.note for one in standing)
+    try:
+        campaign = find_campaign(item.campaign, there.known, [*settings, *more])
+        if site is None and any("remote" in sweep.location for sweep in campaign.sweeps):
+            reason = "needs a second host and a cable between them; name them with --testbed"
+            return State(item, None, settings=settings, notes=notes, reason=reason)
+        campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
+        steps = plan_steps(campaign, there, baselines=False, site=site)
+        if campaign.skip_unavailable:
+            steps, missing = leave_out_unavailable(steps)
+            left_out = [*left_out, *missing]
+        check_available(steps)
+    except SwitchmarkError as error:
+        reason = "; ".join(dict.fromkeys(str(error).splitlines()))
+        return State(item, None, settings=settings, notes=notes, reason=reason)
+    trials = sum(step.plan.trial.repetition == 0 for step in steps)
+    return State(
+        item, campaign, tuple(steps), settings, tuple(dict.fromkeys(left_out)), notes, "", trials
+    )
+
+
+def _lacks(one: StandIn) -> bool:
+    """Whether this machine lacks what the stand-in is for."""
+    kind, _, number = one.unless.partition(" ")
+    if kind == "kvm":
+        return no_kvm() is not None
+    if kind == "cores":
+        return len(os.sched_getaffinity(0)) < int(number)
+    raise ValueError(f"stand-in unless {one.unless!r}: not known")
