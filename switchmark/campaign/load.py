@@ -102,7 +102,7 @@ class _Loader:
         expect = read_expectations(table.entries.get("expect"), measured, self.problems)
         if not self.problems:
             self._check(grids, options, where)
-            self.problems += self._unmatched(table, top, published, where)
+            self.problems += self._unmatched(table, top, named, published, where)
         if self.problems:
             raise CampaignError(
                 sorted(self.problems, key=lambda p: (p.place.source != where, p.place.line or 0))
@@ -214,13 +214,18 @@ class _Loader:
         return found
 
     def _unmatched(
-        self, table: Table, top: Block, published: list[tuple[Published, Place]], where: str
+        self,
+        table: Table,
+        top: Block,
+        named: Sequence[Contender],
+        published: Sequence[tuple[Published, Place]],
+        where: str,
     ) -> list[Problem]:
         """Figures of no trial of the file. What `--set` leaves out of it is no mistake."""
         if not published:
             return []
-        as_written = _Loader(self.known, [])._grids(table, top, Block(), Place(where))
-        return list(unmatched(published, as_written))
+        as_written = _Loader(self.known, [])._grids(table, top, Block(), named, Place(where))
+        return list(unmatched(list(published), as_written))
 
     def _unused(
         self, dimension: Dimension, place: Place, key: str, used: Collection[Dimension]

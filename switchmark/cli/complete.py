@@ -55,5 +55,19 @@ def campaigns(incomplete: str) -> list[str]:
     return _begin([*builtin_names(), *files], incomplete)
 
 
+def papers(incomplete: str) -> list[str]:
+    """The papers whose items can be run."""
+    from switchmark.reproduction.paper import paper_names
+
+    return _begin([*paper_names(), "all"], incomplete)
+
+
+def targets(incomplete: str) -> list[str]:
+    """The described machines that there are; a file's path may stand there, too."""
+    from switchmark.testbed.target import target_names
+
+    return _begin(target_names(), incomplete)
+
+
 def _begin(names: Iterable[str], incomplete: str) -> list[str]:
     return [str(name) for name in names if str(name).startswith(incomplete)]

@@ -1,6 +1,6 @@
 """`switchmark plan`: what a campaign would run, in which order, where and for how long.
 
-Everything here is computed; of the machine only its CPUs are looked at.
+Everything here is computed; the machine is looked at and left as it is.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from switchmark.campaign.expand import Estimate, estimate, expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.notation import to_notation
-from switchmark.cli.options import CampaignName, Overrides
-from switchmark.cli.output import print_json, print_line, print_table, writing
+from switchmark.cli import complete
+from switchmark.cli.options import CampaignName, Overrides, TestbedFile
+from switchmark.cli.output import note, print_json, print_line, print_table, writing
+from switchmark.cli.plan_checks import refused_by_run
+from switchmark.errors import UnavailableError
 from switchmark.language.duration import format_duration
 from switchmark.model.campaign import Campaign
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
+from switchmark.testbed.target import Target, find_target
 
 if TYPE_CHECKING:
     from switchmark.trial.plan import TrialPlan
@@ -34,6 +38,8 @@ Examples:
   switchmark plan "(D=latency, V={linux-bridge, ovs-dpdk}, R=1k)" --diagram
   switchmark plan "(V=ovs-dpdk, scenario=loopback-3)" --diagram --svg chain.svg
   switchmark plan my-campaign.yaml --json > plan.json
+  switchmark plan dagar2017-table5 --target dagar2017   on the machine of the paper
+  switchmark plan my-campaign.yaml --target lab.yaml    on one that a file describes
 """
 SHOWN = 40  # trials, unless all are asked for
 
@@ -48,6 +54,7 @@ class Plan:
     campaign: Campaign
     trials: list[Trial]
     there: Installed
+    target: Target | None = None  # the machine it is for; None: this one
 
     @cached_property
     def placed(self) -> dict[tuple[Any, ...], TrialPlan]:
@@ -56,11 +63,20 @@ class Plan:
         from switchmark.trial.plan import Cores, plan_trial
 
         cores = Cores(read_cpus())
+        if self.target is not None:
+            cores = Cores(self.target.cpus, [cpu.id for cpu in self.target.cpus])
         alike = {place_key(trial): trial for trial in reversed(self.trials)}
-        return {
-            key: plan_trial(self.campaign, trial, self.there, cores)
-            for key, trial in reversed(alike.items())
-        }
+        placed = {}
+        for key, trial in reversed(alike.items()):
+            try:
+                placed[key] = plan_trial(self.campaign, trial, self.there, cores)
+            except UnavailableError as error:
+                message = f"{self.campaign.name}: {to_notation(trial)}: {error}"
+                if self.target is not None:
+                    raise UnavailableError(f"{message} (target {self.target.name})") from None
+                more = "to plan it for another machine, describe that: --target FILE"
+                raise UnavailableError(f"{message}; {more}") from None
+        return placed
 
     @cached_property
     def baselines(self) -> list[Trial]:
@@ -94,17 +110,31 @@ def command(
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw the same into an SVG file.")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            metavar="MACHINE",
+            help="Plan for a machine of a paper, or a file's (.yaml).",
+            autocompletion=complete.targets,
+        ),
+    ] = None,
+    testbed: TestbedFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all trials.")] = False,
 ) -> None:
     """Show what a campaign would run: every trial in its order, its cores, and how long it takes.
 
-    Checks the campaign as `run` does, and touches nothing.
+    Says what `run` would refuse: switches, environments, neighbours, NICs and hosts that are not
+    there. Touches nothing.
     """
-    made = make_plan(campaign, overrides or [])
+    made = make_plan(campaign, overrides or [], target)
+    refused = refused_by_run(
+        made.campaign, list(made.placed.values()), made.there, made.target, testbed
+    )
     if svg is not None:
         write_svg(made, svg)
     if json:
-        print_json(_document(made))
+        print_json(_document(made) | {"refused_by_run": refused})
         return
     _print_summary(made)
     _print_trials(made, None if everything else SHOWN)
@@ -112,13 +142,18 @@ def command(
     if diagram:
         for drawing in dict.fromkeys(diagram_of(placed) for placed in made.placed.values()):
             print_line(f"\n{drawing}")
+    where = "here" if made.target is None else f"on target {made.target.name}"
+    for problem in refused:
+        left_out = problem.startswith("left out: ")
+        note(problem if left_out else f"run would refuse it {where}: {problem}")
 
 
-def make_plan(what: str, overrides: list[str]) -> Plan:
+def make_plan(what: str, overrides: list[str], target: str | None = None) -> Plan:
     """The plan of a campaign, by name, file or notation; raises `UsageError`."""
     there = installed()
     campaign = find_campaign(what, there.known, overrides)
-    return Plan(campaign, expand(campaign, there.switches, there.environments), there)
+    machine = None if target is None else find_target(target)
+    return Plan(campaign, expand(campaign, there.switches, there.environments), there, machine)
 
 
 def diagram_of(placed: TrialPlan) -> str:
@@ -224,7 +259,7 @@ def _print_placements(made: Plan) -> None:
     print_table(
         ["#", "switch", "pairs", "ports", "idle", "cores"],
         [(number, *row) for row, number in rows.items()],
-        title="placement on this machine",
+        title="placement on " + ("this machine" if made.target is None else made.target.name),
         right=["#", "pairs"],
     )
     print_line()

@@ -30,7 +30,7 @@ _MOST_BARS = 40
 
 
 def draw(item: Item, rows: Sequence[SummaryRow], campaign: Campaign, folder: Path) -> str | None:
-    """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None with nothing to draw."""
+    """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None without a figure."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -9,7 +9,7 @@ outside (Holm's correction over all ratios of the finding, 5 %); otherwise it is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -31,6 +31,7 @@ class Verdict(StrEnum):
     CONTRADICTED = "contradicted"
     UNDECIDED = "undecided"
     CANNOT = "cannot be tried here"
+    NOT_YET = "not tried yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,13 @@ class Judged:
     tried: tuple[Tried, ...] = ()
 
 
-def judge(finding: Finding, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Judged:
-    """Judge a finding by the rows of the items that were measured (item -> its rows)."""
+def judge(
+    finding: Finding,
+    rows_of: Mapping[str, Sequence[SummaryRow]],
+    can_run: Collection[str] = (),
+) -> Judged:
+    """Judge a finding by the rows of the items that were measured (item -> its rows). `can_run`
+    are the items that this machine can run: without rows they were not tried yet."""
     if finding.cannot:
         return Judged(finding, Verdict.CANNOT, finding.cannot)
     tried: list[Tried] = []
@@ -83,7 +89,11 @@ def judge(finding: Finding, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Judg
         if not found:
             lacking[claim.item] = None
     if not tried:
-        return Judged(finding, Verdict.CANNOT, f"nothing to judge by: {', '.join(lacking)}")
+        due = [name for name in lacking if name in can_run and not rows_of.get(name)]
+        if due:
+            return Judged(finding, Verdict.NOT_YET, f"not measured yet: {', '.join(due)}")
+        why = f"without what it compares: {', '.join(lacking)}"
+        return Judged(finding, Verdict.CANNOT, why)
     adjusted = adjust([one.p_outside for one in tried], Correction.HOLM)
     outside = [one for one, p in zip(tried, adjusted, strict=True) if p is not None and p < LEVEL]
     held = [one for one in tried if one.inside]

@@ -98,11 +98,12 @@ def make_page(
     folder = results / "reproduce" / paper.name / "figures"
     shown = [_shown(one, there, measured, folder, states or {}) for one in chosen]
     rows = rows_by_item(paper.items, measured)
+    can_run = {one.item.name for one in shown if one.state.runs}
     hosts = [one.run.info for one in measured.values()]
     return Page(
         paper,
         tuple(shown),
-        tuple(judge(finding, rows) for finding in paper.findings),
+        tuple(judge(finding, rows, can_run) for finding in paper.findings),
         hosts[-1].host if hosts else {},
         max((info.started_at[:10] for info in hosts), default=""),
     )

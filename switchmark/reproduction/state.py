@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
-from switchmark.environment.vm.accelerator import no_kvm
+from switchmark.environment.vm import accelerator, packages
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.model.campaign import Campaign
@@ -80,7 +80,16 @@ def _lacks(one: StandIn) -> bool:
     """Whether this machine lacks what the stand-in is for."""
     kind, _, number = one.unless.partition(" ")
     if kind == "kvm":
-        return no_kvm() is not None
+        return not _has_kvm()
     if kind == "cores":
         return len(os.sched_getaffinity(0)) < int(number)
     raise ValueError(f"stand-in unless {one.unless!r}: not known")
+
+
+def _has_kvm() -> bool:
+    """Whether virtual machines run here at their own speed, as far as that is known."""
+    try:
+        found = accelerator.known(packages.qemu())
+    except SwitchmarkError:
+        return False
+    return found is None or not found.emulated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from switchmark.campaign.installed import Installed
@@ -46,9 +46,10 @@ class Cores:
     """The machine's cores, on which trials that demand the same are placed the same: campaigns
     have many trials and few ways to place them."""
 
-    def __init__(self, cpus: Sequence[Cpu]) -> None:
+    def __init__(self, cpus: Sequence[Cpu], usable: Collection[int] | None = None) -> None:
+        """`usable`: of another machine's, those that a bench there may use."""
         self._cpus = tuple(cpus)
-        self._usable = frozenset(os.sched_getaffinity(0))
+        self._usable = frozenset(os.sched_getaffinity(0) if usable is None else usable)
         self._placed: dict[Demand, Placement] = {}
 
     def place(self, demand: Demand) -> Placement:

@@ -166,13 +166,15 @@ def quick_records(repetitions: int = 3, *, direct: bool = True) -> list[Record]:
     return records
 
 
-def write_run(root: Path, records: list[Record], **definition: Any) -> Path:
+def write_run(
+    root: Path, records: list[Record], campaign: str = "synthetic", **definition: Any
+) -> Path:
     """A results directory that holds these records; returns its path."""
     with Run.create(
         root,
-        campaign="synthetic",
-        campaign_text="name: synthetic\n",
-        definition={"name": "synthetic", **definition},
+        campaign=campaign,
+        campaign_text=f"name: {campaign}\n",
+        definition={"name": campaign, **definition},
         settings={"repetitions": 3},
         host={"synthetic": True, "kernel": "6.18.0", "cores": 2},
     ) as run:

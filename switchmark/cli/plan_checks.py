@@ -1,0 +1,63 @@
+"""What `run` would refuse of a plan: asked of this machine, or of a described one (`--target`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from switchmark.campaign.rules.layout import cable_problem
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.experiment.steps import Step, check_available, leave_out_unavailable
+from switchmark.model.campaign import Campaign
+from switchmark.model.nics import parse_nics
+from switchmark.testbed.target import Target
+from switchmark.testbed.testbed_file import find_testbed, required
+
+if TYPE_CHECKING:
+    from switchmark.campaign.installed import Installed
+    from switchmark.trial.plan import TrialPlan
+
+
+def refused_by_run(
+    campaign: Campaign,
+    plans: Sequence[TrialPlan],
+    there: Installed,
+    target: Target | None,
+    testbed: Path | None,
+) -> list[str]:
+    """A line for each thing that `run` would refuse, or leave out if it may."""
+    problems = _of_testbed(campaign, there, testbed)
+    if target is not None:
+        return problems + target.lacks(
+            [plan.trial.switch for plan in plans],
+            [plan.environment.name for plan in plans],
+            [name for plan in plans for nic in parse_nics(plan.trial.nics) for name in nic.both],
+        )
+    steps = [Step(plan, None) for plan in plans]
+    try:
+        if campaign.skip_unavailable:
+            steps, missing = leave_out_unavailable(steps)
+            problems += [f"left out: {reason}" for reason in missing]
+        check_available(steps)
+    except UnavailableError as error:
+        problems += str(error).splitlines()
+    return problems
+
+
+def _of_testbed(campaign: Campaign, there: Installed, path: Path | None) -> list[str]:
+    """Whether the testbed file can be read and its cable be a port; nobody is called up."""
+    remote = [sweep for sweep in campaign.sweeps if "remote" in sweep.location]
+    if not remote and path is None:
+        return []
+    try:
+        cable = required(find_testbed(path)).cable
+    except SwitchmarkError as error:
+        return str(error).splitlines()
+    found = [
+        cable_problem(switch, there.switches[switch], end)
+        for sweep in remote
+        for switch in sweep.switch
+        for end in (cable.near, cable.far)
+    ]
+    return [f"testbed: {problem}" for problem in dict.fromkeys(found) if problem]

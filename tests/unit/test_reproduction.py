@@ -1,0 +1,170 @@
+"""Papers as data: every item has its campaign, findings are judged by ratios, the page says all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.find import PAPERS, _names, find_campaign
+from switchmark.campaign.installed import installed
+from switchmark.cli.main import run as switchmark
+from switchmark.errors import UsageError
+from switchmark.model.parameters import BY_NAME
+from switchmark.reproduction.budget import FULL, fit, usual_share
+from switchmark.reproduction.findings import Verdict, judge
+from switchmark.reproduction.page import as_html, as_markdown, make_page
+from switchmark.reproduction.paper import Finding, fulfils, paper_names, read_paper
+from switchmark.reproduction.run import folder_of
+from switchmark.results.rows import SummaryRow
+from switchmark.results.summary import summary
+from switchmark.statistics.means import estimate
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+
+THERE = installed()
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: str) -> None:
+    paper = read_paper(name)
+    for item in paper.items:
+        campaign = find_campaign(item.campaign, THERE.known)
+        trials = expand(campaign, THERE.switches, THERE.environments)
+        assert any(item.shows(trial) for trial in trials), f"{item.name} shows nothing"
+        assert item.form != "lines" or item.x in BY_NAME
+        if item.coarse:
+            coarse = find_campaign(item.campaign, THERE.known, list(item.coarse))
+            assert coarse.count <= campaign.count
+        for one in item.stand_in:
+            assert find_campaign(item.campaign, THERE.known, list(one.set)).count
+    for finding in paper.findings:
+        assert bool(finding.claims) != bool(finding.cannot), finding.name
+        for claim in finding.claims:
+            item = paper.item(claim.item)
+            campaign = find_campaign(item.campaign, THERE.known)
+            trials = expand(campaign, THERE.switches, THERE.environments)
+            for where in (claim.where, claim.left or {}, claim.right or {}):
+                assert any(fulfils(trial, where) for trial in trials), (finding.name, where)
+
+
+def test_every_campaign_of_a_paper_is_an_item_s() -> None:
+    held = {item.campaign for name in paper_names() for item in read_paper(name).items}
+    assert held == set(_names(PAPERS))
+
+
+def rows_of(tmp_path: Path, rates: dict[tuple[str, int], Sequence[float]]) -> list[SummaryRow]:
+    """Rows of switches and bursts with these forwarded rates, one a repetition."""
+    records = [
+        synthetic_record(synthetic_trial(switch=switch, burst=burst), number=number)
+        for number, (switch, burst) in enumerate(rates)
+    ]
+    found = []
+    for row in summary(write_run(tmp_path, records)):
+        assert row.throughput is not None
+        values = estimate(rates[row.trial.switch, row.trial.burst])
+        found.append(replace(row, throughput=replace(row.throughput, forwarded_pps=values)))
+    return found
+
+
+def finding(**claim: object) -> Finding:
+    return Finding.model_validate(
+        {"name": "f", "section": "1", "words": "w", "claims": [{"item": "i", **claim}]}
+    )
+
+
+A, B = "ovs-dpdk", "basicfwd"
+NEAR = (1.0, 1.002, 0.998)
+
+
+@pytest.mark.parametrize(
+    ("claim", "rates", "verdict"),
+    [
+        ({"over": "burst", "power": 0, "within": 0.1},
+         {(A, 32): NEAR, (A, 64): NEAR}, Verdict.HOLDS),
+        ({"over": "burst", "power": 0, "within": 0.1},
+         {(A, 32): NEAR, (A, 64): (2.0, 2.01, 2.02)}, Verdict.CONTRADICTED),
+        ({"over": "burst", "power": 0, "within": 0.1},
+         {(A, 32): (0.5, 1.0, 2.0), (A, 64): NEAR}, Verdict.UNDECIDED),
+        ({"over": "burst", "power": -1, "within": 0.1},
+         {(A, 32): NEAR, (A, 64): (0.5, 0.501, 0.499)}, Verdict.HOLDS),
+        ({"over": "burst", "power": 1, "within": 0.1},
+         {(A, 32): NEAR, (A, 64): NEAR}, Verdict.CONTRADICTED),
+        ({"falls": "burst"}, {(A, 32): NEAR, (A, 64): (0.5, 0.501, 0.499)}, Verdict.HOLDS),
+        ({"order": [[B], [A]]},
+         {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, Verdict.HOLDS),
+        ({"order": [[A], [B]]},
+         {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, Verdict.CONTRADICTED),
+        ({"left": {"switch": A}, "right": {"switch": B}, "at_least": 0.9, "at_most": 1.1},
+         {(A, 32): NEAR, (B, 32): NEAR}, Verdict.HOLDS),
+        ({"order": [[B], [A]]}, {(A, 32): (1.0,), (B, 32): (2.0,)}, Verdict.UNDECIDED),
+        ({"order": [[B], ["vpp"]]}, {(A, 32): NEAR}, Verdict.CANNOT),
+    ],
+)  # fmt: skip
+def test_findings_are_judged_by_proof(
+    tmp_path: Path,
+    claim: dict[str, object],
+    rates: dict[tuple[str, int], Sequence[float]],
+    verdict: Verdict,
+) -> None:
+    scaled = {who: [value * 1e6 for value in values] for who, values in rates.items()}
+    judged = judge(finding(**claim), {"i": rows_of(tmp_path, scaled)})
+    assert judged.verdict is verdict, judged.why
+
+
+def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
+    campaign = find_campaign("ara2021-fig4a", THERE.known)
+    usual = usual_share(campaign)
+    whole = fit(campaign, 40, 1e6, 2.0, usual)
+    assert (whole.settings, whole.words) == ((), FULL)
+    half = fit(campaign, 40, 40 * 3 * (1.3 * 10 + 2.0), 2.0, usual, ("rate=1M",), 1)
+    assert half.words.endswith("for 60s") and "rate=1M" not in half.settings
+    assert half.expected_s <= 1.02 * 40 * 3 * (1.3 * 10 + 2.0)
+    little = fit(campaign, 40, 60.0, 2.0, usual, ("rate=1M, 20M",), 4)
+    assert "rate=1M, 20M" in little.settings and little.words.startswith("fewer points")
+    assert little.expected_s <= 60.0
+    assert "repetitions=1" in fit(campaign, 40, 1.0, 2.0, usual).settings
+
+
+def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> None:
+    paper = read_paper("ara2021")
+    records = []
+    for number, io in enumerate(("udp", "udp-mmsg", "raw", "raw-mmsg")):
+        trial = synthetic_trial(switch="linux-bridge", io=io, packet_size_bytes=64)
+        records.append(synthetic_record(trial, number=number))
+    write_run(folder_of(paper, tmp_path), records, campaign="ara2021-table2")
+    page = make_page(paper, THERE, tmp_path, [paper.item("table2"), paper.item("fig4d")])
+    text, marked = as_html([page]), as_markdown([page])
+    table2, remote = page.items
+    assert table2.measured and not remote.measured
+    theirs = sorted(line.theirs.partition(" (")[0] for line in table2.lines)
+    assert theirs == ["338 kpps", "360 kpps", "409 kpps", "440 kpps"]
+    assert "second host" in remote.state.words
+    assert (tmp_path / "reproduce" / "ara2021" / "figures" / "table2.png").exists()
+    for told in (text, marked):
+        assert "440 kpps" in told and "Most virtual switches do not achieve higher" in told
+        assert paper.machine in " ".join(told.split())
+    assert "<svg" in text and "http-equiv" in text and "src=" not in text
+    assert paper.findings[0].words in text and "undecided" in text
+
+
+def test_reproduce_refuses_what_is_no_paper_and_no_item(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert switchmark(["reproduce", "ara2020"]) == 2
+    assert "unknown paper 'ara2020'; did you mean ara2021?" in capsys.readouterr().err
+    assert switchmark(["reproduce", "dagar2017", "tabel5"]) == 2
+    assert "unknown item 'tabel5'; did you mean table5?" in capsys.readouterr().err
+    assert switchmark(["reproduce", "dagar2017", "--budget", "soon"]) == 2
+    assert "--budget: 'soon' is not a number" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="unknown item"):
+        read_paper("dagar2017").item("table99")
+
+
+def test_the_list_says_what_can_run_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert switchmark(["reproduce", "dagar2017", "table5", "table3", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert "table5" in out and "Throughput with increasingly limited CPU access" in out
+    assert "not as there in table3: the kernel's Open vSwitch in a container" in out

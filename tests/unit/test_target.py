@@ -1,0 +1,90 @@
+"""Machines that are described, not there: campaigns are planned for them, and checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli.main import run as switchmark
+from switchmark.cli.plan import make_plan
+from switchmark.errors import UsageError
+from switchmark.reproduction.paper import paper_names, read_paper
+from switchmark.testbed.target import find_target, read_target, target_names
+
+
+def test_a_described_machine_has_the_cpus_as_linux_numbers_them() -> None:
+    target = read_target("sockets: 2\ncores: 3\nthreads: 2\nisolated: 1-2, 5\n", "lab.yaml")
+    assert [(one.id, one.core, one.node) for one in target.cpus][:4] == [
+        (0, (0, 0), 0), (1, (0, 1), 0), (2, (0, 2), 0), (3, (1, 0), 1),
+    ]  # fmt: skip
+    assert target.cpus[6].core == target.cpus[0].core, "its SMT sibling"
+    assert [one.id for one in target.cpus if one.isolated] == [1, 2, 5]
+    assert target.lacks(["vpp"], ["lxc"], ["eth9"]) == [], "what is not said is there"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sockets: 2", "lab.yaml:1: cores: is missing; write e.g. cores: 12"),
+        ("cores: none", "lab.yaml:1: cores: 'none' is not a number"),
+        ("cores: 2\ncoers: 3", "lab.yaml:2: coers: unknown key; did you mean cores?"),
+        ("cores: 2\nisolated: a-b", "lab.yaml:2: isolated: 'a-b' is no CPU; write e.g. 2-5, 8"),
+    ],
+)
+def test_a_description_that_is_wrong_is_told_by_its_line(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read_target(text, "lab.yaml")
+    assert says in str(error.value)
+
+
+def test_an_unknown_machine_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"did you mean zhang2019\?; or name a file"):
+        find_target("zhang2018")
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_every_item_plans_on_the_machine_of_its_paper(name: str) -> None:
+    paper = read_paper(name)
+    assert paper.target in target_names()
+    for campaign in dict.fromkeys(item.campaign for item in paper.items):
+        assert make_plan(campaign, [], paper.target).placed
+
+
+def test_plan_says_what_run_would_refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = tmp_path / "lab.yaml"
+    lab.write_text("cores: 4\nswitches: [linux-bridge]\nenvironments: [netns]\nnics: [eth1]\n")
+    wanted = "(V={linux-bridge, ovs-netdev}, scenario=p2p, nics=eth1/eth2+eth1/eth3)"
+    assert switchmark(["plan", wanted, "--target", str(lab)]) == 0
+    err = capsys.readouterr().err
+    assert "target lab has no switch ovs-netdev (it has: linux-bridge)" in err
+    assert "target lab has no nics: eth2 (it has: eth1)" in err
+    assert switchmark(["plan", wanted, "--json"]) == 0
+    refused = json.loads(capsys.readouterr().out)["refused_by_run"]
+    assert any("eth1" in one for one in refused), "there is no such NIC here"
+
+
+def test_plan_reads_the_testbed_file_that_run_would(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remote = "(V=linux-bridge, L=remote)"
+    assert switchmark(["plan", remote, "--testbed", str(tmp_path / "no.yaml")]) == 0
+    assert "no.yaml" in capsys.readouterr().err
+    broken = tmp_path / "lab.yaml"
+    broken.write_text("hosts: 5\n")
+    assert switchmark(["plan", remote, "--testbed", str(broken)]) == 0
+    assert f"run would refuse it here: {broken}" in capsys.readouterr().err
+
+
+def test_a_plan_for_more_cores_than_there_are_names_the_trial_and_the_way_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert switchmark(["plan", "(V=ovs-dpdk, switch_cores=900)"]) == 3
+    err = capsys.readouterr().err
+    assert "notation: (D=throughput" in err and "switch_cores: 900 wanted" in err
+    assert "--target FILE" in err
+    assert switchmark(["plan", "(V=ovs-dpdk, switch_cores=8)", "--target", "ara2021"]) == 0
+    assert "placement on ara2021" in capsys.readouterr().out
