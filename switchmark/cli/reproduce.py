@@ -6,6 +6,7 @@ can be resumed, shown and compared as any other; one page draws all of them toge
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -255,7 +256,7 @@ class _Runner:
 
 def _weight(state: State) -> float:
     """By what time is dealt out: few trials deserve more of it each."""
-    return float(max(1, state.trials)) ** 0.5
+    return math.sqrt(max(1, state.trials))
 
 
 def _more(given: Sequence[str], state: State) -> list[str]:

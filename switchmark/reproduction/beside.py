@@ -65,7 +65,7 @@ def _concerns(one: Published, item: Item) -> bool:
 
 def _figure_of(one: Published) -> Figure:
     return Figure(
-        unit="us" if one.is_time else one.unit,
+        unit="us" if one.is_time else "bps" if one.unit == "bps" else "pps",
         statistic=one.of, layer=one.layer, path=one.path, at=one.at,
     )  # fmt: skip
 

@@ -48,7 +48,9 @@ def fit(
     if cost_s(trials, repetitions, full_s) <= budget_s:
         return Scale((), FULL, cost_s(trials, repetitions, full_s))
     few = min(FEW_REPETITIONS, repetitions)
-    settings, words, count = [], [], trials
+    settings: list[str] = []
+    words: list[str] = []
+    count = trials
     if coarse and coarse_trials and cost_s(trials, few, SHORTEST_S) > budget_s:
         settings += coarse
         words.append(f"fewer points ({'; '.join(coarse)})")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError
+from ruamel.yaml import YAML
 
 from switchmark.errors import UsageError
 from switchmark.language import values
@@ -167,7 +167,9 @@ def read_paper(name: str) -> Paper:
     """The paper of this name; raises UsageError."""
     if name not in paper_names():
         raise UsageError(values.unknown(name, paper_names(), "paper"))
-    document: dict[str, Any] = yaml.safe_load((_FOLDER / f"{name}.yaml").read_text("utf-8"))
+    document: dict[str, Any] = YAML(typ="safe", pure=True).load(
+        (_FOLDER / f"{name}.yaml").read_text("utf-8")
+    )
     try:
         return Paper.model_validate(document)
     except ValidationError as error:

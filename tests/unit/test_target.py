@@ -56,12 +56,14 @@ def test_plan_says_what_run_would_refuse(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = tmp_path / "lab.yaml"
-    lab.write_text("cores: 4\nswitches: [linux-bridge]\nenvironments: [netns]\nnics: [eth1]\n")
-    wanted = "(V={linux-bridge, ovs-netdev}, scenario=p2p, nics=eth1/eth2+eth1/eth3)"
+    lab.write_text(
+        "cores: 4\nswitches: [linux-bridge]\nenvironments: [netns]\nnics: [eth1, eth3, eth4]\n"
+    )
+    wanted = "(V={linux-bridge, ovs-netdev}, scenario=p2p, nics=eth1/eth2+eth3/eth4)"
     assert switchmark(["plan", wanted, "--target", str(lab)]) == 0
     err = capsys.readouterr().err
     assert "target lab has no switch ovs-netdev (it has: linux-bridge)" in err
-    assert "target lab has no nics: eth2 (it has: eth1)" in err
+    assert "target lab has no nics: eth2 (it has: eth1, eth3, eth4)" in err
     assert switchmark(["plan", wanted, "--json"]) == 0
     refused = json.loads(capsys.readouterr().out)["refused_by_run"]
     assert any("eth1" in one for one in refused), "there is no such NIC here"
