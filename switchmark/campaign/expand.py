@@ -25,10 +25,12 @@ from switchmark.model.campaign import Campaign, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension, Io
 from switchmark.model.overhead import usual_overhead_s
-from switchmark.model.parameters import SWEPT, point_of
+from switchmark.model.parameters import PARAMETERS, SWEPT, point_of
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import settle
+
+_NOWHERE = PARAMETERS["neighbour_cpus"].default
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ class _Settler:
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
             update["port_kind"] = self.forced[where]
+        if trial.neighbour == "none":  # nobody is anywhere
+            update["neighbour_cpus"] = _NOWHERE
         return settle(trial.model_copy(update=update) if update else trial)
 
     def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:

@@ -16,13 +16,14 @@ from typing import Annotated, Any
 import typer
 
 from switchmark.campaign import find, load
+from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.options import TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Capabilities, Probe
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import PLAIN, Io
 from switchmark.testbed.testbed_file import find_testbed, required
 
 EPILOG = """
@@ -37,10 +38,6 @@ Examples:
 What to do where a switch cannot run here is answered by: switchmark doctor
 """
 
-DIMENSIONS: dict[str, str] = {
-    Dimension.THROUGHPUT: "sender to receiver: intended, offered and forwarded frames/s, loss",
-    Dimension.LATENCY: "client to server and back: round-trip times, every sample kept",
-}
 IOS: dict[str, str] = {
     Io.AUTO: "the fastest for the port: dpdk on vhost-user and memif, raw-mmsg on a kernel device",
     Io.UDP: "a UDP socket, send and recv",
@@ -135,8 +132,9 @@ def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
 
 
 def _methods() -> Mapping[str, str]:
-    """What one run measures, then the methods of many."""
-    return DIMENSIONS | {name: method.meaning for name, method in METHODS.items()}
+    """What `method` takes: one run, then the methods of many."""
+    one = "one run at the set rate: a throughput, or round trips (key `dimension`)"
+    return {PLAIN: one} | {name: method.meaning for name, method in METHODS.items()}
 
 
 def _hosts(path: Path | None) -> Listing:
@@ -211,7 +209,8 @@ def _campaign(name: str, there: Installed) -> dict[str, Any]:
     # A built-in may name switches that an installation does not have.
     known = replace(there.known, switches=None)
     campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", known)
-    return {"name": name, "trials": campaign.count, "description": campaign.description}
+    able, _ = leave_out_unable(campaign, there.switches, there.environments)
+    return {"name": name, "trials": able.count, "description": campaign.description}
 
 
 def _described(names: dict[str, str]) -> Listing:

@@ -14,7 +14,6 @@ from typing import Annotated
 
 import typer
 
-from switchmark.campaign.expand import OVERHEAD_POLLING_S
 from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
@@ -160,7 +159,7 @@ class _Runner:
         self.there, self.results, self.settings = there, results, settings
         self.budget_s, self.testbed, self.anew, self.quiet = budget_s, testbed, anew, quiet
         self.began = time.monotonic()
-        self.overhead_s = OVERHEAD_POLLING_S  # around a trial; learnt as they run
+        self.overhead_s = scaling.OVERHEAD_S  # around a trial; learnt as they run
         self.failed = 0
 
     def run(
@@ -234,13 +233,13 @@ class _Runner:
             for line in str(error).splitlines():
                 note(f"{paper.name} {item.name}: {line}")
             return
-        failed = sum(record.status == "failed" for record in done.records)
+        failed, count = done.statuses.count("failed"), len(done.statuses)
         spent_s = time.monotonic() - began
-        if done.records and not resume:
+        if count and not resume:
             measuring_s = max(d for s in campaign.sweeps for d in s.duration_s)
             usual_s = scaling.usual_share(campaign)(measuring_s)
-            self.overhead_s = max(0.5, spent_s / len(done.records) - usual_s)
-        note(f"{paper.name} {item.name}: {len(done.records) - failed} trials finished, {failed} "
+            self.overhead_s = max(0.5, spent_s / count - usual_s)
+        note(f"{paper.name} {item.name}: {count - failed} trials finished, {failed} "
              f"failed, in {format_duration(spent_s)}")  # fmt: skip
 
     def _scale(self, item: Item, state: State, share_s: float | None) -> scaling.Scale:

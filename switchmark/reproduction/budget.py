@@ -14,6 +14,7 @@ from switchmark.language.values import format_seconds
 from switchmark.model.campaign import Campaign
 from switchmark.model.choices import PLAIN
 
+OVERHEAD_S = 4.0  # around a trial, until some have run
 SHORTEST_S = 0.5  # of a trial
 FEW_REPETITIONS = 3  # below, an interval says next to nothing
 FULL = "in full"

@@ -194,3 +194,22 @@ def test_keys_of_cpu_time_and_neighbours() -> None:
     for wrong in ("cpu_limit: 0%", "neighbour: cahe", "switch_cpus: 1,2", "neighbour_cpus: all"):
         with pytest.raises(UsageError, match=r"50%|did you mean|write e\.g\. 2\+3|are 1; set|all"):
             trials_of(f"switch: ovs-dpdk\n{wrong}\nswitch_cores: 2")
+
+
+def test_a_neighbour_that_is_not_there_is_nowhere() -> None:
+    """One trial without it, not one for every place that it is not at."""
+    there = installed()
+    text = "switch: linux-bridge\nneighbour: [none, cpu]\nneighbour_cpus: [any, 0+1]\n"
+    trials = expand(load_text(text, "c.yaml", there.known), there.switches, there.environments)
+    assert sorted((one.neighbour, one.neighbour_cpus) for one in trials) == [
+        ("cpu", "0+1"), ("cpu", "any"), ("none", "any"),
+    ]  # fmt: skip
+
+
+def test_between_hosts_no_remedy_is_a_mode_that_the_switch_lacks() -> None:
+    there = installed()
+    text = "switch: sriov\nconnect_mode: veb\nenvironment: lxc\nlocation: remote\n"
+    with pytest.raises(UsageError) as error:
+        expand(load_text(text, "c.yaml", there.known), there.switches, there.environments)
+    assert "sriov cannot be between hosts" in str(error.value)
+    assert "learning" not in str(error.value)

@@ -263,3 +263,10 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     assert output.console().no_color
+
+
+def test_list_and_plan_count_the_same_trials(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "campaigns", "--json"]) == 0
+    rows = {one["name"]: one["trials"] for one in json.loads(capsys.readouterr().out)["campaigns"]}
+    assert run(["plan", "ranking", "--json"]) == 0
+    assert rows["ranking"] == json.loads(capsys.readouterr().out)["count"]

@@ -156,7 +156,8 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
         )
     found = [resolve(name) for name in sweep.scenario]
     most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
-    for mode in {one or can.connect_modes[0] for one in sweep.connect_mode}:
+    modes = {one or can.connect_modes[0] for one in sweep.connect_mode}
+    for mode in modes if can.cable_ends or switch == WIRE else ():  # else no mode is a remedy
         if mode is ConnectMode.CROSS_CONNECT and most > 1 and switch != WIRE:
             yield (
                 "several pairs share the one cable between two hosts, so cross-connect can carry "
