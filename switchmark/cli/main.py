@@ -59,6 +59,7 @@ COMMANDS: dict[str, Command] = {
     "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
     "reproduce": Command("reproduce", "command", "Run a paper's figures beside what it says."),
     "certify": Command("certify", "command", "Prove the figures of this machine's instruments."),
+    "otg": Command("otg", "command", "Serve the Open Traffic Generator API."),
     "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
 

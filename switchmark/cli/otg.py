@@ -1,0 +1,92 @@
+"""`switchmark otg`: the traffic engine as a generator of the Open Traffic Generator API."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from switchmark.cli.output import note
+from switchmark.engine.binary import find_engine
+from switchmark.errors import UsageError
+from switchmark.otg import types
+from switchmark.otg.ports import parse_ports
+from switchmark.otg.server import OtgServer, read_token, tls_context
+from switchmark.otg.service import Service
+from switchmark.otg.traffic import Traffic
+from switchmark.testbed.session import open_session
+
+EPILOG = """
+Examples:
+  switchmark otg --port eth1 --port eth2                    packet sockets on two devices
+  switchmark otg --port eth1=af_xdp --port p2=virtio-user:/run/p2.sock
+  switchmark otg --port eth1 --port eth2 --listen 0.0.0.0:8443 \\
+      --certificate server.pem --key server.key --token-file token
+
+A client: snappi.api(location="http://127.0.0.1:8080"), whose ports have the locations eth1, eth2;
+with a token: https://otg:TOKEN@host:8443. What is supported: docs/interfaces.md.
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 no engine, or the address is in use.
+"""
+_PLACE = re.compile(r"(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})")
+
+
+class Idle(StrEnum):
+    """What the engine does when it has nothing to do."""
+
+    POLL = "poll"
+    YIELD = "yield"
+    SLEEP = "sleep"
+
+
+def command(
+    port: Annotated[
+        list[str] | None,
+        typer.Option("--port", metavar="LOCATION[=KIND[:REST]]", help="A port to offer."),
+    ] = None,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="[ADDRESS:]PORT", help="Where clients connect.")
+    ] = "127.0.0.1:8080",
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", metavar="FILE", help="For HTTPS: PEM chain.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="What clients must say.")
+    ] = None,
+    idle: Annotated[
+        Idle, typer.Option(help="poll is fastest, and takes a core for each end of a flow.")
+    ] = Idle.YIELD,
+) -> int:
+    """Serve the Open Traffic Generator API until interrupted."""
+    ports = parse_ports(port or [])
+    place = _place(listen)
+    token, tls = read_token(token_file), tls_context(certificate, key)
+    find_engine()  # raises where there is none, before a client waits for it
+    with open_session(measuring=False) as session, Traffic(session, idle.value) as traffic:
+        service = Service(ports, traffic)
+        with OtgServer(place, service, token, tls) as server:
+            shown = f"[{place[0]}]" if ":" in place[0] else place[0]
+            note(
+                f"OTG {types.VERSION} at {'https' if tls else 'http'}://{shown}:"
+                f"{server.server_port}; ports {', '.join(ports)}"
+            )
+            try:
+                server.serve_forever(poll_interval=0.1)
+            except KeyboardInterrupt:
+                note("ended")
+            finally:
+                service.close()
+    return 0
+
+
+def _place(text: str) -> tuple[str, int]:
+    match = _PLACE.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise UsageError(f"--listen {text}: is no place to listen; write e.g. 127.0.0.1:8080")
+    return match["host"] or "127.0.0.1", int(match["port"])

@@ -1,0 +1,1 @@
+"""The Open Traffic Generator API over the traffic engine: types, plans, traffic, HTTP server."""

@@ -1,0 +1,136 @@
+"""Port and flow metrics, as the published types have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from switchmark.otg import types
+from switchmark.otg.plan import FlowPlan
+from switchmark.otg.ports import TrafficPort
+from switchmark.otg.refusal import Refused
+from switchmark.otg.traffic import RunningFlow
+
+
+def flow_metrics(
+    asked: types.FlowMetricsRequest | None,
+    plans: Iterable[FlowPlan],
+    running: Mapping[str, RunningFlow],
+) -> list[types.FlowMetric]:
+    """One a flow, in the order of the configuration."""
+    known = {plan.name: plan for plan in plans}
+    wanted = _wanted(asked.flow_names if asked else None, known, "flow")
+    found = [_of_flow(known[name], running.get(name)) for name in wanted]
+    columns = asked.metric_names if asked else None
+    return [_only(one, columns, ("name", "port_tx", "port_rx")) for one in found]
+
+
+def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
+    if flow is None:
+        return types.FlowMetric(
+            name=plan.name, port_tx=plan.tx_name, port_rx=plan.rx_name, transmit="stopped",
+            frames_tx=0, frames_rx=0, bytes_tx=0, bytes_rx=0, frames_tx_rate=0, frames_rx_rate=0,
+        )  # fmt: skip
+    sent, sent_bytes = flow.sent()
+    received, received_bytes = flow.received()
+    tx_rate, _, rx_rate, _ = flow.rates()
+    return types.FlowMetric(
+        name=plan.name,
+        port_tx=plan.tx_name,
+        port_rx=plan.rx_name,
+        transmit="stopped" if flow.ended else "started",
+        frames_tx=sent,
+        frames_rx=received,
+        bytes_tx=sent_bytes,
+        bytes_rx=received_bytes,
+        frames_tx_rate=tx_rate,
+        frames_rx_rate=rx_rate,
+        loss=_loss_percent(flow) if plan.counts_loss else None,
+        latency=_latency(flow) if plan.is_timed else None,
+    )
+
+
+def _loss_percent(flow: RunningFlow) -> float | None:
+    """By sequence number, copies not counted; of a flow that still runs nobody knows it."""
+    if not flow.ended or flow.receiver is None or not flow.receiver.has_result:
+        return None
+    loss = flow.receiver.result.loss
+    sent, _ = flow.sent()
+    if loss is None or not sent:
+        return None
+    return 100.0 * max(0, sent - loss.received_unique) / sent
+
+
+def _latency(flow: RunningFlow) -> types.MetricLatency | None:
+    """One way, when the flow has ended."""
+    if flow.receiver is None or not flow.receiver.has_result:
+        return None
+    delays = flow.receiver.result.latency
+    if delays is None or not delays.count:
+        return None
+    return types.MetricLatency(
+        minimum_ns=float(delays.min_ns),
+        maximum_ns=float(delays.max_ns),
+        average_ns=float(delays.mean_ns),
+    )
+
+
+def port_metrics(
+    asked: types.PortMetricsRequest | None,
+    config: types.Config,
+    ports: Mapping[str, TrafficPort],
+    running: Iterable[RunningFlow],
+    capturing: Iterable[str],
+) -> list[types.PortMetric]:
+    """One a port: what its flows sent and received there."""
+    known = {port.name: ports[port.location or ""] for port in config.ports or ()}
+    wanted = _wanted(asked.port_names if asked else None, known, "port")
+    flows, captured = list(running), set(capturing)
+    found = [_of_port(name, known[name], flows, name in captured) for name in wanted]
+    columns = asked.column_names if asked else None
+    return [_only(one, columns, ("name",)) for one in found]
+
+
+def _of_port(
+    name: str, port: TrafficPort, flows: Iterable[RunningFlow], captures: bool
+) -> types.PortMetric:
+    leaving = [flow for flow in flows if flow.plan.tx_name == name]
+    arriving = [flow for flow in flows if flow.plan.rx_name == name]
+    sent = [flow.sent() for flow in leaving]
+    received = [flow.received() for flow in arriving]
+    return types.PortMetric(
+        name=name,
+        location=port.location,
+        link="up" if port.is_up else "down",
+        capture="started" if captures else "stopped",
+        frames_tx=sum(frames for frames, _ in sent),
+        frames_rx=sum(frames for frames, _ in received),
+        bytes_tx=sum(size for _, size in sent),
+        bytes_rx=sum(size for _, size in received),
+        frames_tx_rate=sum(flow.rates()[0] for flow in leaving),
+        frames_rx_rate=sum(flow.rates()[2] for flow in arriving),
+        bytes_tx_rate=sum(flow.rates()[1] for flow in leaving),
+        bytes_rx_rate=sum(flow.rates()[3] for flow in arriving),
+        transmit="started" if any(not flow.ended for flow in leaving) else "stopped",
+    )
+
+
+def _wanted(names: Iterable[str] | None, known: Mapping[str, object], kind: str) -> list[str]:
+    asked = list(names or known)
+    for name in asked:
+        if name not in known:
+            raise Refused(f"{kind}.{kind}_names: there is no {kind} {name}")
+    return asked
+
+
+T = TypeVar("T", bound=types.Part)
+
+
+def _only(one: T, columns: Iterable[str] | None, always: Iterable[str]) -> T:
+    """The columns that were asked for, all where none was."""
+    names = set(columns or ())
+    if not names:
+        return one
+    return one.model_copy(
+        update={name: None for name in type(one).model_fields if name not in names | set(always)}
+    )

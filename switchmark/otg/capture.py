@@ -1,0 +1,75 @@
+"""What arrives at a port of the kernel, as a pcap file, by tcpdump."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.otg.refusal import Refused
+from switchmark.otg.types import Capture
+from switchmark.testbed.host import Session, Spawned
+
+READY_TIMEOUT_S = 10.0
+REST_S, MOST_REST_S = 0.1, 5.0  # of a file that no longer grows
+_POLL_S = 0.01
+_BUFFER_KIB = 16384
+
+
+@dataclass
+class RunningCapture:
+    """One port that is captured, or was."""
+
+    process: Spawned
+    file: Path
+    is_over: bool = False
+
+    def stop(self) -> None:
+        """End it; its file is then complete. What lies in tcpdump's ring when it is told to end is
+        lost, so it is told when the file has come to rest."""
+        if not self.is_over:
+            self._wait_for_rest()
+            self.process.terminate(grace_s=5.0)
+            self.is_over = True
+
+    def _wait_for_rest(self) -> None:
+        deadline = time.monotonic() + MOST_REST_S
+        seen, since = -1, time.monotonic()
+        while time.monotonic() < min(since + REST_S, deadline):
+            size = self.file.stat().st_size if self.file.exists() else 0
+            if size != seen:
+                seen, since = size, time.monotonic()
+            time.sleep(_POLL_S)
+
+
+def start_capture(
+    session: Session, port: str, device: str | None, asked: Capture
+) -> RunningCapture:
+    """Begin to capture what arrives; returns once it does. Raises `Refused`."""
+    if device is None:
+        raise Refused(f"port.capture: port {port} is no device of the kernel: nothing can listen")
+    program = shutil.which("tcpdump")
+    if program is None:
+        raise Refused("port.capture: needs tcpdump on the server (apt install tcpdump)", code=500)
+    number = len(list(session.run_dir.glob("capture-*.pcap")))
+    file, log = (session.run_dir / f"capture-{number}.{end}" for end in ("pcap", "log"))
+    snap = ["-s", str(asked.packet_size)] if asked.packet_size else []
+    quick = ["-U", "--immediate-mode", "-B", str(_BUFFER_KIB)]
+    process = session.host.spawn(
+        [program, "-i", device, "-Q", "in", "-w", str(file), *quick, "-Z", "root", *snap], log=log
+    )
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while "listening on" not in _text(log):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.terminate()
+            words = _text(log).strip().splitlines()
+            raise Refused(
+                f"port.capture: tcpdump: {words[-1] if words else 'says nothing'}", code=500
+            )
+        time.sleep(_POLL_S)
+    return RunningCapture(process, file)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

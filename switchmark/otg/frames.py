@@ -1,0 +1,121 @@
+"""The frames of a flow, one after the other: addresses by their patterns, sizes, and as a pcap file
+for the engine to replay.
+
+What the engine can make itself it makes itself; a file is for patterns, sequences and counts that
+it has no option for. The engine puts its stamp into the payload of each, so that loss, order and
+delay are measured either way.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FCS_BYTES = 4
+_PCAP_NS = 0xA1B23C4D
+_ETHERNET = 1
+_UDP = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The header fields of one frame."""
+
+    src_mac: str
+    dst_mac: str
+    src_ip: str
+    dst_ip: str
+    src_port: int
+    dst_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Each field as the values that it takes in turn, all going on from frame to frame."""
+
+    src_mac: Sequence[str]
+    dst_mac: Sequence[str]
+    src_ip: Sequence[str]
+    dst_ip: Sequence[str]
+    src_port: Sequence[int]
+    dst_port: Sequence[int]
+    vlans: Sequence[int]  # outermost first, the same in all
+
+    @property
+    def _fields(self) -> tuple[Sequence[str] | Sequence[int], ...]:
+        return (
+            self.src_mac, self.dst_mac, self.src_ip, self.dst_ip, self.src_port, self.dst_port,
+        )  # fmt: skip
+
+    @property
+    def length(self) -> int:
+        """Frames until the first combination comes again."""
+        return math.lcm(*map(len, self._fields))
+
+    def at(self, index: int) -> Addresses:
+        """Of the frame of this number."""
+        return Addresses(
+            self.src_mac[index % len(self.src_mac)],
+            self.dst_mac[index % len(self.dst_mac)],
+            self.src_ip[index % len(self.src_ip)],
+            self.dst_ip[index % len(self.dst_ip)],
+            self.src_port[index % len(self.src_port)],
+            self.dst_port[index % len(self.dst_port)],
+        )
+
+
+def frame(addresses: Addresses, vlans: Sequence[int], size_bytes: int) -> bytes:
+    """One UDP frame of this size, FCS counted and left out, its payload zeros."""
+    src, dst = ipaddress.ip_address(addresses.src_ip), ipaddress.ip_address(addresses.dst_ip)
+    ether_type = 0x0800 if src.version == 4 else 0x86DD
+    head = _mac(addresses.dst_mac) + _mac(addresses.src_mac)
+    for place, vlan in enumerate(vlans):
+        outer = place == 0 and len(vlans) > 1
+        head += struct.pack("!HH", 0x88A8 if outer else 0x8100, vlan)
+    head += struct.pack("!H", ether_type)
+    ip_bytes = 20 if src.version == 4 else 40
+    udp_bytes = size_bytes - FCS_BYTES - len(head) - ip_bytes
+    udp = struct.pack("!HHHH", addresses.src_port, addresses.dst_port, udp_bytes, 0)
+    payload = bytes(udp_bytes - len(udp))
+    pseudo = src.packed + dst.packed + struct.pack("!HH", udp_bytes, _UDP)
+    checksum = _ones_complement(pseudo + udp) or 0xFFFF  # (of zeros behind it the sum is the same)
+    udp = udp[:6] + struct.pack("!H", checksum)
+    if src.version == 4:
+        total = ip_bytes + udp_bytes
+        fields = struct.pack("!BBHHHBBH", 0x45, 0, total, 0, 0x4000, 64, _UDP, 0)
+        network = fields + src.packed + dst.packed
+        network = network[:10] + struct.pack("!H", _ones_complement(network)) + network[12:]
+    else:
+        network = struct.pack("!IHBB", 6 << 28, udp_bytes, _UDP, 64) + src.packed + dst.packed
+    return head + network + udp + payload
+
+
+def smallest_frame_bytes(ip_version: int, vlans: int) -> int:
+    """The least size that holds the headers and the engine's stamp."""
+    return max(64, 14 + 4 * vlans + (20 if ip_version == 4 else 40) + 8 + 18 + FCS_BYTES)
+
+
+def write_pcap(path: Path, frames: Iterable[bytes], times_ns: Iterable[int]) -> None:
+    """Write frames with their times."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, 65535, _ETHERNET))
+        for data, time_ns in zip(frames, times_ns, strict=True):
+            seconds, rest = divmod(time_ns, 1_000_000_000)
+            file.write(struct.pack("<IIII", seconds, rest, len(data), len(data)) + data)
+
+
+def _mac(text: str) -> bytes:
+    return bytes(int(part, 16) for part in text.split(":"))
+
+
+def _ones_complement(data: bytes) -> int:
+    if len(data) % 2:
+        data += b"\0"
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

@@ -1,0 +1,201 @@
+"""The headers of a flow: Ethernet, VLAN tags, IPv4 or IPv6, UDP, each field by its pattern."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import lcm
+from typing import Any
+
+from switchmark.otg import types
+from switchmark.otg.frames import Cycle
+from switchmark.otg.refusal import Refused, chosen
+
+MOST_FLOWS = 1_000_000  # of the engine
+_ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")
+_MIRRORED = {"src": "dst", "dst": "src"}
+_ORDER = "ethernet, up to two vlan, ipv4 or ipv6, udp"
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """The values of one field in turn."""
+
+    values: tuple[Any, ...]
+    counts_up: bool  # by 1, as the engine does
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """What all frames of a flow are made of."""
+
+    cycle: Cycle
+    ip_version: int
+    counted: tuple[tuple[str, int], ...]  # fields with more than one value that count up by 1
+    others: bool  # whether there are fields with more than one value that do not
+
+    def flows(self) -> str | None:
+        """The engine's `--flows`, empty for one flow; None where it has no words for them."""
+        if self.others:
+            return None
+        if not self.counted:
+            return ""
+        count = lcm(*(many for _, many in self.counted))
+        if count > MOST_FLOWS:
+            return None
+        return f"{count}:" + "+".join(f"{name}={many}" for name, many in self.counted)
+
+    def sender_arguments(self) -> list[str]:
+        """Addresses of the first frame."""
+        return [*self._addresses(turned=False), *self._vlan()]
+
+    def receiver_arguments(self, flows: str | None) -> list[str]:
+        """The same from the other end. Where frames come from a file, only the fields that are the
+        same in all are verified."""
+        found = [*self._addresses(turned=True, constant_only=flows is None), *self._vlan()]
+        if flows:
+            count, _, fields = flows.partition(":")
+            turned = "+".join(_MIRRORED[one[:3]] + one[3:] for one in fields.split("+"))
+            found += ["--flows", f"{count}:{turned}"]
+        return found
+
+    def _addresses(self, *, turned: bool, constant_only: bool = False) -> list[str]:
+        cycle = self.cycle
+        held: dict[str, Sequence[Any]] = {
+            "src-mac": cycle.src_mac, "dst-mac": cycle.dst_mac, "src-ip": cycle.src_ip,
+            "dst-ip": cycle.dst_ip, "src-port": cycle.src_port, "dst-port": cycle.dst_port,
+        }  # fmt: skip
+        found: list[str] = []
+        for name, values in held.items():
+            if constant_only and len(values) > 1:
+                continue
+            own = _MIRRORED[name[:3]] + name[3:] if turned else name
+            found += [f"--{own}", str(values[0])]
+        if constant_only and (len(cycle.src_ip) > 1 or len(cycle.dst_ip) > 1):
+            found += ["--ip-version", str(self.ip_version)]
+        return found
+
+    def _vlan(self) -> list[str]:
+        tags = ".".join(map(str, self.cycle.vlans))
+        return ["--vlan", tags] if tags else []
+
+
+def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Headers:
+    """The headers of a flow. Raises `Refused` for what is not UDP over IP over Ethernet."""
+    parts = [(chosen(one), one, f"{path}[{n}]") for n, one in enumerate(packet or ())]
+    kinds = [kind for kind, _, _ in parts]
+    vlans = kinds.count("vlan")
+    wanted = ["ethernet", *["vlan"] * vlans]
+    tail = kinds[len(wanted) :]
+    if (
+        kinds[: len(wanted)] != wanted
+        or vlans > 2
+        or tail not in (["ipv4", "udp"], ["ipv6", "udp"])
+    ):
+        told = ", ".join(kinds) or "nothing"
+        raise Refused(f"{path}: supported are {_ORDER}, in this order; not {told}")
+    held = {kind: getattr(one, kind) or _empty(kind) for kind, one, _ in parts if kind != "vlan"}
+    at = {kind: f"{where}.{kind}" for kind, _, where in parts}
+    network = tail[0]
+    address = _address(4 if network == "ipv4" else 6)
+    fields = {
+        "src-mac": _field(held["ethernet"].src, f"{at['ethernet']}.src", _MAC),
+        "dst-mac": _field(held["ethernet"].dst, f"{at['ethernet']}.dst", _MAC),
+        "src-ip": _field(held[network].src, f"{at[network]}.src", address),
+        "dst-ip": _field(held[network].dst, f"{at[network]}.dst", address),
+        "src-port": _field(held["udp"].src_port, f"{at['udp']}.src_port", _PORT),
+        "dst-port": _field(held["udp"].dst_port, f"{at['udp']}.dst_port", _PORT),
+    }
+    cycle = Cycle(
+        **{name.replace("-", "_"): one.values for name, one in fields.items()},
+        vlans=tuple(_vlan_id(one.vlan, where) for kind, one, where in parts if kind == "vlan"),
+    )
+    several = {name: one for name, one in fields.items() if len(one.values) > 1}
+    return Headers(
+        cycle=cycle,
+        ip_version=4 if network == "ipv4" else 6,
+        counted=tuple((name, len(one.values)) for name, one in several.items() if one.counts_up),
+        others=any(not one.counts_up for one in several.values()),
+    )
+
+
+def _empty(kind: str) -> Any:
+    return {
+        "ethernet": types.FlowEthernet, "ipv4": types.FlowIpv4, "ipv6": types.FlowIpv6,
+        "udp": types.FlowUdp,
+    }[kind]()  # fmt: skip
+
+
+def _vlan_id(vlan: types.FlowVlan | None, path: str) -> int:
+    tag = vlan.id.value if vlan is not None and vlan.id is not None else 0
+    if not 1 <= tag <= 4094:
+        raise Refused(f"{path}.vlan.id.value: {tag} is no VLAN ID; use 1 to 4094")
+    return tag
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How the values of a field are read, counted and written."""
+
+    default: Any
+    number: Callable[[Any], int]
+    text: Callable[[int], Any]
+    bits: int
+
+
+def _mac_number(value: str) -> int:
+    parts = value.split(":")
+    if len(parts) != 6 or any(len(part) != 2 for part in parts):
+        raise ValueError("is no MAC address; write 00:11:22:33:44:55")
+    return int("".join(parts), 16)
+
+
+def _mac_text(number: int) -> str:
+    return ":".join(f"{number:012x}"[place : place + 2] for place in range(0, 12, 2))
+
+
+def _address(version: int) -> _Kind:
+    family = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
+
+    def number(value: str) -> int:
+        return int(family(value))
+
+    default, bits = ("0.0.0.0", 32) if version == 4 else ("::0", 128)
+    return _Kind(default, number, lambda n: str(family(n)), bits)
+
+
+_MAC = _Kind("00:00:00:00:00:00", _mac_number, _mac_text, 48)
+_PORT = _Kind(0, int, int, 16)
+
+
+def _field(pattern: Any, path: str, kind: _Kind) -> _Field:
+    if pattern is None:
+        return _Field((kind.default,), counts_up=True)
+    choice = chosen(pattern)
+    try:
+        match choice:
+            case "value":
+                return _Field((kind.text(kind.number(pattern.value)),), counts_up=True)
+            case "values":
+                if not pattern.values:
+                    raise ValueError("holds no values")
+                values = tuple(kind.text(kind.number(one)) for one in pattern.values)
+                return _Field(values, counts_up=False)
+            case _:
+                return _counted(getattr(pattern, choice), kind, down=choice == "decrement")
+    except ValueError as error:
+        raise Refused(f"{path}.{choice}: {error}") from None
+
+
+def _counted(counter: Any, kind: _Kind, *, down: bool) -> _Field:
+    if counter is None:
+        return _Field((kind.default,), counts_up=True)
+    start, step = kind.number(counter.start), kind.number(counter.step)
+    if not 1 <= counter.count <= MOST_FLOWS:
+        raise ValueError(f"count {counter.count} cannot be; use 1 to {MOST_FLOWS}")
+    by = -step if down else step
+    whole = 1 << kind.bits
+    values = tuple(kind.text((start + by * n) % whole) for n in range(counter.count))
+    wraps = start + counter.count > whole
+    return _Field(values, counts_up=by == 1 and not wraps)

@@ -1,0 +1,96 @@
+"""The ports that `switchmark otg --port` offers: what a client calls a location, and how the engine
+reaches it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.errors import UsageError
+
+_SHARED = ("raw", "packet_mmap", "io_uring")  # any number of programs may use such a port
+_ON_DEVICES = (*_SHARED, "af_xdp")
+_BY_DPDK = ("virtio-user", "vhost", "memif", "pci")
+_AS_WRITTEN = ("dpdk", "netmap", "null")
+_EXAMPLE = "eth1, eth1=af_xdp or p2=virtio-user:/run/p2.sock,server"
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficPort:
+    """One port of the server."""
+
+    location: str
+    spec: str  # the engine's `--port`
+    device: str | None  # of the kernel; None: there is none to ask or to listen at
+    shared: bool  # whether several flows may leave by it, and arrive
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its link is up; a port that is no device is up while it can be opened."""
+        if self.device is None:
+            return True
+        try:
+            return _read(self.device, "operstate") in ("up", "unknown")
+        except OSError:
+            return False
+
+    @property
+    def speed_mbps(self) -> int | None:
+        """What its device says; None where that is not known."""
+        return self._number("speed")
+
+    @property
+    def mtu_bytes(self) -> int | None:
+        """What its device says; None where there is none."""
+        return self._number("mtu")
+
+    def _number(self, name: str) -> int | None:
+        if self.device is None:
+            return None
+        try:
+            found = int(_read(self.device, name))
+        except (OSError, ValueError):
+            return None
+        return found if found > 0 else None
+
+
+def _read(device: str, name: str) -> str:
+    return (Path("/sys/class/net") / device / name).read_text(encoding="ascii").strip()
+
+
+def parse_port(text: str) -> TrafficPort:
+    """`LOCATION[=KIND[:REST]]`. Raises UsageError."""
+    location, equals, how = text.partition("=")
+    kind, _, rest = how.partition(":")
+    if not location or (equals and not kind):
+        raise UsageError(f"--port {text}: write LOCATION=KIND, e.g. {_EXAMPLE}")
+    if not equals:
+        kind, rest = "raw", "mmsg"
+    if kind in _ON_DEVICES:
+        more = f",{rest}" if rest else ""
+        device = location
+        if rest.startswith("dev="):
+            device, _, other = rest.removeprefix("dev=").partition(",")
+            more = f",{other}" if other else ""
+        if not (Path("/sys/class/net") / device).exists():
+            raise UsageError(f"--port {text}: there is no device {device} (ip link)")
+        return TrafficPort(location, f"{kind}:dev={device}{more}", device, kind in _SHARED)
+    if kind in _BY_DPDK and rest:
+        return TrafficPort(location, f"dpdk:{kind}={rest}", None, shared=False)
+    if kind in _AS_WRITTEN:
+        return TrafficPort(location, f"{kind}:{rest}", None, shared=kind == "null")
+    known = ", ".join((*_ON_DEVICES, *_BY_DPDK, *_AS_WRITTEN))
+    raise UsageError(f"--port {text}: {kind} is no kind of port; known are {known}")
+
+
+def parse_ports(texts: list[str]) -> dict[str, TrafficPort]:
+    """All of them by location. Raises UsageError for one that is named twice, or for none."""
+    if not texts:
+        raise UsageError(f"--port: give at least one, e.g. --port {_EXAMPLE}")
+    ports: dict[str, TrafficPort] = {}
+    for text in texts:
+        port = parse_port(text)
+        if port.location in ports:
+            raise UsageError(f"--port {text}: the location {port.location} is there already")
+        ports[port.location] = port
+    return ports

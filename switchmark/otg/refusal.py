@@ -1,0 +1,51 @@
+"""What is refused, by its path in what the client sent."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ValidationError
+
+
+class Refused(Exception):
+    """A request that cannot be followed: one sentence for each thing, with its path."""
+
+    def __init__(self, *errors: str, code: int = 400) -> None:
+        super().__init__("; ".join(errors))
+        self.errors = list(errors)
+        self.code = code
+
+
+def from_validation(error: ValidationError) -> Refused:
+    """Each fault of a document as `flows[0].packet[1].tcp: is not supported`."""
+    return Refused(
+        *(
+            f"{path_of(one['loc'])}: {_say(one['type'], one['msg'])}"
+            for one in error.errors(include_url=False, include_context=False, include_input=False)
+        )
+    )
+
+
+def path_of(location: tuple[int | str, ...]) -> str:
+    """`flows[0].size`."""
+    text = ""
+    for step in location:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text or "document"
+
+
+def _say(kind: str, message: str) -> str:
+    if kind == "extra_forbidden":
+        return "is not supported here (docs/interfaces.md)"
+    if kind == "literal_error":
+        return f"is not supported here: {message[0].lower()}{message[1:]}"
+    return message[0].lower() + message[1:]
+
+
+def chosen(part: BaseModel) -> str:
+    """Which of the alternatives a part means: as it says, else the one that is there, else the
+    document's default."""
+    given = part.model_fields_set
+    if "choice" not in given:
+        others = [name for name in type(part).model_fields if name in given]
+        if len(others) == 1:
+            return others[0]
+    return str(getattr(part, "choice"))  # noqa: B009

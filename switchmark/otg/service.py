@@ -1,0 +1,138 @@
+"""What each path of the API does, apart from HTTP: documents in, documents out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from switchmark import __version__
+from switchmark.otg import types
+from switchmark.otg.answers import flow_metrics, port_metrics
+from switchmark.otg.capture import RunningCapture, start_capture
+from switchmark.otg.plan import plan_flows
+from switchmark.otg.ports import TrafficPort
+from switchmark.otg.refusal import Refused, chosen, from_validation
+from switchmark.otg.traffic import Traffic
+
+T = TypeVar("T", bound=types.Part)
+Answer = dict[str, Any] | bytes
+
+
+class Service:
+    """One server: its ports, the configuration in force, and the traffic."""
+
+    def __init__(self, ports: Mapping[str, TrafficPort], traffic: Traffic) -> None:
+        self._ports = ports
+        self._traffic = traffic
+        self._config = types.Config()
+        self._captures: dict[str, RunningCapture] = {}
+        self._lock = threading.RLock()
+        self.routes: dict[tuple[str, str], Callable[[bytes], Answer]] = {
+            ("POST", "/config"): self._set_config,
+            ("GET", "/config"): lambda _: self._config.model_dump(mode="json", exclude_unset=True),
+            ("POST", "/control/state"): self._set_state,
+            ("POST", "/monitor/metrics"): self._metrics,
+            ("POST", "/monitor/capture"): self._capture,
+            ("GET", "/capabilities/version"): lambda _: _plain(
+                types.Version(
+                    api_spec_version=types.VERSION, sdk_version="", app_version=__version__
+                )
+            ),
+            ("GET", "/switchmark/results"): lambda _: self._results(),
+        }
+
+    def close(self) -> None:
+        """End the captures."""
+        for one in self._captures.values():
+            one.stop()
+
+    def _set_config(self, body: bytes) -> Answer:
+        config = _read(types.Config, body)
+        plans = plan_flows(config, self._ports)
+        with self._lock:
+            for n, capture in enumerate(config.captures or ()):
+                if not capture.overwrite:
+                    raise Refused(f"captures[{n}].overwrite: false is not supported")
+                for name in capture.port_names:
+                    if name not in {port.name for port in config.ports or ()}:
+                        raise Refused(f"captures[{n}].port_names: there is no port {name}")
+            self.close()
+            self._captures.clear()
+            self._traffic.configure(plans)
+            self._config = config
+        return _plain(types.Warning(warnings=[]))
+
+    def _set_state(self, body: bytes) -> Answer:
+        asked = _read(types.ControlState, body)
+        if chosen(asked) == "traffic":
+            if asked.traffic is None or asked.traffic.flow_transmit is None:
+                raise Refused("traffic.flow_transmit: is missing")
+            transmit = asked.traffic.flow_transmit
+            act = self._traffic.start if transmit.state == "start" else self._traffic.stop
+            act(transmit.flow_names)
+        else:
+            if asked.port is None or asked.port.capture is None:
+                raise Refused("port.capture: is missing")
+            self._set_capture(asked.port.capture)
+        return _plain(types.Warning(warnings=[]))
+
+    def _set_capture(self, asked: types.StatePortCapture) -> None:
+        with self._lock:
+            wanted = {
+                name: capture
+                for capture in self._config.captures or ()
+                for name in capture.port_names
+            }
+            names = asked.port_names or list(wanted)
+            for name in names:
+                if name not in wanted:
+                    raise Refused(f"port.capture.port_names: captures has no port {name}")
+                if asked.state == "stop" and name in self._captures:
+                    self._captures[name].stop()
+            for name in names if asked.state == "start" else ():
+                if name in self._captures:
+                    self._captures[name].stop()
+                device = self._port(name).device
+                self._captures[name] = start_capture(
+                    self._traffic.session, name, device, wanted[name]
+                )
+
+    def _port(self, name: str) -> TrafficPort:
+        location = next(p.location for p in self._config.ports or () if p.name == name)
+        return self._ports[location or ""]
+
+    def _metrics(self, body: bytes) -> Answer:
+        asked = _read(types.MetricsRequest, body)
+        with self._traffic.lock:
+            running = self._traffic.running
+            if chosen(asked) == "flow":
+                flows = flow_metrics(asked.flow, self._traffic.plans, running)
+                return _plain(types.MetricsResponse(choice="flow_metrics", flow_metrics=flows))
+            capturing = [name for name, one in self._captures.items() if not one.is_over]
+            ports = port_metrics(asked.port, self._config, self._ports, running.values(), capturing)
+            return _plain(types.MetricsResponse(choice="port_metrics", port_metrics=ports))
+
+    def _capture(self, body: bytes) -> Answer:
+        asked = _read(types.CaptureRequest, body)
+        with self._lock:
+            if asked.port_name not in self._captures:
+                raise Refused(f"port_name: nothing has been captured at {asked.port_name}")
+            return self._captures[asked.port_name].file.read_bytes()
+
+    def _results(self) -> Answer:
+        with self._traffic.lock:
+            return {name: flow.as_printed() for name, flow in self._traffic.running.items()}
+
+
+def _read(kind: type[T], body: bytes) -> T:
+    try:
+        return kind.model_validate_json(body or b"{}")
+    except ValidationError as error:
+        raise from_validation(error) from None
+
+
+def _plain(part: types.Part) -> dict[str, Any]:
+    return part.model_dump(mode="json", exclude_none=True)

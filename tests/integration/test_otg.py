@@ -1,0 +1,364 @@
+"""The unchanged snappi client drives our ports: real frames between two ends of a veth pair."""
+
+import dataclasses
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import snappi
+from pyroute2.netns import setns
+
+from tests.integration.main_job import need
+from tests.integration.waiting import until
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.integration
+A_MAC, B_MAC = "02:00:00:00:0a:01", "02:00:00:00:0b:01"
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+@dataclasses.dataclass
+class Server:
+    process: subprocess.Popen
+    location: str  # for snappi
+    a: str
+    b: str
+    netns: str
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    yield from serve(tmp_path_factory.mktemp("otg"))
+
+
+def serve(folder, *more):
+    """In a namespace of its own for the devices: only the address is shared, by a veth to it."""
+    need()
+    netns = f"smotg{os.getpid()}-{folder.name[-4:]}"
+    a, b = "otga", "otgb"
+    ip("netns", "add", netns)
+    try:
+        inside = ["-n", netns, "link"]
+        ip(*inside, "set", "lo", "up")
+        ip(*inside, "add", a, "type", "veth", "peer", "name", b)
+        for device in (a, b):
+            ip(*inside, "set", device, "up")
+            quiet = f"echo 1 > /proc/sys/net/ipv6/conf/{device}/disable_ipv6"
+            subprocess.run(["ip", "netns", "exec", netns, "sh", "-c", quiet], check=True)
+        yield from run_server(folder, netns, a, b, more)
+    finally:
+        ip("netns", "del", netns)
+        shutil.rmtree(f"/tmp/{netns}", ignore_errors=True)
+
+
+def run_server(folder, netns, a, b, more):
+    command = ["ip", "netns", "exec", netns, sys.executable, "-m", "switchmark.cli.main", "otg"]
+    ports = ["--port", a, "--port", f"{b}=raw:mmsg", "--port", f"x1=af_xdp:dev={a}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SWITCHMARK_STATE_DIR": f"/tmp/{netns}"}
+    place = [] if more else ["--listen", "127.0.0.1:0"]
+    log = folder / "log"
+    with log.open("w") as err:
+        process = subprocess.Popen(
+            [*command, *ports, *place, *more], env=environment, stderr=err, cwd=ROOT
+        )
+
+    def told():
+        assert process.poll() is None, log.read_text()
+        return re.search(r"at (https?://\S+);", log.read_text())
+
+    try:
+        until(lambda: told() is not None, "the server", 60)
+        yield Server(process, told()[1], a, b, netns)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0, log.read_text()
+        assert "left behind" not in log.read_text()
+
+
+@contextmanager
+def inside(server):
+    """This thread in the namespace, whose loopback the server listens at."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        setns(server.netns)
+        yield
+    finally:
+        setns(own)
+        os.close(own)
+
+
+@pytest.fixture
+def api(server):
+    """A client in the server's namespace."""
+    with inside(server):
+        yield snappi.api(location=server.location)
+
+
+def config_of(api, server, capture=False):
+    config = api.config()
+    config.ports.add(name="p1", location=server.a)
+    config.ports.add(name="p2", location=server.b)
+    if capture:
+        config.captures.add(name="c", port_names=["p2"]).format = "pcap"
+    return config
+
+
+def add_flow(config, name="f1", *, vlan=None, six=False, turned=False):
+    flow = config.flows.add(name=name)
+    ends = ("p2", "p1") if turned else ("p1", "p2")
+    flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = ends[0], [ends[1]]
+    flow.metrics.enable = flow.metrics.loss = True
+    flow.size.fixed = 128
+    eth = flow.packet.ethernet()[-1]
+    eth.src.value, eth.dst.value = (B_MAC, A_MAC) if turned else (A_MAC, B_MAC)
+    if vlan:
+        flow.packet.vlan()[-1].id.value = vlan
+    network = flow.packet.ipv6()[-1] if six else flow.packet.ipv4()[-1]
+    network.src.value, network.dst.value = ("2001:db8::1", "2001:db8::2") if six else (
+        "10.1.1.1", "10.1.1.2",
+    )  # fmt: skip
+    udp = flow.packet.udp()[-1]
+    udp.src_port.value, udp.dst_port.value = 5000, 6000
+    return flow
+
+
+def transmit(api, state="start", names=None):
+    asked = api.control_state()
+    asked.traffic.flow_transmit.state = state
+    if names:
+        asked.traffic.flow_transmit.flow_names = names
+    api.set_control_state(asked)
+
+
+def capture(api, state):
+    asked = api.control_state()
+    asked.port.capture.state = state
+    api.set_control_state(asked)
+
+
+def metrics(api, names=()):
+    asked = api.metrics_request()
+    asked.flow.flow_names = list(names)
+    return {one.name: one for one in api.get_metrics(asked).flow_metrics}
+
+
+def until_stopped(api):
+    found = {}
+
+    def stopped():
+        found.update(metrics(api))
+        return all(one.transmit == "stopped" for one in found.values())
+
+    until(stopped, "the end of all flows", 60)
+    return found
+
+
+def packets(data):
+    """The packets of a pcap file, and how long each was on the wire."""
+    assert struct.unpack("<I", data.read(4))[0] in (0xA1B2C3D4, 0xA1B23C4D)
+    data.read(20)
+    while head := data.read(16):
+        yield data.read(struct.unpack("<IIII", head)[2])
+
+
+def test_a_set_number_of_packets_by_value_values_and_steps(api, server):
+    """As the conformance suite's UDP tests: counts are exact, every header is what was asked."""
+    if shutil.which("tcpdump") is None:
+        pytest.skip("no program `tcpdump` (apt install tcpdump)")
+    config = config_of(api, server, capture=True)
+    flow = add_flow(config)
+    flow.duration.fixed_packets.packets = 60
+    flow.rate.pps = 600
+    udp = flow.packet[-1]
+    udp.src_port.values = [5010, 5015, 5020]
+    udp.dst_port.decrement.start, udp.dst_port.decrement.step = 6010, 5
+    udp.dst_port.decrement.count = 4
+    api.set_config(config)
+    assert api.get_config().serialize() == config.serialize()
+    capture(api, "start")
+    transmit(api)
+    found = until_stopped(api)["f1"]
+    capture(api, "stop")
+    assert (found.frames_tx, found.frames_rx, found.loss) == (60, 60, 0)
+    request = api.capture_request()
+    request.port_name = "p2"
+    data = api.get_capture(request)
+    seen = [one for one in packets(data) if one[6:12] == mac(A_MAC)]
+    assert len(seen) == 60
+    assert {len(one) for one in seen} == {124}  # and 4 of FCS
+    assert {one[:6] for one in seen} == {mac(B_MAC)}
+    ports = [struct.unpack("!HH", one[34:38]) for one in seen]
+    assert ports == [([5010, 5015, 5020][n % 3], 6010 - 5 * (n % 4)) for n in range(60)]
+    assert {one[12:14] + one[26:34] for one in seen} == {
+        b"\x08\x00" + bytes([10, 1, 1, 1, 10, 1, 1, 2])
+    }
+
+
+def mac(text):
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api, server):
+    config = config_of(api, server)
+    tagged = add_flow(config, "tagged", vlan=100)
+    for size, weight in ((68, 7), (570, 4), (1518, 1)):
+        tagged.size.weight_pairs.custom.custom(size=size, weight=weight)
+    six = add_flow(config, "six", six=True, turned=True)
+    six.size.increment.start, six.size.increment.end, six.size.increment.step = 100, 200, 50
+    many = add_flow(config, "many")
+    many.packet[1].src.increment.start = "10.2.0.1"
+    many.packet[1].src.increment.step = "0.0.0.1"
+    many.packet[1].src.increment.count = 50
+    many.size.random.min, many.size.random.max = 64, 512
+    for flow in (tagged, six, many):
+        flow.rate.pps = 2000
+        flow.duration.fixed_seconds.seconds = 0.5
+        flow.metrics.latency.enable = True
+    api.set_config(config)
+    transmit(api)
+    found = until_stopped(api)
+    assert set(found) == {"tagged", "six", "many"}
+    for one in found.values():
+        assert 0 < one.frames_tx <= 1000
+        assert one.frames_rx == one.frames_tx
+        assert one.loss == 0
+        assert 0 < one.latency.minimum_ns <= one.latency.average_ns <= one.latency.maximum_ns
+    asked = api.metrics_request()
+    asked.port.port_names = []
+    ports = {one.name: one for one in api.get_metrics(asked).port_metrics}
+    assert ports["p1"].frames_tx == found["tagged"].frames_tx + found["many"].frames_tx
+    assert ports["p1"].frames_rx == found["six"].frames_rx
+    assert (ports["p2"].link, ports["p2"].transmit) == ("up", "stopped")
+    mean = found["six"].bytes_tx / found["six"].frames_tx
+    assert mean == pytest.approx(150, abs=1)
+
+
+def test_continuous_traffic_is_seen_and_stopped(api, server):
+    config = config_of(api, server)
+    add_flow(config).rate.pps = 5000
+    idle = add_flow(config, "idle")
+    idle.rate.percentage = 1  # of what the device says
+    api.set_config(config)
+    transmit(api, names=["f1"])
+    until(lambda: metrics(api)["f1"].frames_rx > 500, "frames", 60)
+    now = metrics(api)
+    assert now["f1"].transmit == "started"
+    assert now["f1"].frames_rx_rate > 0
+    assert now["idle"].frames_tx == 0
+    transmit(api, "stop")
+    found = until_stopped(api)
+    assert found["f1"].frames_rx == found["f1"].frames_tx > 500
+    results = json.load(urllib.request.urlopen(server.location + "/switchmark/results"))
+    delays = results["f1"]["receiver"]["result"]["loss"]
+    assert delays["received_unique"] == found["f1"].frames_rx
+    assert results["f1"]["sender"]["intervals"]
+
+
+def test_bursts_leave_as_bursts(api, server):
+    config = config_of(api, server)
+    flow = add_flow(config)
+    flow.rate.pps = 100_000
+    flow.duration.burst.bursts, flow.duration.burst.packets = 5, 4
+    flow.duration.burst.inter_burst_gap.microseconds = 50_000
+    api.set_config(config)
+    transmit(api)
+    found = until_stopped(api)["f1"]
+    assert 0 < found.frames_tx <= 20
+    assert found.frames_rx == found.frames_tx
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c, f: f.packet.tcp(), "flows[0].packet[3].tcp: is not supported"),
+        (
+            lambda c, f: setattr(f.packet[1].time_to_live, "value", 3),
+            "flows[0].packet[1].ipv4.time_to_live: is not supported",
+        ),
+        (lambda c, f: setattr(f.size, "fixed", 40), "flows[0].size.fixed: 40 cannot be"),
+        (lambda c, f: c.devices.device(name="d"), "devices: is not supported"),
+        (
+            lambda c, f: setattr(f.tx_rx.port, "rx_names", ["p1", "p2"]),
+            "flows[0].tx_rx.port.rx_names: one receiving port",
+        ),
+        (
+            lambda c, f: setattr(f.duration.continuous, "gap", 50),
+            "flows[0].duration.continuous.gap: 12 is supported",
+        ),
+        (
+            lambda c, f: setattr(c.ports[0], "location", "nix"),
+            "ports[0].location: nix is not offered",
+        ),
+        (
+            lambda c, f: (setattr(c.ports[0], "location", "x1"), add_flow(c, "f2")),
+            "flows[1].tx_rx.port.tx_name: af_xdp gives port p1 to one flow",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_its_path(api, server, change, words):
+    config = config_of(api, server)
+    change(config, add_flow(config))
+    with pytest.raises(Exception, match=re.escape(words)):
+        api.set_config(config)
+
+
+def test_other_paths_and_states_are_refused(api, server):
+    with pytest.raises(Exception, match="/config/append: is not supported"):
+        api.append_config(api.config_append())
+    asked = api.control_state()
+    asked.protocol.all.state = "start"
+    with pytest.raises(Exception, match="protocol: is not supported"):
+        api.set_control_state(asked)
+
+
+def test_beyond_loopback_with_tls_and_a_token(tmp_path):
+    """And without a token nobody gets in."""
+    certificate, key, token = (tmp_path / name for name in ("c.pem", "k.pem", "token"))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=localhost", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    token.write_text(TOKEN + "\n")
+    tls = ["--certificate", str(certificate), "--key", str(key)]
+    secured = ["--listen", "0.0.0.0:0", *tls, "--token-file", str(token)]
+    for server in serve(tmp_path, *secured):
+        port = server.location.rpartition(":")[2]
+
+        def version(user, port=port):
+            client = snappi.api(location=f"https://{user}127.0.0.1:{port}", verify=False)
+            return client.get_version().api_spec_version
+
+        with inside(server):
+            assert version(f"otg:{TOKEN}@").startswith("1.")
+            for stranger in ("otg:wrong@", ""):
+                with pytest.raises(Exception, match="token is missing or wrong"):
+                    version(stranger)
+    refused = subprocess.run(
+        [sys.executable, "-m", "switchmark.cli.main", "otg", "--port", "lo", "--listen",
+         "0.0.0.0:0"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert "give --certificate, --key and --token-file" in refused.stderr
+
+
+def test_packets_reader_reads_what_it_should():
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    one = struct.pack("<IIII", 0, 0, 3, 3) + b"abc"
+    assert list(packets(io.BytesIO(head + one + one))) == [b"abc", b"abc"]

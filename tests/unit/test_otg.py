@@ -1,0 +1,207 @@
+"""OTG configurations as command lines of the engine, and refusals by path."""
+
+import struct
+
+import pytest
+import snappi
+
+from switchmark.errors import UsageError
+from switchmark.otg import types
+from switchmark.otg.frames import Addresses, frame
+from switchmark.otg.plan import MOST_FRAMES, plan_flows
+from switchmark.otg.ports import TrafficPort, parse_port, parse_ports
+from switchmark.otg.refusal import Refused
+from switchmark.otg.server import OtgServer, is_loopback, read_token
+
+PORTS = {
+    "eth1": TrafficPort("eth1", "raw:dev=eth1", None, shared=True),
+    "eth2": TrafficPort("eth2", "raw:dev=eth2", None, shared=True),
+}
+
+
+@pytest.fixture
+def config():
+    made = snappi.Api().config()
+    made.ports.add(name="p1", location="eth1")
+    made.ports.add(name="p2", location="eth2")
+    flow = made.flows.add(name="f")
+    flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = "p1", ["p2"]
+    eth, ip, udp = flow.packet.ethernet().ipv4().udp()
+    eth.src.value, eth.dst.value = "02:00:00:00:00:01", "02:00:00:00:00:02"
+    ip.src.value, ip.dst.value = "10.0.0.1", "10.0.0.2"
+    udp.src_port.value, udp.dst_port.value = 1, 2
+    return made
+
+
+def planned(config):
+    (plan,) = plan_flows(types.Config.model_validate_json(config.serialize()), PORTS)
+    return plan
+
+
+def option(arguments, name):
+    return arguments[arguments.index(name) + 1]
+
+
+def test_a_plain_flow_is_the_engine_s_own(config):
+    plan = planned(config)
+    assert plan.replay is None
+    assert option(plan.sender, "--rate") == "1000"  # OTG's defaults
+    assert option(plan.sender, "--packet-size") == "64"
+    assert option(plan.sender, "--duration") == "0"
+    assert option(plan.receiver, "--src-ip") == option(plan.sender, "--dst-ip") == "10.0.0.2"
+    assert option(plan.receiver, "--port") == "raw:dev=eth2"
+
+
+def test_counting_addresses_are_flows(config):
+    ip = config.flows[0].packet[1]
+    for field, count in ((ip.src, 10), (ip.dst, 4)):
+        field.increment.start, field.increment.step = "10.0.0.1", "0.0.0.1"
+        field.increment.count = count
+    plan = planned(config)
+    assert plan.replay is None
+    assert option(plan.sender, "--flows") == "20:src-ip=10+dst-ip=4"
+    assert option(plan.receiver, "--flows") == "20:dst-ip=10+src-ip=4"
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (lambda r: setattr(r, "pps", 5), ["--rate", "5"]),
+        (lambda r: setattr(r, "mbps", 5), ["--rate", "5Mbps-l2"]),
+        (lambda r: setattr(r, "percentage", 12.5), ["--rate", "12.5%", "--line-rate", "25000Mbps"]),
+        (lambda r: setattr(r, "percentage", 100), ["--rate", "25000Mbps-l1"]),
+    ],
+)
+def test_rates(config, change, wanted):
+    config.layer1.add(name="l", port_names=["p1"]).speed = "speed_25_gbps"
+    change(config.flows[0].rate)
+    sender = list(planned(config).sender)
+    place = sender.index("--rate")
+    assert sender[place : place + len(wanted)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (lambda s: setattr(s.weight_pairs, "predefined", "imix"), "random:imix"),
+        (
+            lambda s: [
+                s.weight_pairs.custom.custom(size=a, weight=w) for a, w in ((64, 1.5), (99, 3))
+            ],
+            "random:64*1+99*2",
+        ),
+        (lambda s: setattr(s.random, "min", 100), "random:100-1518"),
+        (lambda s: setattr(s.increment, "step", 727), "64+791+1518"),
+    ],
+)
+def test_sizes(config, change, wanted):
+    change(config.flows[0].size)
+    assert option(planned(config).sender, "--packet-size") == wanted
+
+
+def test_a_set_number_is_a_file_sent_so_often(config, tmp_path):
+    flow = config.flows[0]
+    flow.packet[2].src_port.values = [5, 6, 7]
+    flow.size.fixed = 100
+    flow.duration.fixed_packets.packets = 30
+    plan = planned(config)
+    assert (plan.replay.frames, plan.frames) == (30, 30)
+    plan.replay.write(tmp_path / "f.pcap")
+    data = (tmp_path / "f.pcap").read_bytes()
+    assert len(data) == 24 + 30 * (16 + 96)
+    flow.duration.fixed_packets.packets = 3 * MOST_FRAMES
+    plan = planned(config)
+    assert plan.frames % plan.replay.frames == 0
+    assert plan.replay.frames % 3 == 0
+    flow.duration.fixed_packets.packets = 3 * MOST_FRAMES + 1
+    with pytest.raises(Refused, match="must be a multiple of the 3 different"):
+        planned(config)
+
+
+def test_frames_have_their_checksums():
+    """Sums over header and pseudo-header with the checksum in them are all ones (RFC 1071)."""
+    where = Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2", 7, 9)
+    data = frame(where, (100,), 80)
+    assert len(data) == 76
+    assert data[12:16] == bytes.fromhex("81000064")
+    ip, udp = data[18:38], data[38:]
+
+    def total(words):
+        value = sum(struct.unpack(f"!{len(words) // 2}H", words))
+        while value >> 16:
+            value = (value & 0xFFFF) + (value >> 16)
+        return value
+
+    assert total(ip) == 0xFFFF
+    assert total(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
+
+
+def test_a_choice_may_be_left_out(config):
+    text = config.serialize().replace('"choice": "fixed",', "").replace('"choice": "pps",', "")
+    (plan,) = plan_flows(types.Config.model_validate_json(text), PORTS)
+    assert plan.replay is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: f.packet.clear(), "flows[0].packet: supported are"),
+        (lambda f: setattr(f.tx_rx.port, "rx_names", ["p1"]), "is the sending port itself"),
+        (lambda f: setattr(f.tx_rx.port, "tx_name", "p9"), "tx_name: there is no port p9"),
+        (lambda f: setattr(f.rate, "percentage", 5), "the port has no known speed"),
+        (lambda f: setattr(f, "name", "p1"), "flows[0].name: p1 is the name of something else"),
+        (lambda f: setattr(f.duration.burst, "packets", 5), "inter_burst_gap"),
+    ],
+)
+def test_refusals_name_the_path(config, change, words):
+    change(config.flows[0])
+    if "gap" in words:
+        config.flows[0].duration.burst.inter_burst_gap.bytes = 100
+    with pytest.raises(Refused) as caught:
+        planned(config)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("02:00:00:00:00:01", "02:00", "flows[0].packet[0].ethernet.src.value: is no MAC"),
+        ("10.0.0.1", "10.0.0", "flows[0].packet[1].ipv4.src.value: Expected 4 octets"),
+    ],
+)
+def test_addresses_that_are_none(config, old, new, words):
+    text = config.serialize().replace(old, new)
+    with pytest.raises(Refused) as caught:
+        plan_flows(types.Config.model_validate_json(text), PORTS)
+    assert words in str(caught.value)
+
+
+def test_ports():
+    assert parse_port("p2=virtio-user:/run/p2.sock,server") == TrafficPort(
+        "p2", "dpdk:virtio-user=/run/p2.sock,server", None, shared=False
+    )
+    assert parse_port("lo").spec == "raw:dev=lo,mmsg"
+    assert parse_port("x=af_xdp:dev=lo,queues=2").spec == "af_xdp:dev=lo,queues=2"
+    for text, words in (
+        ("nodevice0", "there is no device nodevice0"),
+        ("p=parrot:x", "parrot is no kind of port; known are raw"),
+        ("=raw", "write LOCATION=KIND"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            parse_port(text)
+    with pytest.raises(UsageError, match="is there already"):
+        parse_ports(["lo", "lo=packet_mmap"])
+    with pytest.raises(UsageError, match="give at least one"):
+        parse_ports([])
+
+
+def test_nobody_listens_beyond_loopback_without_secrets(tmp_path):
+    assert is_loopback("127.0.0.1")
+    assert is_loopback("::1")
+    assert not is_loopback("0.0.0.0")
+    with pytest.raises(UsageError, match="give --certificate, --key and --token-file"):
+        OtgServer(("0.0.0.0", 0), None, token="x" * 32)
+    short = tmp_path / "token"
+    short.write_text("short\n")
+    with pytest.raises(UsageError, match="openssl rand"):
+        read_token(short)
