@@ -3,7 +3,6 @@
 Made by tools/otg-types from the published OpenAPI document; do not edit. Every model is closed:
 what is not here is refused by its path.
 """
-# ruff: noqa: E501
 
 from __future__ import annotations
 
