@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from switchmark.campaign.installed import installed
+from switchmark.campaign.port_kinds import usable_ports
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.registry import SWITCHES
 from tests.faults import snapshot
@@ -25,13 +27,11 @@ MACHINES = ("qemu",)  # minutes a case where they are emulated
 def main() -> int:
     """0: nothing found; 1: something, with its seeds; 3: nothing can be tried here."""
     asked = _arguments()
-    switches = [one for one in asked.switches.split(",") if one] or _there(SWITCHES, NOT_DRAWN)
-    environments = [one for one in asked.environments.split(",") if one]
-    environments = environments or _there(ENVIRONMENTS, MACHINES)
-    if not switches or not environments:
+    pairs = _pairs(asked)
+    if not pairs:
         print("faults: no switch or no environment can run here; see switchmark doctor")
         return 3
-    print(f"switches: {', '.join(switches)}; environments: {', '.join(environments)}", flush=True)
+    print("with", ", ".join(sorted({word for pair in pairs for word in pair})), flush=True)
     top = Path(f"/tmp/faults{os.getpid()}")
     top.mkdir(mode=0o755)
     snapshot.leave_out_mounts()
@@ -40,7 +40,7 @@ def main() -> int:
     try:
         with decoys():
             for number, seed in enumerate(seeds):
-                case = draw(seed, switches, environments)
+                case = draw(seed, pairs)
                 verdicts.append(judge(case, top / str(number)))
                 _tell(verdicts[-1])
                 longest_s = max(one.seconds for one in verdicts)
@@ -61,6 +61,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--environments", default="", help="only these, with commas")
     parser.add_argument("--within", action="store_true", help="begin no case that may end later")
     return parser.parse_args()
+
+
+def _pairs(asked: argparse.Namespace) -> list[tuple[str, str]]:
+    """What this machine can run together, as far as it is asked for."""
+    there = installed()
+    switches = asked.switches.split(",") if asked.switches else _there(SWITCHES, NOT_DRAWN)
+    environments = asked.environments.split(",") if asked.environments else None
+    environments = environments or _there(ENVIRONMENTS, MACHINES)
+    return [
+        (switch, environment)
+        for switch in switches
+        for environment in environments
+        if usable_ports(there.switches[switch], there.environments[environment])
+    ]
 
 
 def _seeds(first: int):  # type: ignore[no-untyped-def]

@@ -29,17 +29,18 @@ class Case:
         )
 
 
-def draw(seed: int, switches: Sequence[str], environments: Sequence[str]) -> Case:
-    """The case of this seed, on a machine that has these switches and environments."""
+def draw(seed: int, pairs: Sequence[tuple[str, str]]) -> Case:
+    """The case of this seed, on a machine that has these switches in these environments."""
     rng = random.Random(seed)
     fault = rng.choice(FAULTS)
     phase = rng.choice(fault.phases or list(PHASES))
+    switch, environment = rng.choice(fault.pairs_of(pairs))
     return Case(
         seed=seed,
         fault=fault,
         phase=phase,
-        switch=rng.choice(fault.switches_of(switches)),
-        environment=rng.choice(fault.environments_of(environments)),
+        switch=switch,
+        environment=environment,
         finished_before=0 if phase == "plan" else rng.randrange(2),
         delay=rng.random(),
     )

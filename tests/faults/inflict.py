@@ -40,13 +40,15 @@ class Fault:
     lasts_s: float | None = None
     takes_results: bool = False  # what was stored is gone by the fault itself
 
-    def switches_of(self, there: Sequence[str]) -> list[str]:
-        """Those of the machine's switches that it can befall."""
-        return [one for one in there if not self.switches or one in self.switches] or list(there)
-
-    def environments_of(self, there: Sequence[str]) -> list[str]:
-        """Those of the machine's environments that it can befall."""
-        fitting = [one for one in there if not self.environments or one in self.environments]
+    def pairs_of(self, there: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Those of the machine's pairs of a switch and an environment that it can befall; all
+        where it can befall none, and does nothing."""
+        fitting = [
+            (switch, environment)
+            for switch, environment in there
+            if (not self.switches or switch in self.switches)
+            and (not self.environments or environment in self.environments)
+        ]
         return fitting or list(there)
 
 
