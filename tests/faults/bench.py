@@ -84,7 +84,9 @@ class Job:
     def ledger(self) -> list[str]:
         """The lines of its ledger; none before it has one."""
         for path in self.places.state.glob("*.ledger"):
-            with suppress(OSError, ValueError, KeyError):
+            with suppress(
+                OSError, ValueError, KeyError, IndexError
+            ):  # (it is being begun, or ended)
                 lines = path.read_text().splitlines()
                 if json.loads(lines[0])["pid"] == self.process.pid:
                     self.session = path.stem
