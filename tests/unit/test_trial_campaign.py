@@ -13,13 +13,9 @@ from typing import Any, ClassVar
 import pytest
 
 from switchmark.experiment import campaign
-from switchmark.experiment.campaign import (
-    FIRST_GUESS_OVERHEAD_S,
-    TimeLeft,
-    measuring_time_s,
-    run_campaign,
-)
+from switchmark.experiment.campaign import TimeLeft, measuring_time_s, run_campaign
 from switchmark.experiment.steps import Step
+from switchmark.model.overhead import IN_KERNEL_S, OVS_DPDK_S
 from switchmark.model.trial import Trial
 from switchmark.results.record import Record, Timing
 from switchmark.results.store import Run
@@ -175,7 +171,7 @@ def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
     bridge = [step(size) for size in (64, 128, 256)]
     other = [step(size, switch="ovs-dpdk") for size in (64, 128, 256)]
     left = TimeLeft([*bridge, *other])
-    assert left.estimate_s() == 6 * (2.0 + FIRST_GUESS_OVERHEAD_S)
+    assert left.estimate_s() == pytest.approx(6 * 2.0 + 3 * IN_KERNEL_S + 3 * OVS_DPDK_S)
     left.done(bridge[0], overhead("linux-bridge", 0.25))
     left.done(bridge[1], overhead("linux-bridge", 0.75))
     assert left.estimate_s() == 4 * 2.5, "its own mean; the others': the mean of all so far"
@@ -206,7 +202,7 @@ def test_the_time_left_costs_the_same_however_many_trials_are_left(
 
 def test_the_time_left_shrinks(run: Run) -> None:
     _, watcher = go(run, [step(64), step(128), step(256)])
-    assert watcher.left_s[0] == 3 * (2.0 + FIRST_GUESS_OVERHEAD_S)
+    assert watcher.left_s[0] == pytest.approx(3 * (2.0 + IN_KERNEL_S))
     assert watcher.left_s[0] > watcher.left_s[1] > watcher.left_s[2] >= 2.0
 
 
