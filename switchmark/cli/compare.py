@@ -6,17 +6,20 @@ Made for people (a table with intervals) and for CI (an exit code that says one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from switchmark.cli.ci import BmfFile, JunitFile, check_places, write_bmf, write_junit
-from switchmark.cli.compare_cases import Compared, broken_case, skipped_case, verdict_case
+from switchmark.cli.compare_cases import Compared, broken_case, skipped_case
+from switchmark.cli.compare_contenders import compare_contenders
+from switchmark.cli.compare_lines import Line, case_of, print_lines
 from switchmark.cli.compare_series import compare_series
-from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
+from switchmark.cli.compare_words import exit_code, print_remarks
 from switchmark.cli.options import ResultsIn
-from switchmark.cli.output import print_json, print_line, print_table
+from switchmark.cli.output import print_json
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.report.junit import Case
@@ -33,25 +36,29 @@ from switchmark.results.matched import (
 from switchmark.results.metric import Metric, chosen
 from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
 from switchmark.results.summary import summary
+from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.statistics.comparison import (
     THRESHOLD,
     Correction,
     Judged,
     Verdict,
-    further_repetitions,
     judge,
     ratio_of,
 )
+from switchmark.statistics.sequential import blocks_instead
 
 EPILOG = """
 Examples:
   switchmark compare results/quick-OLD results/quick-NEW
   switchmark compare OLD NEW --threshold 0.05 --metric forwarded
-  switchmark compare RUN RUN --match ovs-dpdk=linux-bridge    two switches of one run
+  switchmark compare RUN --contenders before after    two of one run, by the pairs of its blocks
+  switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    a switch with another one
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
-The ratio is B / A with its 95 % interval. Verdicts: better, worse (significant after
+The ratio is B / A with its 95 % interval. Contenders of one run ran in the same blocks, and are
+compared by pairs; two runs have none, and what the machine did differently is in their ratio.
+Verdicts: better, worse (significant after
 correction, and beyond the threshold), same (the whole interval within the threshold),
 negligible (significant, within the threshold), unclear (more repetitions are needed),
 untestable (fewer than two repetitions). docs/methods.md has the tests.
@@ -62,31 +69,28 @@ Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not b
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One comparison as it is printed."""
-
-    what: str
-    metric: str
-    mean_a: float | None
-    mean_b: float | None
-    judged: Judged
-    cautions: tuple[str, ...]
-
-
 def command(
     runs: Annotated[
-        list[str], typer.Argument(help="Results directories: A B, or a series, oldest first.")
+        list[str],
+        typer.Argument(help="Results directories: A B, a series (oldest first), or one run."),
     ],
     metric: Annotated[
         list[str] | None, typer.Option("--metric", "-m", help="Figure to compare (repeatable).")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Smallest change that matters, e.g. 0.02 for 2 %.")
-    ] = THRESHOLD,
+        float | None,
+        typer.Option(
+            help=f"Smallest change that matters (default {THRESHOLD}: {THRESHOLD:.0%}; of one run, "
+            "what its campaign proves)."
+        ),
+    ] = None,
     correction: Annotated[
         Correction, typer.Option(help="For many comparisons: holm, fdr or none.")
     ] = Correction.HOLM,
+    contenders: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--contenders", metavar="A B", help="Compare these two of one run."),
+    ] = None,
     match: Annotated[str, typer.Option(help="Compare switch X of A with switch Y of B: X=Y.")] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
@@ -95,25 +99,40 @@ def command(
     bmf: BmfFile = None,
 ) -> int:
     """Compare two runs, or the newest of a series with those before it."""
-    if len(runs) < 2:
-        raise UsageError("compare: give two results directories or more")
     check_places(junit, bmf)
-    if match and len(runs) > 2:
-        raise UsageError("--match: goes with two results directories, not with a series")
+    if match and len(runs) != 2:
+        raise UsageError("--match: goes with two results directories")
+    if contenders and len(runs) > 1:
+        raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
     wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
-    renames = _renames(match) if match else [None] * len(runs)
-    loaded = [
-        load_run(find_run(name, results), wanted, rename)
-        for name, rename in zip(runs, renames, strict=True)
-    ]
-    if len(loaded) == 2:
-        found = _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
+    folders = [find_run(name, results) for name in runs]
+    if len(folders) == 1:
+        found = compare_contenders(folders[0], contenders, wanted, threshold, strict, json)
     else:
-        found = compare_series(loaded, wanted, threshold, correction, strict, json)
-    newest = open_run(loaded[-1].directory)
+        threshold = THRESHOLD if threshold is None else threshold
+        found = _compare_runs(folders, match, wanted, threshold, correction, strict, json)
+    newest = open_run(folders[-1])
     write_junit(junit, f"compare {newest.info.campaign}", found.cases, newest.info.started_at)
     write_bmf(bmf, summary(newest.directory) if bmf else [])
     return found.exit_code
+
+
+def _compare_runs(
+    folders: Sequence[Path],
+    match: str,
+    wanted: Sequence[Metric],
+    threshold: float,
+    correction: Correction,
+    strict: bool,
+    json: bool,
+) -> Compared:
+    renames = _renames(match) if match else [None] * len(folders)
+    loaded = [
+        load_run(folder, wanted, rename) for folder, rename in zip(folders, renames, strict=True)
+    ]
+    if len(loaded) == 2:
+        return _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
+    return compare_series(loaded, wanted, threshold, correction, strict, json)
 
 
 def _renames(match: str) -> list[dict[str, str] | None]:
@@ -168,6 +187,11 @@ def _compare_two(
     ]
     broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
     remarks = _remarks(a, b, shared, broken)
+    if a.directory != b.directory:
+        figures = [
+            (a.trials[key].values[one.name], b.trials[key].values[one.name]) for key, one in pairs
+        ]
+        remarks.append(_without_pairs(figures, threshold))
     worse = any(line.judged.verdict is Verdict.WORSE for line in lines) or bool(broken)
     unclear = len(alike) < len(a.trials) or any(map(_is_open, judged))
     blind = all(one.verdict is Verdict.UNTESTABLE for one in judged)  # also when there are none
@@ -181,23 +205,31 @@ def _compare_two(
             }
         )  # fmt: skip
     else:
-        _print_lines(lines, threshold, correction)
+        used = "; ".join(sorted({line.judged.ratio.method for line in lines}))
+        print_lines(
+            lines,
+            f"{used}. p is corrected over {len(lines)} comparisons ({correction.value}); intervals "
+            f"are not. Changes below {threshold:.1%} do not matter.",
+        )
         print_remarks(remarks)
-    cases = [_case(line, key, threshold) for line, (key, _) in zip(lines, pairs, strict=True)]
+    durations_s = [float(dict(key).get("duration_s") or 0.0) for key, _ in pairs]
+    cases = [
+        case_of(line, each_s, threshold) for line, each_s in zip(lines, durations_s, strict=True)
+    ]
     cases += [broken_case(describe(key, shared), b.trials[key]) for key in broken]
     return Compared(code, [*cases, *_not_compared(a, b, shared, alike)])
 
 
-def _case(line: Line, key: Key, threshold: float) -> Case:
-    ratio = line.judged.ratio
-    amount = (
-        f"B / A {ratio_text(ratio.value)} ({_interval(line.judged)}, 95 %), "
-        f"p {p_text(line.judged.adjusted_p)}, n {ratio.count_a} and {ratio.count_b}"
-    )
-    name = f"{line.what} {line.metric}"
-    duration_s = float(dict(key).get("duration_s") or 0.0)
-    further = further_repetitions(line.judged, threshold)
-    return verdict_case(name, line.judged.verdict, amount, threshold, further, duration_s)
+def _without_pairs(
+    figures: Sequence[tuple[Sequence[float], Sequence[float]]], threshold: float
+) -> str:
+    """What two runs cannot know, and what one campaign of both would take."""
+    blocks = [blocks_instead(one, other, threshold) for one, other in figures]
+    most = max((count for count in blocks if count is not None), default=FIRST_LOOK)
+    remedy = f"measured together in one campaign (`contenders`), {most} blocks at most would decide"
+    if not blocks or None in blocks:
+        remedy = "measure both together in one campaign (`contenders`)"
+    return f"two runs, no pairs: the state of the machine may differ between them; {remedy}"
 
 
 def _not_compared(
@@ -258,53 +290,5 @@ def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence
     return remarks
 
 
-def _print_lines(lines: Sequence[Line], threshold: float, correction: Correction) -> None:
-    columns = [
-        "trial",
-        "figure",
-        "A",
-        "B",
-        "B / A",
-        "95 % interval",
-        "n",
-        "p",
-        "verdict",
-        "caution",
-    ]
-    rows = [
-        [
-            line.what,
-            line.metric,
-            _number(line.mean_a),
-            _number(line.mean_b),
-            ratio_text(line.judged.ratio.value),
-            _interval(line.judged),
-            f"{line.judged.ratio.count_a}, {line.judged.ratio.count_b}",
-            p_text(line.judged.adjusted_p),
-            line.judged.verdict.value,
-            "; ".join(line.cautions),
-        ]
-        for line in lines
-    ]
-    print_table(columns, rows, right=["A", "B", "B / A", "p"])
-    used = sorted({line.judged.ratio.method for line in lines})
-    print_line(
-        f"\n{'; '.join(used)}. p is corrected over {len(lines)} comparisons ({correction.value}); "
-        f"intervals are not. Changes below {threshold:.1%} do not matter."
-    )
-
-
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _interval(one: Judged) -> str:
-    if one.ratio.low is None or one.ratio.high is None:
-        return "-"
-    return f"{ratio_text(one.ratio.low)} to {ratio_text(one.ratio.high)}"

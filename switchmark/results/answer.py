@@ -104,11 +104,11 @@ def answer_run(run: Run, names: Mapping[str, str]) -> list[PointAnswer]:
     if proving.most_blocks < MIN_PAIRS:
         return []
     resumed = run.resumed_at()
-    observed = [observe(record, resumed) for record in _readable(run)]
+    observed = [observe(record, resumed) for record in readable(run)]
     return answer(observed, proving, names)
 
 
-def _readable(run: Run) -> Iterator[Record]:
+def readable(run: Run) -> Iterator[Record]:
     """Its records one by one, but for those that cannot be believed: the tables name them."""
     for path in run.paths():
         with suppress(CorruptResultError):

@@ -14,13 +14,15 @@ so often wrong:
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.boundaries import StoppingRule
+from switchmark.statistics.boundaries import FIRST_LOOK, StoppingRule
+from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import (
     DEGREES,
     MIN_PAIRS,
@@ -136,7 +138,7 @@ def compare(
     """Judge one pair of contenders at a two-sided level."""
     decisions = tuple(Decision(one, judge(one, prove)) for one in ratios_of(pairs, level))
     needed = [
-        _pairs_needed(one.ratio, level, prove)
+        pairs_needed(one.ratio, level, prove)
         for one in decisions
         if one.outcome is Outcome.UNDECIDED
     ]
@@ -151,7 +153,22 @@ def compare(
     return PairedComparison(a, b, decisions, len(pairs), blocks, further)
 
 
-def _pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
+def blocks_instead(a: Sequence[float], b: Sequence[float], prove: float = PROVE) -> int | None:
+    """Blocks that would tell apart two contenders whose figures were measured in two runs, if they
+    were measured together: at most, since what disturbs both falls out of their pairs. None: fewer
+    than two figures tell no spread, or beyond hope."""
+    if min(len(a), len(b), *a, *b) <= 0 or min(len(a), len(b)) < 2:
+        return None
+    logs = [[math.log(value) for value in side] for side in (a, b)]
+    pairs = min(len(a), len(b))
+    error = math.sqrt(sum(statistics.variance(side) for side in logs) / pairs)
+    value = math.exp(statistics.fmean(logs[0]) - statistics.fmean(logs[1]))
+    ratio = PairedRatio(value, value, value, pairs, error, pairs - 1)
+    needed = pairs_needed(ratio, LEVEL, prove)
+    return max(FIRST_LOOK, math.ceil(needed)) if needed < BEYOND_HOPE else None
+
+
+def pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
     """Pairs at which an interval of this spread leaves 1 aside, or fits within `prove`."""
     from scipy.special import ndtri, stdtrit
 

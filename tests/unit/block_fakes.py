@@ -20,7 +20,7 @@ from switchmark.experiment.steps import Step
 from switchmark.model.campaign import Campaign
 from switchmark.model.machine_state import MachineState
 from switchmark.model.trial import Trial
-from switchmark.results.record import Record
+from switchmark.results.record import Record, Throughput
 from switchmark.results.store import Run
 from switchmark.trial.plan import TrialPlan
 from tests.unit.campaign_fakes import KNOWN
@@ -84,7 +84,7 @@ class Machine:
         self.order.append((trial.repetition, trial.called))
         begun_s, self.now_s = self.now_s, self.now_s + trial.duration_s + OVERHEAD_S
         times = {"started_at": _utc(begun_s), "ended_at": _utc(self.now_s)}
-        if trial.switch in self.fails:
+        if trial.called in self.fails:
             self.records[trial.id] = synthetic_failure(trial).model_copy(update=times)
             return
         before, after = (self.is_far(at_s) for at_s in (begun_s, self.now_s))
@@ -94,10 +94,24 @@ class Machine:
         record = synthetic_record(trial, **self._states(trial, before, after))
         loads = record.throughput
         assert loads is not None
-        rate = self.rates[trial.called] * factor
-        seen = loads.model_copy(update={"forwarded_pps": rate})
+        seen = _at(loads, self.rates[trial.called] * factor)
         changes = {**times, "throughput": seen, "engines": []}
         self.records[trial.id] = record.model_copy(update=changes)
+
+
+def _at(loads: Throughput, rate_pps: float) -> Throughput:
+    """The same, at another rate: all loads in proportion, so that they agree with each other."""
+    by = rate_pps / loads.forwarded_pps
+
+    def scaled(value: Any, name: str = "") -> Any:
+        if isinstance(value, dict):
+            return {key: scaled(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [scaled(item, name) for item in value]
+        is_load = isinstance(value, float) and name.endswith(("_pps", "_bps"))
+        return value * by if is_load else value
+
+    return Throughput.model_validate(scaled(loads.model_dump()))
 
 
 def _state(cores: list[int], far: bool) -> MachineState:

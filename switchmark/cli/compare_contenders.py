@@ -1,0 +1,146 @@
+"""`switchmark compare RUN --contenders A B`: two of one run, by the pairs of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from switchmark.cli.compare_cases import GROUP, Compared, verdict_case
+from switchmark.cli.compare_lines import Line, print_lines
+from switchmark.cli.compare_words import exit_code, print_remarks, ratio_text
+from switchmark.cli.output import print_json
+from switchmark.errors import UsageError
+from switchmark.language.duration import format_duration
+from switchmark.report import words
+from switchmark.report.junit import Case, CaseOutcome
+from switchmark.results.answer import Verdict as Proof
+from switchmark.results.metric import Metric
+from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_run
+from switchmark.results.query import read_table
+from switchmark.results.store import Run, open_run
+from switchmark.results.summary import summarise
+from switchmark.statistics.comparison import Judged, Ratio, Verdict
+from switchmark.statistics.states import State
+
+METHOD = "pairs within a block and a state of the machine, 20 % trimmed mean of the logarithms"
+
+
+def compare_contenders(
+    directory: Path,
+    pair: tuple[str, str] | None,
+    wanted: Sequence[Metric],
+    threshold: float | None,
+    strict: bool,
+    json: bool,
+) -> Compared:
+    """Compare, print, and return the exit code; without a pair, the only two that there are."""
+    table = read_table(directory)
+    rows = summarise(directory, table)
+    names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
+    run = open_run(directory)
+    a, b = pair or _only_two(run, list(dict.fromkeys(names.values())))
+    found = compare_in_run(run, a, b, names, wanted, threshold)
+    varying = words.varying_fields(rows)
+    lines = [(_line(one, varying), one) for one in found.figures]
+    broken = [words.point(dict(point), varying) for point in found.broken]
+    remarks = [
+        *table.problems,
+        *(f"WORSE: {where}: {a} has a figure, {b} has none" for where in broken),
+        *_further(found),
+    ]
+    verdicts = [line.judged.verdict for line, _ in lines]
+    worse = Verdict.WORSE in verdicts or bool(broken)
+    is_open = any(one in (Verdict.UNCLEAR, Verdict.UNTESTABLE) for one in verdicts)
+    blind = all(one is Verdict.UNTESTABLE for one in verdicts)
+    code = exit_code(worse, blind or (is_open and strict), bool(table.problems))
+    if json:
+        print_json(
+            {
+                "run": directory, "a": a, "b": b, "threshold": found.prove,
+                "confidence": found.confidence, "blocks": found.blocks,
+                "comparisons": [asdict(line) for line, _ in lines],
+                "remarks": remarks, "exit_code": code,
+            }
+        )  # fmt: skip
+    else:
+        print_lines(
+            [line for line, _ in lines],
+            f"A is {a}, B is {b}, of {found.blocks} blocks; {METHOD}: all intervals hold together "
+            f"with {found.confidence * 100:.3g} %, at every look. Same: all of it within "
+            f"{found.prove * 100:.3g} %.",
+            f"{found.confidence * 100:.3g} % interval",
+        )
+        print_remarks(remarks)
+    cases = [_case(line, one, found) for line, one in lines]
+    failed = "one contender has a figure, the other has none"
+    cases += [Case(where, GROUP, CaseOutcome.FAILURE, failed) for where in broken]
+    return Compared(code, cases)
+
+
+def _only_two(run: Run, known: Sequence[str]) -> tuple[str, str]:
+    """The two that there are, in the order of the campaign where it names them."""
+    if len(known) != 2:
+        raise UsageError(
+            f"{run.directory}: has {len(known)} contenders; name two: --contenders A B "
+            f"({', '.join(known) or 'none has been measured'})"
+        )
+    sweeps = run.info.definition.get("sweeps", ())
+    written = [name for sweep in sweeps for name in sweep.get("contender", ())]
+    a, b = sorted(known, key=lambda name: written.index(name) if name in written else len(written))
+    return a, b
+
+
+def _line(one: PairedFigure, varying: Sequence[str]) -> Line:
+    where = words.point(dict(one.point), varying)
+    is_apart = one.state not in (None, State.ONLY)
+    ratio = one.ratio
+    return Line(
+        what=f"{where}, {one.state}" if is_apart else where,
+        metric=f"{one.metric.name} [{one.metric.unit}]",
+        mean_a=one.a.typical,
+        mean_b=one.b.typical,
+        judged=Judged(
+            Ratio(
+                value=ratio.value if ratio else one.b.typical / one.a.typical,
+                low=ratio.low if ratio else None,
+                high=ratio.high if ratio else None,
+                p=None,
+                method=METHOD,
+                count_a=one.pairs,
+                count_b=one.pairs,
+            ),
+            adjusted_p=None,
+            verdict=_verdict(one),
+        ),
+        cautions=(),
+    )
+
+
+def _verdict(one: PairedFigure) -> Verdict:
+    """In the words of `compare`."""
+    ratio = one.ratio
+    if ratio is None:
+        return Verdict.UNTESTABLE
+    if ratio.verdict is Proof.UNDECIDED:
+        return Verdict.UNCLEAR
+    if ratio.verdict is Proof.SAME:
+        return Verdict.SAME
+    return Verdict.BETTER if (ratio.value > 1) == one.metric.higher_is_better else Verdict.WORSE
+
+
+def _further(found: PairedRun) -> Iterator[str]:
+    """How much longer the campaign would have to run."""
+    times = [one.further_s for one in found.figures if one.further_s is not None]
+    if times:
+        yield (
+            f"what is unclear would take about {format_duration(max(times))} more of such blocks"
+        )
+    if any(one.ratio is None for one in found.figures):
+        yield "five pairs are needed; measure more blocks (`prove`, `budget` or `repetitions`)"
+
+
+def _case(line: Line, one: PairedFigure, found: PairedRun) -> Case:
+    amount = f"B / A {ratio_text(line.judged.ratio.value)} ({line.interval}), {one.pairs} pairs"
+    name = f"{line.what} {line.metric}"
+    return verdict_case(name, line.judged.verdict, amount, found.prove)

@@ -1,0 +1,119 @@
+"""Two contenders of one run, B against A, by the pairs of its blocks.
+
+The statistics are those by which the run decided (results/answer.py): nothing here judges anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from switchmark.errors import UsageError
+from switchmark.language import values
+from switchmark.model.parameters import point_of
+from switchmark.results.answer import (
+    Lead,
+    LeadRatio,
+    Point,
+    PointAnswer,
+    Standing,
+    answer,
+    readable,
+)
+from switchmark.results.blocks import observe
+from switchmark.results.metric import Metric
+from switchmark.results.proving import Proving
+from switchmark.results.store import Run
+from switchmark.statistics.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class PairedFigure:
+    """One figure at one point, in one state of the machine where the states differ."""
+
+    point: Point
+    metric: Metric
+    a: Standing
+    b: Standing
+    ratio: LeadRatio | None  # B / A of the figure, whatever its sense; None: too few pairs
+    pairs: int
+    further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
+    state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class PairedRun:
+    """What a run says of two of its contenders."""
+
+    figures: tuple[PairedFigure, ...]
+    broken: tuple[Point, ...]  # where A has a figure, and B was tried in vain
+    blocks: int
+    prove: float
+    confidence: float
+
+
+def compare_in_run(
+    run: Run,
+    a: str,
+    b: str,
+    names: Mapping[str, str],
+    wanted: Sequence[Metric],
+    threshold: float | None,
+) -> PairedRun:
+    """B against A. `names` are those of the results, by the id of a contender's first trial;
+    `threshold` is the smallest change that matters, by default the campaign's `prove`.
+
+    Raises `UsageError` where the run has no such contender."""
+    known = list(dict.fromkeys(names.values()))
+    for name in (a, b):
+        if name not in known:
+            raise UsageError(f"{run.directory}: {values.unknown(name, known, 'contender')}")
+    if a == b:
+        raise UsageError(f"{run.directory}: contender {a} is compared with itself; name two")
+    proving = Proving.of(run.info.definition)
+    if threshold is not None:
+        proving = replace(proving, prove=threshold)
+    resumed = run.resumed_at()
+    observed = [observe(record, resumed) for record in readable(run)]
+    found = [one for one in answer(observed, proving, names) if one.metric in wanted]
+    tried = {(point_of(one.trial), names.get(one.contender)) for one in observed}
+    broken = [
+        one.point
+        for one in found
+        if one.decides and _held(one, a) and not _held(one, b) and (one.point, b) in tried
+    ]
+    return PairedRun(
+        figures=tuple(figure for one in found for figure in _figures(one, a, b)),
+        broken=tuple(broken),
+        blocks=max((one.blocks for one in found), default=0),
+        prove=proving.prove,
+        confidence=proving.confidence,
+    )
+
+
+def _held(found: PointAnswer, name: str) -> Standing | None:
+    return next((one for one in found.standings if one.contender == name), None)
+
+
+def _figures(found: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
+    one, other, lead = _held(found, a), _held(found, b), found.between(a, b)
+    if one is None or other is None:
+        return
+    for ratio in (lead.ratios if lead else ()) or (None,):
+        yield PairedFigure(
+            point=found.point,
+            metric=found.metric,
+            a=one,
+            b=other,
+            ratio=_of_figures(ratio, lead, b, found.metric) if ratio and lead else None,
+            pairs=ratio.pairs if ratio else lead.pairs if lead else 0,
+            further_s=lead.further_s if lead else None,
+            state=ratio.state if ratio else None,
+        )
+
+
+def _of_figures(one: LeadRatio, lead: Lead, b: str, metric: Metric) -> LeadRatio:
+    """B / A of the figure, from how much better the one ahead is."""
+    if (lead.ahead == b) == metric.higher_is_better:
+        return one
+    return replace(one, value=1 / one.value, low=1 / one.high, high=1 / one.low)
