@@ -42,7 +42,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
 def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
     varying = words.varying_fields(rows)
     columns = ["switch", "frame B", *(name for name in varying), "mode"]
-    numbers = ["fwd Mpps", "±95 %", "Gbit/s L2", "offered", "loss", "of wire", "cores"]
+    numbers = ["fwd Mpps", "95 % interval", "Gbit/s L2", "offered", "loss", "of wire", "cores"]
     lines = []
     for row in rows:
         loads = row.throughput
@@ -51,7 +51,7 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
             [
                 *_who(row, varying),
                 words.number(loads.forwarded_pps.mean / 1e6),
-                words.plus_minus(loads.forwarded_pps, 1e6),
+                words.from_to(loads.forwarded_pps, 1e6),
                 words.number(loads.forwarded_l2_bps.mean / 1e9),
                 words.number(loads.offered_pps.mean / 1e6),
                 words.percent(loads.loss_ratio.mean),
@@ -69,7 +69,17 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
 
 def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
     varying = words.varying_fields(rows)
-    numbers = ["p50 µs", "±95 %", "p90", "p99", "p99.9", "max", "intended p99", "lost", "of wire"]
+    numbers = [
+        "p50 µs",
+        "95 % interval",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "intended p99",
+        "lost",
+        "of wire",
+    ]
     lines = []
     for row in rows:
         rtt = row.latency
@@ -79,7 +89,7 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
             [
                 *_who(row, varying),
                 words.number(rtt.p50_ns.mean / 1e3),
-                words.plus_minus(rtt.p50_ns, 1e3),
+                words.from_to(rtt.p50_ns, 1e3),
                 *(words.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
                 words.number(rtt.max_ns / 1e3),
                 words.number(rtt.intended_percentiles_ns["99"] / 1e3),

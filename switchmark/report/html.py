@@ -114,7 +114,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "mega": lambda value: words.number(value / 1e6),
         "giga": lambda value: words.number(value / 1e9),
         "micro": lambda value: words.number(value / 1e3),
-        "plus_minus": words.plus_minus, "method_figure": words.figure, "amount": words.amount,
+        "from_to": words.from_to, "method_figure": words.figure, "amount": words.amount,
         "field": words.field, "zip": zip, "items_dict": dict,
     }  # fmt: skip
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)

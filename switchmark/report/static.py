@@ -163,15 +163,20 @@ def _forwarded(row: SummaryRow) -> float:
 
 
 def _whiskers(rows: Sequence[SummaryRow]) -> tuple[list[float], list[float]]:
-    """How far each interval goes down (never below nothing) and up."""
-    half = [_half_interval(row) for row in rows]
-    return [min(one, _forwarded(row)) for one, row in zip(half, rows, strict=True)], half
+    """How far each interval goes down and up."""
+    ends = [_interval(row) for row in rows]
+    means = [_forwarded(row) for row in rows]
+    return (
+        [mean - low for mean, (low, _) in zip(means, ends, strict=True)],
+        [high - mean for mean, (_, high) in zip(means, ends, strict=True)],
+    )
 
 
-def _half_interval(row: SummaryRow) -> float:
-    if row.throughput is None or row.throughput.forwarded_pps.low is None:
-        return math.nan  # draws nothing: no interval is not an interval of no width
-    return _forwarded(row) - row.throughput.forwarded_pps.low / 1e6
+def _interval(row: SummaryRow) -> tuple[float, float]:
+    seen = row.throughput.forwarded_pps if row.throughput else None
+    if seen is None or seen.low is None or seen.high is None:
+        return math.nan, math.nan  # draws nothing: no interval is not an interval of no width
+    return seen.low / 1e6, seen.high / 1e6
 
 
 def _end(rows: Sequence[SummaryRow]) -> float:

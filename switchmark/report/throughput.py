@@ -145,7 +145,11 @@ def _whiskers(
 ) -> dict[str, Any]:
     """Confidence intervals as a trace of their own, only where there are any: plotly draws a
     missing one as an interval of no width, which would claim a certainty that is not there."""
-    known = [(p, v, v.low) for p, v in zip(places, values, strict=True) if v.low is not None]
+    known = [
+        (place, value.mean, value.low, value.high)
+        for place, value in zip(places, values, strict=True)
+        if value.low is not None and value.high is not None
+    ]
     across = "y" if along == "x" else "x"
     return {
         "type": "scatter",
@@ -153,13 +157,13 @@ def _whiskers(
         "marker": {"opacity": 0},
         "hoverinfo": "skip",
         "showlegend": False,
-        across: [place for place, _, _ in known],
-        along: [value.mean / scale for _, value, _ in known],
+        across: [place for place, *_ in known],
+        along: [mean / scale for _, mean, _, _ in known],
         f"error_{along}": {
             "type": "data",
             "symmetric": False,
-            "array": [(value.mean - low) / scale for _, value, low in known],
-            "arrayminus": [(value.mean - max(0.0, low)) / scale for _, value, low in known],
+            "array": [(high - mean) / scale for _, mean, _, high in known],
+            "arrayminus": [(mean - low) / scale for _, mean, low, _ in known],
             "color": color,
             "thickness": 1.5,
             "width": 5,

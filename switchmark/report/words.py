@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from switchmark.model.parameters import PARAMETERS
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import RESOLUTION, Estimate
 
+_WIDEST = 10  # an interval that is wider either way than so many times says only that
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
@@ -53,22 +55,24 @@ def percent(ratio: float) -> str:
     return f"{ratio * 100:.2f} %" if abs(ratio) < 0.1 else f"{ratio * 100:.0f} %"
 
 
-def plus_minus(value: Estimate, scale: float) -> str:
-    """Half the width of the confidence interval in units of `scale`, or a dash."""
-    if value.low is None:
+def from_to(value: Estimate, scale: float) -> str:
+    """The confidence interval in units of `scale`: `3.45..3.59`; a dash where there is none."""
+    if value.low is None or value.high is None:
         return "-"
-    if value.mean - value.low < RESOLUTION / 2 * abs(value.mean):
-        return "<0.1 %"
-    return f"±{number((value.mean - value.low) / scale)}"
+    half = value.relative_half_width
+    if half is not None and half < RESOLUTION / 2:
+        return "within 0.1 %"
+    if half is not None and half > math.log(_WIDEST):
+        return f"wider than {_WIDEST}x"
+    return f"{number(value.low / scale)}..{number(value.high / scale)}"
 
 
 def interval(value: Estimate, scale: float, unit: str) -> str:
-    """`95 % CI 3.45 to 3.59 Mpps, n = 5`, or why there is none."""
+    """`95 % CI 3.45..3.59 Mpps, n = 5`, or why there is none."""
     if value.low is None or value.high is None:
         return value.note
-    # Neither a rate nor a time is below nothing, whatever a t interval of few runs says.
-    low, high = number(max(0.0, value.low) / scale), number(value.high / scale)
-    return f"95 % CI {low} to {high} {unit}, n = {value.count}"
+    told = from_to(value, scale)
+    return f"95 % CI {told}{f' {unit}' if told[0].isdigit() else ''}, n = {value.count}"
 
 
 def field(name: str, value: Any) -> str:

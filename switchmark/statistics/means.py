@@ -1,4 +1,9 @@
-"""Means with confidence intervals: Student's t, two-sided, each repetition one observation."""
+"""Means with confidence intervals: Student's t, two-sided, each repetition one observation.
+
+Rates and times are never below 0, so nor are their intervals: the deviation that Student's t gives
+is taken of the mean's logarithm (the delta method), and reaches from mean / e^h to mean * e^h
+where h is that deviation as a share of the mean. Narrow ones are the familiar mean +- h.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from dataclasses import dataclass, field
 
 LEVEL = 0.05  # two-sided: intervals of 95 %
 RESOLUTION = 0.001  # of a figure: histograms keep three significant digits
+_NOTHING_KNOWN = 100.0  # h from which on more of it says no more, and e^h would overflow
 
 
 def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
@@ -44,10 +50,11 @@ class Estimate:
 
     @property
     def relative_half_width(self) -> float | None:
-        """Half the interval over the mean; None where there is no interval."""
-        if self.low is None or self.high is None or self.mean <= 0:
+        """Half the interval as a share of the mean: h of its logarithm; None where there is no
+        interval."""
+        if not self.low or not self.high or min(self.mean, self.low) <= 0:
             return None
-        return (self.high - self.low) / 2 / self.mean
+        return math.log(self.high / self.low) / 2
 
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
@@ -64,4 +71,13 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
 
     stdev = statistics.stdev(values, mean)
     half = float(stdtrit(len(values) - 1, 1 - level / 2)) * stdev / math.sqrt(len(values))
-    return Estimate(mean, median, len(values), stdev, mean - half, mean + half, held)
+    low, high = _bounds(mean, half, is_positive=min(values) >= 0)
+    return Estimate(mean, median, len(values), stdev, low, high, held)
+
+
+def _bounds(mean: float, half: float, *, is_positive: bool) -> tuple[float, float]:
+    """On the scale of logarithms for what is never below 0; differences keep their sign."""
+    if not is_positive or not mean:
+        return mean - half, mean + half
+    factor = math.exp(min(half / mean, _NOTHING_KNOWN))
+    return mean / factor, mean * factor

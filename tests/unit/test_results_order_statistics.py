@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from switchmark.statistics.histogram import Histogram
-from switchmark.statistics.order_statistics import percentile_intervals_ns, ranks_of
+from switchmark.statistics.order_statistics import (
+    _binomial_quantile,
+    percentile_intervals_ns,
+    ranks_of,
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -21,6 +26,14 @@ def test_ranks_bracket_the_quantile(count: int, quantile: float) -> None:
         assert count * quantile <= high <= count
     if quantile**count > 0.0251:  # that none lies above: the largest sample is no bound
         assert high is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 50_000_000), st.sampled_from([0.5, 0.1, 1e-5]), st.sampled_from([0.025, 0.975])
+)
+def test_binomial_quantiles_are_scipys(count: int, chance: float, p: float) -> None:
+    assert _binomial_quantile(p, count, chance) == binom.ppf(p, count, chance)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,8 @@ from switchmark.statistics.means import estimate, of_all
 )
 def test_intervals_are_students(count: int, expected: float) -> None:
     one = estimate([float(index) for index in range(count)])
-    assert one.high is not None and one.stdev is not None
-    half = (one.high - one.mean) / (one.stdev / math.sqrt(count))
+    assert one.relative_half_width is not None and one.stdev is not None
+    half = one.relative_half_width * one.mean / (one.stdev / math.sqrt(count))
     assert half == pytest.approx(expected, abs=6e-4)
 
 
@@ -36,9 +37,35 @@ def test_the_interval_of_five_readings() -> None:
     one = estimate([10.0, 12.0, 11.0, 13.0, 14.0])
     assert (one.mean, one.median, one.count) == (12.0, 12.0, 5)
     assert one.stdev == pytest.approx(math.sqrt(2.5))
-    assert one.low == pytest.approx(12 - 2.7764 * math.sqrt(2.5 / 5), abs=1e-3)
-    assert one.high == pytest.approx(12 + 2.7764 * math.sqrt(2.5 / 5), abs=1e-3)
+    factor = math.exp(2.7764 * math.sqrt(2.5 / 5) / 12)
+    assert (one.low, one.high) == pytest.approx((12 / factor, 12 * factor), abs=1e-3)
     assert one.note == ""
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=2, max_size=20), st.sampled_from([0.05, 1e-4]))
+def test_intervals_of_what_is_never_below_0_are_not_either(
+    values: list[float], level: float
+) -> None:
+    one = estimate(values, level)
+    assert one.low is not None and one.high is not None
+    assert 0 <= one.low <= one.mean * (1 + 1e-9) and one.mean <= one.high * (1 + 1e-9)
+    assert math.isfinite(one.high)
+
+
+def test_intervals_of_differences_keep_their_sign() -> None:
+    one = estimate([-1.0, 0.0, 1.0])
+    assert one.low is not None and one.high is not None
+    assert one.low == pytest.approx(-one.high) and one.low < 0
+
+
+def test_intervals_on_the_scale_of_logarithms_hold_the_truth_as_often_as_they_say() -> None:
+    draw = np.random.default_rng(1)
+    held = {}
+    for spread in (0.03, 0.3):
+        told = [estimate(row.tolist()) for row in draw.gamma(spread**-2, spread**2, (4000, 6))]
+        held[spread] = statistics.fmean((one.low or 0) <= 1 <= (one.high or 0) for one in told)
+    assert held[0.03] == pytest.approx(0.95, abs=0.01)
+    assert held[0.3] == pytest.approx(0.95, abs=0.015)
 
 
 @given(st.lists(st.lists(st.integers(1, 10**9), max_size=20), min_size=1, max_size=5))
