@@ -24,8 +24,9 @@ from switchmark.statistics.means import LEVEL, RESOLUTION, Estimate
 METHOD = (
     "Mean over repetitions with its 95 % Student-t confidence interval (two or more "
     "repetitions), taken of its logarithm, so that it never reaches below 0. Two switches are "
-    "called different only when Welch's two-sided t-test of the logarithms, with Holm's correction over the comparisons at that point, gives p below 0.05 "
-    "and they are more than 0.2 % apart (the resolution of the histograms)."
+    "called different only when Welch's two-sided t-test of the logarithms, with Holm's "
+    "correction over the comparisons at that point, gives p below 0.05 and they are more than "
+    "0.2 % apart (the resolution of the histograms)."
 )
 THRESHOLD = 0.02
 BOOTSTRAP_FROM = 15  # repetitions on both sides; fewer cannot tell their own tails
