@@ -54,5 +54,5 @@ def _binomial_quantile(p: float, count: int, chance: float) -> int:
     As `scipy.stats.binom.ppf`, without the half second that `scipy.stats` takes to load."""
     from scipy.special import bdtr, bdtrik
 
-    found = max(0, math.ceil(bdtrik(p, count, chance)))
+    found = max(0, math.ceil(float(bdtrik(p, count, chance))))
     return found - 1 if found and bdtr(found - 1, count, chance) >= p else found
