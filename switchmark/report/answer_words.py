@@ -1,0 +1,155 @@
+"""The answer of a run in words: who leads at each point and by how much, what is the same, what is
+not decided and what that would take.
+
+The terminal and the report say the same words: both take them from here. Points get a line for
+each contender while there is room, else a sentence each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from switchmark.language.duration import format_duration
+from switchmark.report import words
+from switchmark.results.answer import Lead, LeadRatio, PointAnswer, Standing, Verdict
+from switchmark.statistics.states import State
+
+FIGURES = {
+    "forwarded": "throughput",
+    "rtt-p50": "median round trip",
+    "rtt-p99": "99th percentile of round trips",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ContenderWords:
+    """What is said of one contender at one point."""
+
+    place: int  # 1 is the best
+    contender: str
+    amount: str
+    told: str  # against the best; empty of the best itself
+    verdict: Verdict | None  # None: of the best itself, or nothing is known
+
+
+@dataclass(frozen=True, slots=True)
+class PointWords:
+    """What is said of one point."""
+
+    title: str
+    lines: tuple[ContenderWords, ...]  # the best first
+
+
+def deciding(answers: Sequence[PointAnswer]) -> list[PointAnswer]:
+    """The answers that a summary tells: of the figures that decide, where there are pairs."""
+    return [one for one in answers if one.decides and any(lead.ratios for lead in one.leads)]
+
+
+def heading(answers: Sequence[PointAnswer]) -> str:
+    """What all of these answers rest on."""
+    first = answers[0]
+    return (
+        f"Leads from {first.prove * 100:.3g} % on, with {first.confidence * 100:.3g} % confidence, "
+        f"paired within {max(one.blocks for one in answers)} blocks:"
+    )
+
+
+def fits_by_contender(answers: Sequence[PointAnswer], most: int) -> bool:
+    """Whether there is room in so many lines for each contender of each point."""
+    return 1 + sum(1 + len(one.standings) for one in answers) <= most
+
+
+def by_contender(answer: PointAnswer, all_: Sequence[PointAnswer]) -> PointWords:
+    """A point with a line for each contender."""
+    return PointWords(
+        f"{figure_name(answer)}, {where(answer, all_)}{_states(answer)}",
+        tuple(_contenders(answer)),
+    )
+
+
+def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
+    """A point in one sentence: the leader, then the others by what is known of them."""
+    best = answer.standings[0]
+    before: list[str] = []
+    same, undecided = [], []
+    for one in answer.standings[1:]:
+        lead = answer.between(best.contender, one.contender)
+        if lead is None or lead.verdict is Verdict.UNDECIDED:
+            undecided.append(one.contender)
+        elif lead.verdict is Verdict.SAME:
+            same.append(one.contender)
+        else:
+            before.append(f"{one.contender} {_ratios(lead, short=True)}")
+    parts = [
+        f"{figure_name(answer)}, {where(answer, all_)}: {best.contender} {amount(answer, best)}",
+        f"the same: {', '.join(same)}" if same else "",
+        f"before {'; '.join(before)}" if before else "",
+        f"undecided: {', '.join(undecided)}" if undecided else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def figure_name(answer: PointAnswer) -> str:
+    """What is compared, as people call it."""
+    return FIGURES.get(answer.metric.name, answer.metric.name)
+
+
+def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
+    """What tells this point from the others, and its frame size."""
+    point = dict(answer.point)
+    others = [dict(one.point) for one in all_ if one.metric == answer.metric]
+    varying = [name for name in point if len({str(other[name]) for other in others}) > 1]
+    size = "mixed sizes" if point.get("packet_mix") else f"{point['packet_size_bytes']} B"
+    more = [words.field(name, point[name]) for name in varying if name != "packet_size_bytes"]
+    return ", ".join([size, *more])
+
+
+def amount(answer: PointAnswer, standing: Standing) -> str:
+    """The typical figure with its unit."""
+    return words.amount(standing.typical, answer.metric.unit)
+
+
+def ratio(one: LeadRatio, *, short: bool = False) -> str:
+    """`1.11x [1.05, 1.18] near`; `short` leaves the interval out."""
+    state = f" {one.state}" if one.state is not None and one.state is not State.ONLY else ""
+    if short:
+        return f"{one.value:.3g}x{state}"
+    return f"{one.value:.3g}x [{one.low:.3g}, {one.high:.3g}]{state}"
+
+
+def _contenders(answer: PointAnswer) -> Iterator[ContenderWords]:
+    best = answer.standings[0].contender
+    for place, standing in enumerate(answer.standings, start=1):
+        found = answer.between(best, standing.contender) if place > 1 else None
+        yield ContenderWords(
+            place,
+            standing.contender,
+            amount(answer, standing),
+            _told(found) if found else "",
+            found.verdict if found else None,
+        )
+
+
+def _states(answer: PointAnswer) -> str:
+    """The machine's two states, where it had two and answers differ by them."""
+    if answer.lines is None or not any(one.state for lead in answer.leads for one in lead.ratios):
+        return ""
+    near, far = answer.lines.near_ns, answer.lines.far_ns
+    return f" (near: a cache line takes {near:.0f} ns between the cores, far: {far:.0f} ns)"
+
+
+def _told(lead: Lead) -> str:
+    match lead.verdict:
+        case Verdict.AHEAD:
+            return f"{lead.ahead} is ahead {_ratios(lead)}"
+        case Verdict.SAME:
+            return f"the same: {_ratios(lead)}"
+        case Verdict.DEPENDS:
+            return f"depends on the machine's state: {_ratios(lead)}"
+    more = "" if lead.further_s is None else f"; about {format_duration(lead.further_s)} more"
+    return f"undecided: {_ratios(lead) if lead.ratios else 'too few pairs'}{more}"
+
+
+def _ratios(lead: Lead, *, short: bool = False) -> str:
+    return ", ".join(ratio(one, short=short) for one in lead.ratios)

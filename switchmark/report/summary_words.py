@@ -1,0 +1,124 @@
+"""What a run says first, on the terminal and in the report: the answer, or the figures where nothing
+is compared; the warnings that matter most; failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.report import answer_words, words
+from switchmark.report.answer_words import PointWords
+from switchmark.results.answer import PointAnswer, answer_run
+from switchmark.results.marks import MARKS
+from switchmark.results.rows import SummaryRow
+from switchmark.results.store import Run
+
+MOST_LINES = 25
+_AROUND = 3  # of them: the head, and where the rest is
+_MOST_WARNINGS = 3
+_MOST_FAILURES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is said first. Of points, sentences and rows only one kind is there."""
+
+    head: str  # campaign and time
+    nothing: str  # why there is nothing to say; else empty
+    heading: str  # what the answers rest on; empty where nothing is compared
+    points: tuple[PointWords, ...]  # a line a contender, where there is room
+    sentences: tuple[str, ...]  # else one a point
+    rows: tuple[tuple[str, str], ...]  # where nothing is compared: what was measured, and found
+    warned: tuple[str, ...]
+    room: int  # lines for the points, sentences or rows, and their heading
+
+
+def answers_of(
+    run: Run, rows: Sequence[SummaryRow], everything: Sequence[SummaryRow]
+) -> list[PointAnswer]:
+    """The answers in which only the chosen rows have a part; `everything` gives the names."""
+    names = {row.trial.id: row.contender for row in everything}
+    chosen = {row.trial.id for row in rows}
+    return [
+        one
+        for one in answer_run(run, names)
+        if one.leads and {standing.trial.id for standing in one.standings} <= chosen
+    ]
+
+
+def summarise_in_words(
+    run: Run,
+    rows: Sequence[SummaryRow],
+    everything: Sequence[SummaryRow],
+    answers: Sequence[PointAnswer],
+) -> Summary:
+    """The summary of a run's chosen rows."""
+    nothing = "" if rows else "No row matches." if everything else "No trial has ended yet."
+    warned = (*_warnings(rows), *_failures(rows))
+    room = MOST_LINES - _AROUND - len(warned)
+    told = answer_words.deciding(answers)
+    each = answer_words.fits_by_contender(told, room)
+    return Summary(
+        head=f"{run.info.campaign}, {run.info.started_at[:19]}Z",
+        nothing=nothing,
+        heading=answer_words.heading(told) if told else "",
+        points=tuple(answer_words.by_contender(one, told) for one in told if each),
+        sentences=tuple(answer_words.by_point(one, told) for one in told if not each),
+        rows=() if told else tuple(_rows(rows)),
+        warned=warned,
+        room=room,
+    )
+
+
+def _rows(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
+    """What was found in each row, and what limited it; the bare wire last."""
+    done = sorted((row for row in rows if row.finished), key=lambda row: row.is_baseline)
+    varying = words.varying_fields(done)
+    return [(_name(row, varying), f"{_figure(row)}{_limit(row)}") for row in done]
+
+
+def _name(row: SummaryRow, varying: Sequence[str]) -> str:
+    return f"{row.contender}, {words.point(dict(row.point), varying)}"
+
+
+def _figure(row: SummaryRow) -> str:
+    if row.method is not None:
+        figures = [f"{one.name} {words.figure(one.value, one.unit)}" for one in row.method.figures]
+        return "; ".join(figures[:3]) or "no figure"
+    if row.latency is not None:
+        tail = words.time_ns(row.latency.percentiles_ns["99"])
+        return f"median round trip {words.time_ns(row.latency.p50_ns.mean)}, p99 {tail}"
+    assert row.throughput is not None, "a finished row has a figure"
+    loads = row.throughput
+    lost = words.percent(loads.loss_ratio.mean)
+    return f"{words.with_prefix(loads.forwarded_pps.mean, 'pps')} forwarded, {lost} lost"
+
+
+def _limit(row: SummaryRow) -> str:
+    if not row.valid:
+        return "; NOT VALID"
+    return f"; limited by {', '.join(row.limited_by)}" if row.limited_by else ""
+
+
+def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
+    """The marks that matter most: those that invalidate, then those that most rows bear."""
+    done = [row for row in rows if row.finished and not row.is_baseline]
+    counts: dict[str, int] = {}
+    for row in done:
+        for mark in row.marks:
+            counts[mark] = counts.get(mark, 0) + 1
+    known = [name for name in counts if name in MARKS]
+    worst = sorted(known, key=lambda name: (not MARKS[name].invalidates, -counts[name]))
+    return [
+        f"{'NOT VALID' if MARKS[name].invalidates else 'Mind'}: {name} ({counts[name]} of "
+        f"{len(done)}): {MARKS[name].title.lower()}"
+        for name in worst[:_MOST_WARNINGS]
+    ]
+
+
+def _failures(rows: Sequence[SummaryRow]) -> list[str]:
+    failed = [(row, message) for row in rows for message in row.failures]
+    lines = [f"Failed: {row.contender}: {message}" for row, message in failed[:_MOST_FAILURES]]
+    more = len(failed) - len(lines)
+    return [*lines, *([f"  ... and {more} more failures"] if more > 0 else [])]
