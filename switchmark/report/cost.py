@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from switchmark.report.figures import Figure, Look, Panels, axis
 from switchmark.results.rows import SummaryRow
 
@@ -48,8 +50,9 @@ def _steps(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
                 "textposition": "top center",
                 "line": {"color": shape.color, "dash": shape.dash, "shape": "hv"},
                 "marker": {"color": shape.color, "symbol": shape.marker, "size": 9},
-                "hovertemplate": f"{name}, %{{text}}: %{{y:.4g}} Mpps, %{{x:.2f}} cores"
-                "<extra></extra>",
+                "hovertemplate": Markup(
+                    "{}, %{{text}}: %{{y:.4g}} Mpps, %{{x:.2f}} cores<extra></extra>"
+                ).format(name),
             }
         )
     layout = {

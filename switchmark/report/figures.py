@@ -1,19 +1,30 @@
 """What a figure of the report is: plotly traces and layout as plain values.
 
 Colours are names such as `@series0`, which the page's script replaces by those of the
-light, dark or printed theme. Every series also has a marker or a pattern of its own, so
-that no reading depends on colour.
+light, dark or printed theme. A contender's colour is its own in every figure; parts of a whole are
+shades of grey. Every series also has a marker or a pattern of its own, so that no reading depends
+on colour.
+
+plotly reads tags in texts. So text is `Markup` where its tags are ours; everything else is escaped
+on its way to the page, whatever a record calls its switch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from markupsafe import Markup
 
 from switchmark.results.rows import SummaryRow
 
 PALETTE_SIZE = 8
+ROW_PX = 54  # of a figure with a row a contender, whose name stands above what is drawn
+BAR = 0.3  # of a row, the thickness of a bar
+_AROUND_PX = 76
+_WRAPPED_AT = 44  # letters of a row's name that a narrow page has room for
 _MARKERS = (
     "circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "triangle-down",
 )  # fmt: skip
@@ -33,7 +44,19 @@ class Figure:
 
     def payload(self) -> dict[str, Any]:
         """What the page's script reads."""
-        return {"data": self.traces, "layout": self.layout, "height": self.height_px}
+        drawn = {"data": self.traces, "layout": self.layout, "height": self.height_px}
+        return {key: _harmless(value) for key, value in drawn.items()}
+
+
+def _harmless(value: Any) -> Any:
+    """The same, with tags only in what is `Markup`."""
+    if isinstance(value, Markup):
+        return str(value)
+    if isinstance(value, str):
+        return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    if isinstance(value, Mapping):
+        return {key: _harmless(one) for key, one in value.items()}
+    return [_harmless(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +75,7 @@ class Panels:
     heading: str
     intro: str
     figures: list[Figure] = field(default_factory=list)
+    folded: list[Figure] = field(default_factory=list)  # of less need
 
 
 def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
@@ -71,9 +95,75 @@ def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
     return found
 
 
-def bar_height(bars: int) -> int:
-    """Height of a figure with so many horizontal bars, pixels."""
-    return 96 + 34 * max(bars, 1)
+def rows_height(rows: int, *, legend: bool = False) -> int:
+    """Height of a figure with so many rows, pixels."""
+    return _AROUND_PX + ROW_PX * max(rows, 1) + (40 if legend else 0)
+
+
+def row_axis(rows: int) -> dict[str, Any]:
+    """The axis of a figure with a row a contender: row 0 on top, named by `row_names`."""
+    return axis(
+        "",
+        range=[rows - 0.6, -0.8],
+        showticklabels=False,
+        ticks="",
+        showgrid=False,
+        zeroline=False,
+    )
+
+
+def row_names(names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The name of each row, bold, and what is said of it: above what is drawn, so that a long one
+    takes no room from it on any page."""
+    return [
+        {
+            "xref": "paper", "x": 0, "xanchor": "left", "y": place, "yanchor": "bottom",
+            "yshift": 11, "showarrow": False, "align": "left", "bgcolor": "@card", "borderpad": 0,
+            "text": Markup("<b>{}</b>  {}").format(_shortened(name), told),
+        }
+        for place, (name, told) in enumerate(names)
+    ]  # fmt: skip
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _WRAPPED_AT else f"{name[: _WRAPPED_AT - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round values between two that are above 0, for a logarithmic axis."""
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    kept: list[float] = []
+    for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+        ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= most:
+            kept = ticks
+    while len(kept) > most:  # many decades
+        kept = kept[::2]
+    if len(kept) >= 3:
+        return kept
+    step = next_round((high - low) / most)
+    first = math.ceil(low / step)
+    return [float(f"{n * step:.6g}") for n in range(first, math.floor(high / step) + 1)]
+
+
+def next_round(value: float) -> float:
+    """The next of 1, 2, 5, 10 ... that is not below the value."""
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(digit * unit for digit in (1, 2, 5, 10) if digit * unit >= value * (1 - 1e-9))
+
+
+def log_axis(title: str, low: float, high: float, label: str = "{:g}") -> dict[str, Any]:
+    """A logarithmic axis from and to, with round values as ticks."""
+    ticks = log_ticks(low, high)
+    return axis(
+        title,
+        type="log",
+        range=[math.log10(low), math.log10(high)],
+        tickvals=ticks,
+        ticktext=[label.format(tick) for tick in ticks],
+        zeroline=False,
+    )
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The report: one HTML file that needs no network, and says what it knows in order of need.
 
-First the answer in words and what to mind, then the table, the pictures, every trial, the
-machine, the method. Nothing is loaded from anywhere: a content security policy in the page
-forbids it, so a browser enforces what this promises.
+First the answer, in the words of the terminal, then pictures, then one table; everything else is
+folded. Nothing is loaded from anywhere, and no script runs but the two that are written here: the
+page's content security policy names them by their hashes, so a browser enforces what this promises
+whatever a record says.
 """
 
 # mypy: disable-error-code="import-untyped"
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -26,15 +29,22 @@ from switchmark import __version__
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.answer import answers, caveats
+from switchmark.report.axes import x_axis
 from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.cost import steps_panels
-from switchmark.report.figures import Figure, Panels, looks
+from switchmark.report.distributions import distribution_panels
+from switchmark.report.figures import Figure, Look, Panels, looks
 from switchmark.report.latency import curve_panels, spread_panels
+from switchmark.report.one_table import one_table
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
+from switchmark.report.ratios import ratio_panels
 from switchmark.report.samples import samples_figure
+from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.tables import cpu_table, tails_table
 from switchmark.report.throughput import cpu_panels, loads_panels, throughput_panels
 from switchmark.report.trend import trends
+from switchmark.results.answer import PointAnswer
+from switchmark.results.certified import certified
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
 from switchmark.results.published import published_beside
@@ -46,7 +56,7 @@ from switchmark.results.summary import summarise
 from switchmark.statistics.comparison import METHOD
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
-MAX_OPEN_FIGURES = 8  # of one section; the others are folded away
+MAX_OPEN_FIGURES = 6  # of one section; the others are folded away
 MAX_LOG_LINES = 60
 _TEMPLATES = Path(__file__).parent / "template"
 
@@ -123,6 +133,10 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
     quality_headings, quality_lines = quality_table([row.quality for row in rows])
     between_headings, between_lines = between_hosts_table([row.between for row in rows])
     figures = _Figures()
+    answered = answers_of(run, rows, rows)
+    look = looks(rows)
+    # Our own texts and plotly's, not data: the only parts that are not escaped.
+    script, plotly = (_TEMPLATES / "report.js").read_text(), get_plotlyjs()
     context = {
         "run": run.info,
         "directory": run.directory.name,
@@ -151,7 +165,12 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "trends": trends(throughput),
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),
-        "panels": _panels(rows, throughput, latency),
+        "told": summarise_in_words(run, rows, rows, answered),
+        "certified": certified(records),
+        "pictures": _pictures(rows, answered, records, look),
+        "more_pictures": _more_pictures(rows, answered, look),
+        "table": one_table(rows, answered),
+        "swatch": lambda name: look[name].color.removeprefix("@"),
         "published": _published(run, rows),
         "trials": [_trial(record) for record in records],
         "total_trials": len(table.frame),
@@ -167,10 +186,10 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
         "max_open": MAX_OPEN_FIGURES,
         "figure": figures.add,
         "figures": figures.script,  # called at the end of the page, when all are known
-        # Our own texts and plotly's, not data: the only parts that are not escaped.
+        "policy": Markup(_policy(plotly, script)),
         "style": Markup((_TEMPLATES / "report.css").read_text()),
-        "script": Markup((_TEMPLATES / "report.js").read_text()),
-        "plotly": Markup(get_plotlyjs()),
+        "script": Markup(script),
+        "plotly": Markup(plotly),
         "id": id,
     }
     return environment.get_template("report.html.j2").render(context)
@@ -193,22 +212,55 @@ class _Figures:
         return Markup(text.replace("<", "\\u003c"))
 
 
-def _panels(
-    rows: list[SummaryRow], throughput: list[SummaryRow], latency: list[SummaryRow]
+def _policy(*scripts: str) -> str:
+    """The content security policy of the page: nothing is loaded, and only these scripts run.
+    (Styles may stand with what they style, as plotly's do; a style can load nothing either.)"""
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _pictures(
+    rows: list[SummaryRow],
+    answered: list[PointAnswer],
+    records: list[Record],
+    look: dict[str, Look],
 ) -> list[Panels]:
-    look = looks(rows)
-    panels = []
-    if throughput:
+    """What every reader sees: leads, what was swept, the trials, the cost."""
+    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+    measured = [row for row in rows if row.finished and row.method is None]
+    panels = [ratio_panels(answered, look)]
+    if _is_swept(throughput, answered):
         panels.append(throughput_panels(throughput, look))
-    if latency:
-        panels += [
-            spread_panels(latency, look),
-            curve_panels(latency, look),
-        ]
-    if throughput:
-        panels += [cpu_panels(throughput), steps_panels(throughput, look)]
-        panels += [loads_panels(throughput, look)]
+    panels.append(distribution_panels(answered, measured, records, look))
+    panels.append(cpu_panels(throughput))
     return [panel for panel in panels if panel.figures]
+
+
+def _more_pictures(
+    rows: list[SummaryRow], answered: list[PointAnswer], look: dict[str, Look]
+) -> list[Panels]:
+    """The others."""
+    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+    latency = words.of_dimension(rows, Dimension.LATENCY)
+    panels = [
+        loads_panels(throughput, look),
+        spread_panels(latency, look),
+        curve_panels(latency, look),
+        steps_panels(throughput, look),
+    ]
+    if not _is_swept(throughput, answered):
+        panels.insert(0, throughput_panels(throughput, look))
+    return [panel for panel in panels if panel.figures]
+
+
+def _is_swept(throughput: list[SummaryRow], answered: list[PointAnswer]) -> bool:
+    """Whether throughput itself is a picture to begin with: drawn over what was swept, or all there
+    is."""
+    return x_axis(throughput) is not None or not answered
 
 
 def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:

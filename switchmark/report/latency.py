@@ -9,8 +9,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from switchmark.report import words
-from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
+from switchmark.report.figures import (
+    Figure,
+    Look,
+    Panels,
+    axis,
+    row_axis,
+    row_names,
+    rows_height,
+)
 from switchmark.report.throughput import facets
 from switchmark.results.rows import SummaryRow
 
@@ -46,16 +56,16 @@ def curve_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
 
 
 def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
-    drawn = sorted(rows, key=lambda row: (not row.is_baseline, -_p50(row)))
+    drawn = sorted(rows, key=lambda row: (row.is_baseline, _p50(row)))
     labels = [row.contender if row.valid else f"{row.contender} (not valid)" for row in drawn]
     colors = [look[row.contender].color for row in drawn]
     traces: list[dict[str, Any]] = []
-    for row, label, color in zip(drawn, labels, colors, strict=True):
+    for place, (row, color) in enumerate(zip(drawn, colors, strict=True)):
         assert row.latency is not None
         traces.append(
             {
                 "type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip",
-                "x": [_p50(row) / 1e3, row.latency.max_ns / 1e3], "y": [label, label],
+                "x": [_p50(row) / 1e3, row.latency.max_ns / 1e3], "y": [place, place],
                 "line": {"color": color, "width": 2},
             }
         )  # fmt: skip
@@ -65,37 +75,36 @@ def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Fi
     longest = [row.latency.max_ns / 1e3 for row in drawn if row.latency]
     traces.append(_dots("longest", "x-thin", longest, labels, colors))
     ends = [*longest, *(_p50(row) / 1e3 for row in drawn)]
+    told = [
+        (label, f"{words.time_ns(_p50(row))}, 99 % {words.time_ns(_p99(row))}")
+        for row, label in zip(drawn, labels, strict=True)
+    ]
     layout = {
         "xaxis": axis("round trip (µs, log)", type="log", **_log_ticks(ends)),
-        "yaxis": axis("", type="category"),
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "annotations": [
-            {
-                "x": _log10(_p50(row) / 1e3), "y": label, "showarrow": False, "yshift": 15,
-                "text": words.time_ns(_p50(row)), "font": {"size": 11},
-            }
-            for row, label in zip(drawn, labels, strict=True)
-        ],
-    }  # fmt: skip
-    return Figure(title, traces, layout, bar_height(len(drawn)) + 12 * len(drawn) + 40)
+        "yaxis": row_axis(len(drawn)),
+        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        "annotations": row_names(told),
+    }
+    return Figure(title, traces, layout, rows_height(len(drawn), legend=True))
 
 
 def _dots(
-    name: str, symbol: str, x: list[float], y: list[str], colors: list[str]
+    name: str, symbol: str, x: list[float], labels: list[str], colors: list[str]
 ) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
         "x": x,
-        "y": y,
+        "y": list(range(len(x))),
+        "text": labels,
         "marker": {
             "symbol": symbol,
             "size": 10,
             "color": colors,
             "line": {"width": 2 if symbol == "x-thin" else 0, "color": colors},
         },
-        "hovertemplate": f"%{{y}}: {name} %{{x:.4g}} µs<extra></extra>",
+        "hovertemplate": Markup("%{{text}}: {} %{{x:.4g}} µs<extra></extra>").format(name),
     }
 
 
@@ -135,7 +144,7 @@ def _curves(
                         "size": 8,
                         "maxdisplayed": 8,
                     },
-                    "hovertemplate": f"{name}: %{{y:.4g}} µs<extra></extra>",
+                    "hovertemplate": Markup("{}: %{{y:.4g}} µs<extra></extra>").format(name),
                 }
             )
     heights = [value for trace in traces for value in trace["y"]]
@@ -165,6 +174,11 @@ def _differs(row: SummaryRow) -> bool:
 def _p50(row: SummaryRow) -> float:
     assert row.latency is not None
     return row.latency.percentiles_ns["50"]
+
+
+def _p99(row: SummaryRow) -> float:
+    assert row.latency is not None
+    return row.latency.percentiles_ns["99"]
 
 
 def _log10(value: float) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from switchmark.report.figures import Figure, axis
@@ -19,19 +20,19 @@ MAX_POINTS = 240
 
 # role -> (counter, name of the line, color, dash)
 _LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
-    "sender": (("tx_offered", "offered", "@series1", "dot"),),
-    "receiver": (("rx_frames", "forwarded", "@series0", "solid"),),
+    "sender": (("tx_offered", "offered", "@muted", "dot"),),
+    "receiver": (("rx_frames", "forwarded", "@ink", "solid"),),
     "duplex": (
-        ("tx_offered", "offered", "@series1", "dot"),
-        ("rx_frames", "forwarded", "@series0", "solid"),
+        ("tx_offered", "offered", "@muted", "dot"),
+        ("rx_frames", "forwarded", "@ink", "solid"),
     ),
     "tester": (
-        ("tx_offered", "offered", "@series1", "dot"),
-        ("rx_frames", "forwarded", "@series0", "solid"),
+        ("tx_offered", "offered", "@muted", "dot"),
+        ("rx_frames", "forwarded", "@ink", "solid"),
     ),
     "client": (
-        ("tx_offered", "requests sent", "@series1", "dot"),
-        ("rx_frames", "replies received", "@series0", "solid"),
+        ("tx_offered", "requests sent", "@muted", "dot"),
+        ("rx_frames", "replies received", "@ink", "solid"),
     ),
 }
 
@@ -57,7 +58,9 @@ def samples_figure(record: Record) -> Figure | None:
                     "y": [float(f"{rate / 1e6:.5g}") for rate in rates],
                     "line": {"color": color, "dash": dash, "width": 2},
                     "marker": {"size": 5, "symbol": "circle" if dash == "solid" else "square"},
-                    "hovertemplate": f"%{{x:.2f}} s: {name} %{{y:.4g}} Mpps<extra></extra>",
+                    "hovertemplate": Markup(
+                        "%{{x:.2f}} s: {} %{{y:.4g}} Mpps<extra></extra>"
+                    ).format(name),
                 }
             )
     if not traces:

@@ -1,5 +1,5 @@
-"""What a run says first, on the terminal and in the report: the answer, or the figures where nothing
-is compared; the warnings that matter most; failures.
+"""What a run says first, on the terminal and in the report: the answer, or the figures where
+nothing is compared; the warnings that matter most; failures.
 """
 
 from __future__ import annotations

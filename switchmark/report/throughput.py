@@ -10,9 +10,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from switchmark.report import words
 from switchmark.report.axes import XAxis, x_axis
-from switchmark.report.figures import Figure, Look, Panels, axis, bar_height
+from switchmark.report.figures import (
+    BAR,
+    Figure,
+    Look,
+    Panels,
+    axis,
+    row_axis,
+    row_names,
+    rows_height,
+)
 from switchmark.results.rows import CpuSummary, SummaryRow
 from switchmark.statistics.means import Estimate
 
@@ -87,8 +98,8 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
 
 
 def _ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """As drawn from the bottom up: the bare wire, then the slowest, the best on top."""
-    return sorted(rows, key=lambda row: (not row.is_baseline, _mean(row)))
+    """As drawn: the best on top, the bare wire at the bottom."""
+    return sorted(rows, key=lambda row: (row.is_baseline, -_mean(row)))
 
 
 def _mean(row: SummaryRow) -> float:
@@ -106,38 +117,31 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figu
     trace: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
-        "y": [_label(row) for row in drawn],
+        "y": list(range(len(drawn))),
         "x": [one.mean / 1e6 for one in forwarded],
+        "text": [_label(row) for row in drawn],
+        "textposition": "none",
         "marker": {
             "color": [look[row.contender].color for row in drawn],
             "pattern": {"shape": ["" if row.valid else "/" for row in drawn]},
             "opacity": [0.55 if row.is_baseline else 1 for row in drawn],
         },
-        "width": 0.62,
-        "hovertemplate": "%{y}: %{x:.4g} Mpps<extra></extra>",
+        "width": BAR,
+        "hovertemplate": Markup("%{text}: %{x:.4g} Mpps<extra></extra>"),
     }
     longest = axis_end(forwarded, 1e6)
-    notes = [
-        {
-            "x": min(max(one.mean, one.high or 0.0) / 1e6, longest),
-            "y": _label(row),
-            "text": f"<b>{words.number(one.mean / 1e6)}</b> Mpps, {words.number(b / 1e9)} Gbit/s",
-            "xanchor": "left",
-            "xshift": 8,
-            "showarrow": False,
-            "bgcolor": "@card",  # a whisker that is cut off runs on behind it
-        }
+    names = [
+        (_label(row), f"{words.number(one.mean / 1e6)} Mpps, {words.number(b / 1e9)} Gbit/s")
         for row, one, b in zip(drawn, forwarded, bits, strict=True)
     ]
     layout = {
-        "xaxis": axis("Mpps", rangemode="tozero", range=[0, longest * 1.62]),
-        "yaxis": axis("", type="category"),
-        "annotations": notes,
+        "xaxis": axis("Mpps", rangemode="tozero", range=[0, longest * 1.02]),
+        "yaxis": row_axis(len(drawn)),
+        "annotations": row_names(names),
         "showlegend": False,
-        "meta": {"labelled": True},  # text beside the bars: needs more room on a narrow page
     }
     whiskers = _whiskers("x", trace["y"], forwarded, 1e6, "@ink")
-    return Figure(title, [trace, whiskers], layout, bar_height(len(drawn)))
+    return Figure(title, [trace, whiskers], layout, rows_height(len(drawn)))
 
 
 def _whiskers(
@@ -206,7 +210,9 @@ def _lines(
                 "y": [value.mean / scale for value in values],
                 "line": {"color": shape.color, "dash": shape.dash, "width": 2},
                 "marker": {"color": shape.color, "symbol": _symbols(members, shape), "size": 9},
-                "hovertemplate": f"{name}, %{{x}}: %{{y:.4g}} {unit}<extra></extra>",
+                "hovertemplate": Markup("{}, %{{x}}: %{{y:.4g}} {}<extra></extra>").format(
+                    name, unit
+                ),
             }
         )
     ticks = x.ticks(rows)
@@ -228,6 +234,7 @@ def _symbols(rows: Sequence[SummaryRow], shape: Look) -> list[str]:
 def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
     drawn = _ranked(rows)
     labels = [_label(row) for row in drawn]
+    places = list(range(len(drawn)))
     values = {
         "offered": [row.throughput.offered_pps.mean / 1e6 for row in drawn if row.throughput],
         "forwarded": [_mean(row) / 1e6 for row in drawn],
@@ -236,9 +243,9 @@ def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Fig
         "type": "scatter", "mode": "lines", "hoverinfo": "skip", "showlegend": False,
         "line": {"color": "@line", "width": 5}, "x": [], "y": [],
     }  # fmt: skip
-    for label, low, high in zip(labels, values["forwarded"], values["offered"], strict=True):
+    for place, low, high in zip(places, values["forwarded"], values["offered"], strict=True):
         gaps["x"] += [low, high, None]
-        gaps["y"] += [label, label, None]
+        gaps["y"] += [place, place, None]
     traces = [gaps]
     intended = [row.throughput.intended_pps if row.throughput else None for row in drawn]
     if any(intended):
@@ -248,30 +255,38 @@ def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Fig
     colors = [look[row.contender].color for row in drawn]
     for name, symbol in _LOADS:
         traces.append(_load_marks(name, symbol, values[name], labels, colors))
+    told = [
+        (label, f"{words.number(forwarded)} of {words.number(offered)} Mpps")
+        for label, forwarded, offered in zip(
+            labels, values["forwarded"], values["offered"], strict=True
+        )
+    ]
     layout = {
         "xaxis": axis("Mpps", rangemode="tozero"),
-        "yaxis": axis("", type="category"),
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "yaxis": row_axis(len(drawn)),
+        "annotations": row_names(told),
+        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     }
-    return Figure(title, traces, layout, bar_height(len(drawn)) + 40)
+    return Figure(title, traces, layout, rows_height(len(drawn), legend=True))
 
 
 def _load_marks(
-    name: str, symbol: str, x: Sequence[float | None], y: list[str], colors: list[str]
+    name: str, symbol: str, x: Sequence[float | None], labels: list[str], colors: list[str]
 ) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
         "x": x,
-        "y": y,
+        "y": list(range(len(labels))),
+        "text": labels,
         "marker": {
             "symbol": symbol,
             "size": 16 if symbol == "line-ns" else 12,
             "color": colors if len(colors) > 1 else colors[0],
             "line": {"width": 2, "color": colors if len(colors) > 1 else colors[0]},
         },
-        "hovertemplate": f"%{{y}}: {name} %{{x:.4g}} Mpps<extra></extra>",
+        "hovertemplate": Markup("%{{text}}: {} %{{x:.4g}} Mpps<extra></extra>").format(name),
     }
 
 
@@ -288,10 +303,10 @@ def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
     drawn = _ranked(rows)
     labels = [_label(row) for row in drawn]
     parts = (
-        ("switch", "@series0", "", [row.cpu.switch_cores or 0 for row in drawn if row.cpu]),
-        ("applications", "@series1", "/",
+        ("switch", "@part0", "", [row.cpu.switch_cores or 0 for row in drawn if row.cpu]),
+        ("applications", "@part1", "/",
          [row.cpu.applications_cores for row in drawn if row.cpu]),
-        ("soft interrupts beside them", "@series2", ".",
+        ("soft interrupts beside them", "@part2", ".",
          [_beside(row.cpu) for row in drawn if row.cpu]),
     )  # fmt: skip
     traces = [
@@ -300,23 +315,32 @@ def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
             "orientation": "h",
             "name": name,
             "x": values,
-            "y": labels,
-            "width": 0.62,
+            "y": list(range(len(drawn))),
+            "text": labels,
+            "textposition": "none",
+            "width": BAR,
             "marker": {"color": color, "pattern": {"shape": pattern, "size": 6}},
-            "hovertemplate": f"%{{y}}: {name} %{{x:.2f}} cores<extra></extra>",
+            "hovertemplate": Markup("%{{text}}: {} %{{x:.2f}} cores<extra></extra>").format(name),
         }
         for name, color, pattern, values in parts
     ]
     layout = {
         "barmode": "stack",
         "xaxis": axis("cores used", rangemode="tozero"),
-        "yaxis": axis("", type="category"),
+        "yaxis": row_axis(len(drawn)),
+        "annotations": row_names([(_label(row), _cpu_told(row.cpu)) for row in drawn if row.cpu]),
         "legend": {
             "orientation": "h",
-            "y": 1.02,
+            "y": 1.0,
             "yanchor": "bottom",
             "x": 0,
             "traceorder": "normal",
         },
     }
-    return Figure(title, traces, layout, bar_height(len(drawn)) + 40)
+    return Figure(title, traces, layout, rows_height(len(drawn), legend=True))
+
+
+def _cpu_told(cpu: CpuSummary) -> str:
+    cores = "" if cpu.total_cores is None else f"{words.number(cpu.total_cores)} cores"
+    each = cpu.more.get("ns_per_frame")
+    return ", ".join(filter(None, [cores, each and f"{words.number(each)} ns a frame"]))

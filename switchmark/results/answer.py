@@ -65,6 +65,16 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredTrial:
+    """A trial as the answer sees it."""
+
+    block: int
+    figure: float  # in the unit of the metric
+    state: State  # of the machine; CHANGED: it counts for no pair
+    unused: str  # why it counts for nothing; empty: it counts
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """A contender at a point."""
 
@@ -74,6 +84,7 @@ class Standing:
     low: float | None  # interval of the typical figure; None: fewer than five trials
     high: float | None
     trials: int  # that count
+    measured: tuple[MeasuredTrial, ...] = ()  # all that have a figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +216,18 @@ def _answer(
 def _standings(
     observed: Sequence[Observed], metric: Metric, names: Mapping[str, str]
 ) -> Iterable[Standing]:
+    observed = sorted(observed, key=lambda one: one.start_s)  # the order of the trials of blocks
     trials = as_block_trials(observed, metric)
     states = label(trials)
     first = {one.contender: one.trial for one in observed}
     held: dict[str, list[LogRatio]] = defaultdict(list)
-    for one, state in zip(trials, states, strict=True):
+    measured: dict[str, list[MeasuredTrial]] = defaultdict(list)
+    for seen, one, state in zip(observed, trials, states, strict=True):
         if one.figure is not None:
             held[one.contender].append(LogRatio(one.block, math.log(one.figure), state))
+        if metric in seen.figures:
+            figure = seen.figures[metric]
+            measured[one.contender].append(MeasuredTrial(seen.block, figure, state, seen.unused))
     for contender, logs in held.items():
         interval = ratio_of(logs)
         yield Standing(
@@ -221,6 +237,7 @@ def _standings(
             low=interval.low if interval else None,
             high=interval.high if interval else None,
             trials=len(logs),
+            measured=tuple(measured[contender]),
         )
 
 

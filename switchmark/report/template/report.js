@@ -2,6 +2,7 @@
 "use strict";
 (() => {
   const payloads = JSON.parse(document.getElementById("figures").textContent);
+  const theme = /^@(series[0-7]|part[0-2]|muted|ink|line|card)$/;
   const drawn = new Set();
   const widths = new Map();
   const resized = new ResizeObserver((entries) => {
@@ -17,7 +18,7 @@
 
   // "@series0" anywhere in a figure stands for the theme's colour of that name.
   function themed(value, color) {
-    if (typeof value === "string") return value.startsWith("@") ? color(value.slice(1)) : value;
+    if (typeof value === "string") return theme.test(value) ? color(value.slice(1)) : value;
     if (Array.isArray(value)) return value.map((item) => themed(item, color));
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, color)]));
@@ -39,12 +40,11 @@
     const full = Object.assign({
       height, width: element.clientWidth, margin: { l: 12, r: 14, t: 10, b: 12, pad: 4 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: narrow ? 11 : 13, color: color("ink") },
+      font: { family: getComputedStyle(document.body).fontFamily, size: narrow ? 12 : 13, color: color("ink") },
       hoverlabel: { bgcolor: color("card"), bordercolor: color("line"), font: { color: color("ink") } },
       colorway: [0, 1, 2, 3, 4, 5, 6, 7].map((i) => color("series" + i)), dragmode: false,
     }, layout);
     full.xaxis = axis(layout.xaxis, color);
-    if (narrow && layout.meta?.labelled) full.xaxis.range = [0, layout.xaxis.range[1] * 1.3];
     full.yaxis = axis(layout.yaxis, color);
     Plotly.react(element, data, full, {
       displaylogo: false, displayModeBar: false,
@@ -95,6 +95,14 @@
   for (const details of document.querySelectorAll("details")) {
     details.addEventListener("toggle", () => details.open && drawIn(details));
   }
+  // A link to what is folded opens it.
+  function reveal() {
+    let inside = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = inside;
+    for (; inside; inside = inside.parentElement) if (inside.tagName === "DETAILS") inside.open = true;
+    target?.scrollIntoView();
+  }
+  addEventListener("hashchange", reveal);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("beforeprint", () => {
     document.documentElement.dataset.theme = "print";
@@ -105,4 +113,5 @@
     redraw();
   });
   drawIn(document);
+  reveal();
 })();

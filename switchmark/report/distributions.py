@@ -1,0 +1,254 @@
+"""Every trial as a dot: how far the trials of a contender lie apart, and in which state of the
+machine. Where a row is a single trial, its samples are the dots.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from switchmark.report import answer_words, words
+from switchmark.report.figures import (
+    Figure,
+    Look,
+    Panels,
+    log_axis,
+    row_axis,
+    row_names,
+    rows_height,
+)
+from switchmark.report.throughput import facets
+from switchmark.results.answer import MeasuredTrial, PointAnswer, Standing
+from switchmark.results.blocks import observe
+from switchmark.results.record import Record
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.means import Estimate
+from switchmark.statistics.states import State
+
+_GOLDEN = 0.618034  # dots of a row are spread by it, so that neighbours do not hide each other
+_SPREAD = 0.13  # of a row, to either side
+_ROOM = 0.05
+_UNUSED = "counts for nothing"
+_SYMBOLS = {"": "circle", "near": "circle", "far": "diamond-open", _UNUSED: "x-thin-open"}
+_FEW_DOTS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One trial, or one sample of a trial."""
+
+    figure: float
+    kind: str  # a key of `_SYMBOLS`: the state of the machine, or that it counts for nothing
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The dots of one contender."""
+
+    contender: str
+    told: str
+    dots: tuple[Dot, ...]
+    low: float | None = None  # interval of the typical figure
+    high: float | None = None
+    typical: float | None = None
+
+
+def distribution_panels(
+    answers: Sequence[PointAnswer],
+    rows: Sequence[SummaryRow],
+    records: Iterable[Record],
+    look: dict[str, Look],
+) -> Panels:
+    """The trials behind the answers; where nothing is compared, those behind the rows."""
+    told = [one for one in answers if sum(len(s.measured) for s in one.standings) > 1]
+    figures = [(one.decides, _of_answer(one, answers, look)) for one in told]
+    if not told:
+        figures = [(True, one) for one in _of_rows(rows, records, look)]
+    return Panels(
+        "How far apart the trials are",
+        "Every dot is a trial (or, of a single trial, a sample); the upright line is the typical "
+        "figure, the thick one its interval. Logarithmic axis. Two heaps of dots are two states, "
+        "of the machine or of the switch.",
+        [figure for decides, figure in figures if decides],
+        [figure for decides, figure in figures if not decides],
+    )
+
+
+def strip_figure(
+    title: str, unit: str, strips: Sequence[Strip], look: Mapping[str, Look], note: str = ""
+) -> Figure:
+    """A row of dots for each contender on one logarithmic axis; figures at or below 0 have no
+    place on it. Raises ValueError where nothing is above 0."""
+    scale, name = _scale(unit, [dot.figure for strip in strips for dot in strip.dots])
+    traces: list[dict[str, Any]] = []
+    ends = []
+    for place, strip in enumerate(strips):
+        color = look[strip.contender].color
+        drawn = [dot for dot in strip.dots if dot.figure > 0]
+        ends += [dot.figure / scale for dot in drawn]
+        for kind, symbol in _SYMBOLS.items():
+            own = [(index, dot) for index, dot in enumerate(drawn) if dot.kind == kind]
+            if own:
+                traces.append(_dots(place, own, scale, symbol, color, strip))
+        if strip.low and strip.high and strip.typical:
+            traces += _interval(place, strip, scale, color)
+    kinds = dict.fromkeys(dot.kind for strip in strips for dot in strip.dots if dot.kind)
+    traces += [_legend(kind) for kind in kinds if len(kinds) > 1 or kind == _UNUSED]
+    low, high = _span(ends)
+    layout = {
+        "xaxis": log_axis(f"{name} (log)", low, high),
+        "yaxis": row_axis(len(strips)),
+        "annotations": row_names([(strip.contender, strip.told) for strip in strips]),
+        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+    }
+    return Figure(title, traces, layout, rows_height(len(strips), legend=len(kinds) > 1), note)
+
+
+def _of_answer(
+    answer: PointAnswer, answers: Sequence[PointAnswer], look: Mapping[str, Look]
+) -> Figure:
+    strips = [_strip(answer, one) for one in answer.standings]
+    name = answer_words.figure_name(answer)
+    title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
+    note = ""
+    if answer.lines is not None:
+        near, far = answer.lines.near_ns, answer.lines.far_ns
+        note = f"near, far: a cache line takes {near:.0f}, {far:.0f} ns between the cores. "
+    left = [f"{count} {why}" for why, count in answer.left_out.items()]
+    note += f"Counting for nothing: {', '.join(left)}." if left else ""
+    return strip_figure(title, answer.metric.unit, strips, look, note.strip())
+
+
+def _strip(answer: PointAnswer, one: Standing) -> Strip:
+    interval = ""
+    if one.low is not None and one.high is not None:
+        low, high = (words.amount(end, answer.metric.unit) for end in (one.low, one.high))
+        interval = f" [{low}, {high}]"
+    return Strip(
+        one.contender,
+        f"{answer_words.amount(answer, one)}{interval}, n = {one.trials}",
+        tuple(_dot(each, answer.metric.unit) for each in one.measured),
+        one.low,
+        one.high,
+        one.typical,
+    )
+
+
+def _dot(one: MeasuredTrial, unit: str) -> Dot:
+    told = f"block {one.block + 1}: {words.amount(one.figure, unit)}"
+    if one.unused:
+        return Dot(one.figure, _UNUSED, f"{told}, {one.unused}")
+    if one.state is State.CHANGED:
+        return Dot(one.figure, _UNUSED, f"{told}, the machine's state changed meanwhile")
+    return Dot(one.figure, "" if one.state is State.ONLY else one.state.value, told)
+
+
+def _of_rows(
+    rows: Sequence[SummaryRow], records: Iterable[Record], look: Mapping[str, Look]
+) -> Iterator[Figure]:
+    """Repetitions of each row; of a row with one, its samples."""
+    samples = {one.trial_id: observe(one).samples for one in records if one.throughput}
+    for name, unit, held in (
+        ("Throughput", "pps", [row for row in rows if row.throughput]),
+        ("Median round trip", "ns", [row for row in rows if row.latency]),
+    ):
+        for title, members in facets(held, None):
+            strips = [strip for row in members for strip in [_of_row(row, samples, unit)] if strip]
+            if any(dot.figure > 0 for strip in strips for dot in strip.dots):
+                yield strip_figure(f"{name}, {title}", unit, strips, look)
+
+
+def _of_row(row: SummaryRow, samples: Mapping[str, Sequence[float]], unit: str) -> Strip | None:
+    seen = _figure_of(row)
+    what, values = "repetition", seen.values
+    if len(values) == 1 and (inside := samples.get(row.trial_ids[0], ())):
+        what, values = "sample", tuple(inside)
+    if len(values) < 2:
+        return None
+    dots = [
+        Dot(value, "" if row.valid else _UNUSED, f"{what} {n}: {words.amount(value, unit)}")
+        for n, value in enumerate(values, start=1)
+    ]
+    ends = (seen.low, seen.high) if what == "repetition" else (None, None)
+    told = f"{words.amount(seen.mean, unit)}, {len(values)} {what}s"
+    return Strip(row.contender, told, tuple(dots), *ends, seen.mean)
+
+
+def _figure_of(row: SummaryRow) -> Estimate:
+    if row.latency is not None:
+        return row.latency.p50_ns
+    assert row.throughput is not None, "only rows with a figure"
+    return row.throughput.forwarded_pps
+
+
+def _dots(
+    place: int,
+    own: Sequence[tuple[int, Dot]],
+    scale: float,
+    symbol: str,
+    color: str,
+    strip: Strip,
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "showlegend": False,
+        "x": [float(f"{dot.figure / scale:.5g}") for _, dot in own],
+        "y": [round(place + _SPREAD * (2 * (index * _GOLDEN % 1) - 1), 3) for index, _ in own],
+        "text": [dot.told for _, dot in own],
+        "marker": {
+            "color": color,
+            "symbol": symbol,
+            "size": 8 if len(strip.dots) <= _FEW_DOTS else 6,
+            "opacity": 0.75,
+            "line": {"width": 1.5 if symbol.endswith("open") else 0, "color": color},
+        },
+        "hovertemplate": Markup("{}, %{{text}}<extra></extra>").format(strip.contender),
+    }
+
+
+def _interval(place: int, strip: Strip, scale: float, color: str) -> list[dict[str, Any]]:
+    assert strip.low and strip.high and strip.typical
+    ends = (max(strip.low, strip.typical / 100), min(strip.high, strip.typical * 100))
+    drawn = {"type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip"}
+    return [
+        drawn
+        | {"x": [end / scale for end in ends], "y": [place, place],
+           "line": {"color": color, "width": 4}},
+        drawn
+        | {"x": [strip.typical / scale] * 2, "y": [place - 0.2, place + 0.2],
+           "line": {"color": "@ink", "width": 2}},
+    ]  # fmt: skip
+
+
+def _legend(kind: str) -> dict[str, Any]:
+    return {
+        "type": "scatter", "mode": "markers", "name": kind, "x": [None], "y": [None],
+        "marker": {"color": "@muted", "symbol": _SYMBOLS[kind], "size": 9,
+                   "line": {"width": 1.5, "color": "@muted"}},
+    }  # fmt: skip
+
+
+def _scale(unit: str, values: Sequence[float]) -> tuple[float, str]:
+    highest = max(values, default=0.0)
+    match unit:
+        case "ns":
+            return 1e3, "µs"
+        case "pps":
+            return words.scale_of(highest, unit)
+        case "ratio":
+            return 0.01, "%"
+    return 1.0, unit
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    if not values:
+        raise ValueError("nothing above 0 to draw")
+    low, high = math.log(min(values)), math.log(max(values))
+    room = max(high - low, 0.1) * _ROOM
+    return math.exp(low - room), math.exp(high + room)

@@ -1,0 +1,186 @@
+"""The one table that stands open in the report: a line for each contender at each point.
+
+What passed and how long it took stand side by side, although they were measured at loads of their
+own. Figures are those of the answer where there is one, so that no page tells two; else means.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmark.report import words
+from switchmark.results.answer import PointAnswer, Standing
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.means import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in one place of the table."""
+
+    text: str
+    sort: float | None = None
+    aside: str = ""  # the interval
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A contender at a point, by what was measured of it."""
+
+    rows: tuple[SummaryRow, ...]  # one a dimension, or one of a method
+    where: tuple[str, ...]  # what tells its point from others
+    cells: tuple[Cell, ...]
+
+    @property
+    def first(self) -> SummaryRow:
+        """The row that names it."""
+        return self.rows[0]
+
+    @property
+    def valid(self) -> bool:
+        """Whether all its figures are."""
+        return all(row.valid for row in self.rows)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Trust marks of all its figures."""
+        return tuple(dict.fromkeys(mark for row in self.rows for mark in row.marks))
+
+    @property
+    def limited_by(self) -> tuple[str, ...]:
+        """Of what passed; of a round trip, the rate is."""
+        return self.rows[0].limited_by
+
+
+@dataclass(frozen=True, slots=True)
+class OneTable:
+    """Headings and lines."""
+
+    where: tuple[str, ...]
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...] = field(default=())
+
+
+def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> OneTable:
+    """The table of all rows that finished; columns in which no line has a figure are left out."""
+    done = [row for row in rows if row.finished]
+    typical = {
+        (answer.metric.name, standing.trial.id): standing
+        for answer in answers
+        for standing in answer.standings
+    }
+    groups = list(_joined(done))
+    varying = [name for name in _varying(groups) if name != "packet_size_bytes"]
+    cells = [dict(_cells(group, typical)) for group in groups]
+    columns = [name for name in _COLUMNS if any(name in one for one in cells)]
+    lines = [
+        Line(
+            tuple(group),
+            tuple(_where(group, name) for name in varying),
+            tuple(one.get(name, Cell("-")) for name in columns),
+        )
+        for group, one in zip(groups, cells, strict=True)
+    ]
+    return OneTable(tuple(varying), tuple(columns), tuple(lines))
+
+
+_COLUMNS = (
+    "Found",
+    "Forwarded, Mpps",
+    "Lost",
+    "Round trip, µs",
+    "99 %, µs",
+    "Cores",
+    "ns a frame",
+    "Trials",
+)
+
+
+def _cells(
+    group: Iterable[SummaryRow], typical: dict[tuple[str, str], Standing]
+) -> Iterator[tuple[str, Cell]]:
+    trials = []
+    for row in group:
+        trials.append(f"{row.finished}{f' ({row.failed} failed)' if row.failed else ''}")
+        if row.method is not None:
+            told = [f"{one.name} {words.figure(one.value, one.unit)}" for one in row.method.figures]
+            yield "Found", Cell("; ".join([row.trial.method, *told]))
+        elif row.throughput is not None:
+            seen = row.throughput.forwarded_pps
+            yield _COLUMNS[1], _figure(seen, typical.get(("forwarded", row.trial.id)), 1e6)
+            lost = row.throughput.loss_ratio.mean
+            yield "Lost", Cell(words.percent(lost), lost)
+            yield from _cost(row)
+        elif row.latency is not None:
+            seen = row.latency.p50_ns
+            yield _COLUMNS[3], _figure(seen, typical.get(("rtt-p50", row.trial.id)), 1e3)
+            p99 = typical.get(("rtt-p99", row.trial.id))
+            yield "99 %, µs", _figure(row.latency.p99_ns, p99, 1e3)
+    yield "Trials", Cell(" + ".join(trials))
+
+
+def _cost(row: SummaryRow) -> Iterator[tuple[str, Cell]]:
+    if row.cpu is None:
+        return
+    if row.cpu.total_cores is not None:
+        yield "Cores", Cell(words.number(row.cpu.total_cores), row.cpu.total_cores)
+    each = row.cpu.more.get("ns_per_frame")
+    if each is not None:
+        yield "ns a frame", Cell(words.number(each), each)
+
+
+def _figure(mean: Estimate, typical: Standing | None, scale: float) -> Cell:
+    if typical is None:
+        aside = "" if mean.low is None else words.from_to(mean, scale)
+        return Cell(words.number(mean.mean / scale), mean.mean, aside)
+    aside = ""
+    if typical.low is not None and typical.high is not None:
+        aside = f"{words.number(typical.low / scale)}..{words.number(typical.high / scale)}"
+    return Cell(words.number(typical.typical / scale), typical.typical, aside)
+
+
+def _joined(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:
+    """Throughput and latency of one contender at what is one point but for the load, which each of
+    the two had for itself: where that is ambiguous, each stays alone."""
+    plain = [row for row in rows if row.method is None]
+    own = set(_of_one_dimension(plain))
+    held: dict[Any, list[SummaryRow]] = defaultdict(list)
+    for row in plain:
+        fields = tuple(item for item in row.point if item[0] not in own)
+        done = (row.connect_mode, row.port_kind, row.io)
+        held[row.contender, done, repr(fields)].append(row)
+    for group in held.values():
+        if len({row.trial.dimension for row in group}) == len(group):
+            yield group
+        else:
+            yield from ([row] for row in group)
+    yield from ([row] for row in rows if row.method is not None)
+
+
+def _of_one_dimension(rows: Sequence[SummaryRow]) -> Iterator[str]:
+    """Fields that have one value in all throughput rows, and another one in all latency rows."""
+    if not rows:
+        return
+    for name, _ in rows[0].point:
+        values: dict[Any, set[str]] = defaultdict(set)
+        for row in rows:
+            values[row.trial.dimension].add(repr(dict(row.point).get(name)))
+        if len(values) > 1 and all(len(one) == 1 for one in values.values()):
+            yield name
+
+
+def _varying(groups: Sequence[Sequence[SummaryRow]]) -> list[str]:
+    """The fields in which lines differ, and not for their dimension alone."""
+    firsts = [group[0] for group in groups]
+    if not firsts:
+        return []
+    own = set(_of_one_dimension([row for group in groups for row in group]))
+    names = [name for name, _ in firsts[0].point if name not in ("dimension", *own)]
+    return [name for name in names if len({repr(dict(row.point).get(name)) for row in firsts}) > 1]
+
+
+def _where(group: Sequence[SummaryRow], name: str) -> str:
+    return words.field(name, dict(group[0].point).get(name))
