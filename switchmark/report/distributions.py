@@ -127,7 +127,8 @@ def _of_answer(
 def _strip(answer: PointAnswer, one: Standing) -> Strip:
     interval = ""
     if one.low is not None and one.high is not None:
-        low, high = (words.amount(end, answer.metric.unit) for end in (one.low, one.high))
+        scale, _ = _scale(answer.metric.unit, [one.typical])
+        low, high = (words.number(end / scale) for end in (one.low, one.high))
         interval = f" [{low}, {high}]"
     return Strip(
         one.contender,

@@ -24,7 +24,7 @@ PALETTE_SIZE = 8
 ROW_PX = 54  # of a figure with a row a contender, whose name stands above what is drawn
 BAR = 0.3  # of a row, the thickness of a bar
 _AROUND_PX = 76
-_WRAPPED_AT = 44  # letters of a row's name that a narrow page has room for
+_LETTERS = 42  # that a narrow page has room for in a line
 _MARKERS = (
     "circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "triangle-down",
 )  # fmt: skip
@@ -119,14 +119,18 @@ def row_names(names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         {
             "xref": "paper", "x": 0, "xanchor": "left", "y": place, "yanchor": "bottom",
             "yshift": 11, "showarrow": False, "align": "left", "bgcolor": "@card", "borderpad": 0,
-            "text": Markup("<b>{}</b>  {}").format(_shortened(name), told),
+            "text": Markup("<b>{}</b>{}{}").format(_shortened(name), _between(name, told), told),
         }
         for place, (name, told) in enumerate(names)
     ]  # fmt: skip
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= _WRAPPED_AT else f"{name[: _WRAPPED_AT - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _between(name: str, told: str) -> Markup:
+    return Markup("  " if len(name) + len(told) < _LETTERS else "<br>")
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:

@@ -343,4 +343,5 @@ def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
 def _cpu_told(cpu: CpuSummary) -> str:
     cores = "" if cpu.total_cores is None else f"{words.number(cpu.total_cores)} cores"
     each = cpu.more.get("ns_per_frame")
-    return ", ".join(filter(None, [cores, each and f"{words.number(each)} ns a frame"]))
+    told = "" if each is None else f"{words.number(each)} ns a frame"
+    return ", ".join(filter(None, [cores, told]))
