@@ -74,8 +74,8 @@ def _line(
     row: SummaryRow, varying: list[str], figure: Figure, found: Estimate, held: Published | None
 ) -> Line:
     scale, unit = figure.scale
-    spread = "" if found.low is None else f" {words.plus_minus(found, scale)}"
-    ours = f"{words.number(found.mean / scale)}{spread} {unit}"
+    spread = "" if found.low is None else f" ({words.from_to(found, scale)})"
+    ours = f"{words.number(found.mean / scale)} {unit}{spread}"
     what = figure.words.partition(" (")[0]
     if held is None:
         return Line(row.contender, words.point(dict(row.point), varying), what, ours, "", "",
