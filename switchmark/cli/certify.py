@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.certification import (
     KERNEL_PORTS,
     PORTS,
@@ -39,6 +40,7 @@ Examples:
   switchmark certify                        the usual way to each kind of port, five minutes
   switchmark certify --io udp --io af-xdp   these ways to a veth port
   switchmark certify --budget 1m            less time: more may stay undecided
+  switchmark certify --truth delay          this one alone
   switchmark certify --json | jq '.[].figures'
 
 Exit codes:
@@ -66,6 +68,11 @@ def command(
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Time for all of it.")
     ] = "5m",
+    truth: Annotated[
+        list[str] | None,
+        typer.Option("--truth", metavar="NAME", help="Try this alone, and keep no certificate; may "
+                     "be repeated."),
+    ] = None,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="End at the first figure that is refuted.")
     ] = False,
@@ -79,6 +86,9 @@ def command(
     do. The certificate is kept with the machine, and every record made on it refers to it.
     """
     ways = _ways(io or [], port_kind or [])
+    for name in truth or []:
+        if name not in TRUTHS:
+            raise UsageError(f"--truth {name}: is none of {', '.join(TRUTHS)}")
     budget_s = _budget(budget)
     if os.geteuid() != 0:
         raise UnavailableError("certify: needs root for namespaces and BPF; use sudo")
@@ -91,13 +101,16 @@ def command(
         for number, (kind, way) in enumerate(ways):
             share_s = (deadline - time.monotonic()) / (len(ways) - number)
             progress.begin(f"{kind} {way}")
-            one = Certification(session, kind, way, share_s, progress.observe, fail_fast=fail_fast)
+            one = Certification(
+                session, kind, way, share_s, progress.observe, truth or (), fail_fast
+            )
             made.append(one.run())
-            _keep(kept, made[-1])
+            if not truth:
+                _keep(kept, made[-1])
     if json:
         print_json(made)
     else:
-        for line in answer(made):
+        for line in answer(made, kept=not truth):
             print_line(line)
     return CODES[outcome_of(made)]
 
@@ -142,7 +155,7 @@ def _keep(kept: Certificates, made: Certificate) -> None:
         note(f"certify: the certificate cannot be kept in {kept.directory} ({error.strerror})")
 
 
-def answer(made: Sequence[Certificate]) -> list[str]:
+def answer(made: Sequence[Certificate], *, kept: bool = True) -> list[str]:
     """What was found, in 25 lines at most: what is not proven comes first to stay."""
     lines, brief = [], len(made) > 2
     for one in made:
@@ -156,7 +169,8 @@ def answer(made: Sequence[Certificate]) -> list[str]:
                 lines.append(f"  {_line(figures, one)}")
         lines += [f"  {line}" for line in _not_tried(one)]
     ids = ", ".join(one.id for one in made)
-    last = f"certificate {ids}, until kernel, engine, microcode or cores change"
+    holds = f"certificate {ids}, until kernel, engine, microcode or cores change"
+    last = holds if kept else "no certificate is kept of some truths alone"
     room = MOST_LINES - 1
     if len(lines) > room:
         lines = [

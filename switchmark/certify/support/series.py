@@ -21,7 +21,8 @@ from switchmark.results.record.certificate import (
 )
 from switchmark.statistics.states import LineTimes
 
-FAILURES = 3  # in a row, and nothing found: it cannot be tried here
+CONTRADICTIONS = 3  # refute
+FAILURES = 8  # turns without any figure: more are of no use
 
 
 @dataclass
@@ -42,13 +43,15 @@ class Series:
         """Whether another turn is wanted."""
         if self.why_not or self.outcome == REFUTED:
             return False
+        if not self.turns and len(self.failures) >= FAILURES:
+            return False
         return not self.turns or self.outcome == UNDECIDED
 
     @property
     def outcome(self) -> Outcome:
         """Of all its quantities together."""
         seen = {one.outcome for one in self.judged.values()}
-        if REFUTED in seen or self.contradicted >= FAILURES:
+        if REFUTED in seen or self.contradicted >= CONTRADICTIONS:
             return REFUTED
         return PROVEN if seen == {PROVEN} else UNDECIDED
 
@@ -64,8 +67,6 @@ class Series:
         self.failures.append(reason)
         self.seconds += seconds
         self.contradicted += contradicts
-        if len(self.failures) >= FAILURES and not self.turns and not self.contradicted:
-            self.why_not = reason
 
     def end(self) -> None:
         """Time is over: what is left of the level is spent now."""
