@@ -3,8 +3,8 @@
     tools/mutants [NAME ...] [--write]
 
 builds a copy with each fault, holds it against the truth that is to find it, and says what that
-refuted; and whether all truths together refute nothing of a copy without a fault. `--write` puts the
-rows into docs/certify.md.
+refuted; and whether all truths together refute nothing of a copy without a fault. `--write` puts
+the rows into docs/certify.md.
 The usual installation, its certificates and state are not touched.
 """
 
