@@ -38,9 +38,9 @@ def slow_class(bridge: LinuxBridge, rate_pps: int, every: int) -> list[str]:
     slow_bits = round(0.4 * rate_pps / every * FRAME_BYTES * 8)
     shape = f"burst {FRAME_BYTES} cburst {FRAME_BYTES} quantum 1514"
     return [
-        f"qdisc add dev {device} root handle 1: htb default 1",
-        f"class add dev {device} parent 1: classid 1:1 htb rate 1gbit burst 100k quantum 1514",
-        f"class add dev {device} parent 1: classid 1:2 htb rate {slow_bits} {shape}",
+        f"qdisc replace dev {device} root handle 1: htb default 1",
+        f"class replace dev {device} parent 1: classid 1:1 htb rate 1gbit burst 100k quantum 1514",
+        f"class replace dev {device} parent 1: classid 1:2 htb rate {slow_bits} {shape}",
     ]
 
 

@@ -19,7 +19,7 @@ from switchmark.certify.support.decision import MOST_TURNS
 from switchmark.certify.support.series import Series, all_open
 from switchmark.certify.support.stand import Clocks, Rig, deployed
 from switchmark.certify.support.truth import Stand, Truth
-from switchmark.errors import ContradictoryCounts, SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.errors import ContradictoryCounts, SwitchmarkError, UnavailableError
 from switchmark.experiment.calibration import machine_facts
 from switchmark.model.choices import Io
 from switchmark.model.ports import PortKind
@@ -122,7 +122,7 @@ class Certification:
             found = one.truth.turn(rig)
         except UnavailableError as error:
             one.why_not = str(error)
-        except TrialFailed as error:
+        except SwitchmarkError as error:  # no core in time, or a program of the kernel's that hangs
             contradicts = isinstance(error, ContradictoryCounts)
             one.failed(str(error), time.monotonic() - begun, contradicts=contradicts)
             rig.deployment.check_alive()

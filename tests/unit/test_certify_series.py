@@ -1,0 +1,76 @@
+"""A truth under way: what is decided stays so, and turns without figures prove nothing."""
+
+from __future__ import annotations
+
+from switchmark.certify.registry import TRUTHS
+from switchmark.certify.support.decision import MOST_TURNS
+from switchmark.certify.support.series import CONTRADICTIONS, FAILURES, Series
+from switchmark.certify.support.truth import Turn
+from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+
+
+def fed(name: str, *turns: Turn) -> Series:
+    made = Series(TRUTHS[name])
+    for turn in turns:
+        made.add(turn, 40.0, 0.5)
+    return made
+
+
+def test_every_truth_says_what_it_is() -> None:
+    for name, one in TRUTHS.items():
+        assert one.name == name and one.meaning and one.against
+        assert one.unit in ("frames", "ratio", "ns")
+        assert (one.within == 0) <= (one.unit == "frames")
+
+
+def test_a_truth_is_open_until_all_its_figures_are_decided() -> None:
+    one = fed("counts", *[Turn({"sent": 0, "received": 0}, frames=100_000)] * 2)
+    assert one.is_open and one.outcome == UNDECIDED
+    one.add(Turn({"sent": 0, "received": 0}, frames=100_000), 40.0, 0.5)
+    assert not one.is_open and one.outcome == PROVEN
+
+
+def test_one_wrong_figure_refutes_the_truth() -> None:
+    one = fed("counts", *[Turn({"sent": 0, "received": 2}, frames=100_000)] * 3)
+    assert one.outcome == REFUTED and not one.is_open
+    assert {figure.quantity: figure.outcome for figure in one.figures(None)} == {
+        "sent": PROVEN,
+        "received": REFUTED,
+    }
+
+
+def test_differences_are_decided_by_their_median() -> None:
+    right = fed("pacing", *[Turn({"schedule": 0.0001 * k}) for k in range(-5, 6)])
+    wrong = fed("pacing", *[Turn({"schedule": 0.01 + 0.0001 * k}) for k in range(-5, 6)])
+    assert (right.outcome, wrong.outcome) == (PROVEN, REFUTED)
+
+
+def test_what_is_left_undecided_says_what_it_would_take() -> None:
+    one = fed("pacing", *[Turn({"schedule": 0.004 * (-1) ** k}) for k in range(4)])
+    one.end()
+    (figure,) = one.figures(None)
+    assert figure.outcome == UNDECIDED and "more would decide it" in figure.why
+
+
+def test_turns_without_figures_prove_nothing_and_end() -> None:
+    one = Series(TRUTHS["rate"])
+    turns = 0
+    while one.is_open and turns < MOST_TURNS:
+        one.failed("no core in time", 1.0)
+        turns += 1
+    one.end()
+    (figure,) = one.figures(None)
+    assert (turns, figure.outcome, figure.why) == (FAILURES, UNDECIDED, "no core in time")
+
+
+def test_counts_that_contradict_each_other_refute() -> None:
+    one = Series(TRUTHS["counts"])
+    for _ in range(CONTRADICTIONS):
+        one.failed("counts contradict each other", 1.0, contradicts=True)
+    assert one.outcome == REFUTED and not one.is_open
+    assert [figure.outcome for figure in one.figures(None)] == [REFUTED]
+
+
+def test_what_cannot_be_tried_is_not_tried() -> None:
+    one = Series(TRUTHS["one-way"], why_not="no calls")
+    assert not one.is_open and [each.outcome for each in one.figures(None)] == [NOT_TRIED]
