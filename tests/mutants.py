@@ -125,7 +125,7 @@ MUTANTS = (
     Mutant("bench-loss-few", "loss", "one lost frame in 100 is left out", LOADS,
            "return self.offered_frames - self.unique_frames",
            "return (self.offered_frames - self.unique_frames) * 99 // 100"),
-    Mutant("bench-percentile", "one-way", "the median told is the 25th percentile", HISTOGRAM,
+    Mutant("bench-percentile", "percentiles", "the median told is the 25th percentile", HISTOGRAM,
            "values = self._values_at([float(name) for name in names])",
            "values = self._values_at([float(name) / 2 for name in names])"),
     Mutant("bench-duplicates", "duplicates", "copies are told twice", DEPLOYED,

@@ -54,8 +54,8 @@ def classed(every: int, number: int) -> Fault:
     return Fault(every, (bpf.set_to(2, number), bpf.store(32, 6, PRIORITY, 2)))
 
 
-def delayed(delay_ns: int) -> Fault:
-    """Every frame costs the kernel so long, by its own clock: nothing else passes meanwhile."""
+def delayed(delay_ns: int, every: int = 1) -> Fault:
+    """Each costs the kernel so long, by its own clock: nothing else passes meanwhile."""
     readings = 1 + delay_ns // (CLOCK_NS * MOST_TURNS)  # of the clock in each turn
     loop = (
         bpf.call(bpf.HELPER_TIME_NS),
@@ -68,7 +68,7 @@ def delayed(delay_ns: int) -> Fault:
         bpf.add(9, -1),
         bpf.jump_unless_equal(9, 0, "again"),
     )
-    return Fault(1, loop)
+    return Fault(every, loop)
 
 
 class Struck:
