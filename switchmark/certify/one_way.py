@@ -21,7 +21,7 @@ def turn(rig: Rig) -> Turn:
     (pair,) = rig.deployment.ends
     with calls_timed(pair.a.spawned.pid, pair.b.spawned.pid) as calls:
         _, found = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
-        median_ns, least_ns = middle_and_least(calls.times_ns())
+        median_ns, least_ns = middle_and_least(calls.times_ns(), found.count)
     return Turn(
         {
             "shortest": found.min_ns - least_ns,

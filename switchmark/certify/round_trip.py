@@ -24,7 +24,7 @@ def turn(rig: Rig) -> Turn:
     (pair,) = rig.deployment.ends
     with calls_timed(pair.a.spawned.pid, pair.a.spawned.pid) as calls:
         seen = round_trips(rig)
-        median_ns, least_ns = middle_and_least(calls.times_ns())
+        median_ns, least_ns = middle_and_least(calls.times_ns(), seen.count)
     floor_ns, added_ns = (round_trips(rig, us).min_ns for us in (0, DELAY_US))
     return Turn(
         {

@@ -123,7 +123,7 @@ class Series:
             before = self.judged.get(quantity)
             if before is not None and before.outcome != UNDECIDED:
                 continue
-            errors = [turn.errors[quantity] for turn in self.turns]
+            errors = [one for turn in self.turns if not math.isnan(one := turn.errors[quantity])]
             self.judged[quantity] = (
                 judge_counts(errors, [turn.frames for turn in self.turns], self.truth.frames_due)
                 if self.truth.is_exact
@@ -135,7 +135,7 @@ class Series:
             return {}
         named: dict[str, list[float]] = {}
         for turn, line_ns in zip(self.turns, self.lines_ns, strict=True):
-            if line_ns is not None:
+            if line_ns is not None and not math.isnan(turn.errors[quantity]):
                 state = "near" if line_ns < states.border_ns else "far"
                 named.setdefault(state, []).append(turn.errors[quantity])
         return {state: float(median(errors)) for state, errors in named.items()}

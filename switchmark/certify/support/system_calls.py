@@ -8,6 +8,7 @@ was sent while another was on its way is left out, with that one.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import struct
@@ -38,6 +39,7 @@ CALLS = {
 }
 MOST = 4096  # times that are kept; a power of two
 LEAST_TIMES = 50
+ALONE_SHARE = 0.85  # of the frames, for a median
 # In the one value of the map: when the frame on its way was sent, which thread of each process is
 # in which such call, how many frames are on their way, how many times have been kept, and these.
 SENT, SENDERS_CALL, RECEIVERS_CALL, ON_THE_WAY, COUNT, TIMES = 0, 8, 24, 40, 48, 56
@@ -66,11 +68,13 @@ def why_not(io: Io) -> str | None:
     return f"{io.value} makes no system call for each frame that could be timed"
 
 
-def middle_and_least(times_ns: Sequence[int]) -> tuple[float, float]:
-    """The median and the shortest. Raises `TrialFailed` where there are too few for either."""
+def middle_and_least(times_ns: Sequence[int], frames: int) -> tuple[float, float]:
+    """The median and the shortest. The median is NaN where too many of the frames were not alone on
+    their way: these were the late ones. Raises `TrialFailed` where there are too few for either."""
     if len(times_ns) < LEAST_TIMES:
         raise TrialFailed(f"only {len(times_ns)} frames were alone on their way")
-    return median(times_ns), min(times_ns)
+    alone = len(times_ns) >= ALONE_SHARE * min(frames, MOST)
+    return median(times_ns) if alone else math.nan, min(times_ns)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ class Stand(StrEnum):
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn found."""
+    """What one turn found. An error that it could not tell is NaN."""
 
     errors: Mapping[str, float]  # by quantity: measured less true, in the truth's unit
     frames: int = 0  # that were counted, where counts are exact
