@@ -1,7 +1,7 @@
 """Frames leave at the rate that was asked for, by the kernel's time stamps.
 
-From the first frame to the last takes as long as the schedule says; frames that the sender gave up
-in between, since it was away from its core, do not change that.
+As many frames as the schedule had, less one, take as long as the rate says, from the first to the
+last; frames that the sender gave up in between, since it was away from its core, are among them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def turn(rig: Rig) -> Turn:
     if len(frames) < LEAST_FRAMES:
         raise TrialFailed(f"only {len(frames)} of {point.offered_frames} frames were seen to pass")
     took_s = (frames[-1].at_ns - frames[0].at_ns) / 1e9
-    due_s = DURATION_S - 1 / RATE_PPS
+    assert point.intended_frames is not None
+    due_s = (point.intended_frames - 1) / RATE_PPS
     return Turn({"schedule": took_s / due_s - 1})
 
 
