@@ -151,8 +151,8 @@ def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> An
     try:
         config = _library().Config()
         config.goals = [_library_goal(goal) for goal in goals]
+        config.min_load = min_pps  # first: the highest is checked against it
         config.max_load = max_pps
-        config.min_load = min_pps
         config.search_duration_max = 1e9
         config.warmup_duration = None
     except ValueError as error:

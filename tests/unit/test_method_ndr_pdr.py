@@ -282,3 +282,9 @@ def test_ndr_and_pdr_take_at_most_half_the_time_of_two_bisections():
                     SimulatedSwitch(behaviour, seed), goal, max_pps=14.88e6
                 ).spent_s
         assert together < 0.5 * apart
+
+
+def test_a_switch_slower_than_the_librarys_own_lowest_load():
+    switch = SimulatedSwitch(Behaviour(capacity_pps=1200.0), 0)
+    result = ndr_pdr.search(switch, preset("quick"), max_pps=1792.0, min_pps=1.792)
+    assert result["NDR"].lower_pps == pytest.approx(1200, rel=0.02)
