@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -221,7 +222,8 @@ def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
     )
-    connection.execute("SET enable_progress_bar = false")
+    with suppress(duckdb.InvalidInputException):  # in a notebook there is none
+        connection.execute("SET enable_progress_bar = false")
     return connection
 
 

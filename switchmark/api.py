@@ -1,0 +1,241 @@
+"""`import switchmark`: campaigns as objects, results as polars frames, plots as plotly figures.
+
+    import switchmark
+
+    campaign = switchmark.Campaign.of(switch=["linux-bridge", "direct"], duration="2s")
+    results = campaign.run(progress=print)
+    results.frame()                      # one row a trial
+    results.plots()[0].show()
+
+The command line measures through the same `execute`, and reads results by the same functions.
+Errors are those of `switchmark.errors`: `UsageError` for bad input, `UnavailableError` for what
+this machine lacks; a trial that fails is a record, whose `status` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.find import find_campaign, source_text
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_settings
+from switchmark.errors import SwitchmarkError
+from switchmark.experiment.execute import Request, execute
+from switchmark.model.campaign import Campaign as Definition
+from switchmark.model.choices import Dimension
+from switchmark.model.trial import Trial
+from switchmark.report import words
+from switchmark.report.figures import Figure, looks
+from switchmark.report.latency import curve_panels, spread_panels
+from switchmark.report.throughput import throughput_panels
+from switchmark.results.answer import PointAnswer, answer_run
+from switchmark.results.expectations import Judgement, judge_run
+from switchmark.results.export import flat_rows, frame
+from switchmark.results.query import read_table
+from switchmark.results.record import Record
+from switchmark.results.rows import SummaryRow
+from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
+from switchmark.results.summary import summarise
+from switchmark.trial.plan import TrialPlan
+
+if TYPE_CHECKING:
+    import polars as pl
+    from plotly.graph_objects import Figure as Plot
+
+COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
+_NAMED_COLORS = {"@muted": "#8a929b", "@ink": "#1c2026", "@grid": "#d6d9de", "@paper": "#ffffff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a campaign is, told whenever a trial begins or has ended."""
+
+    number: int  # of the trial, from 1
+    total: int  # 0: not known before the campaign ends
+    trial: Trial
+    left_s: float  # about
+    record: Record | None  # None: it begins
+
+    def __str__(self) -> str:
+        of = f"/{self.total}" if self.total else ""
+        state = self.record.status if self.record else "begins"
+        return f"{self.number}{of} {self.trial.switch} {self.trial.packet_size_bytes} B: {state}"
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A set of trials, checked as the command line checks it."""
+
+    definition: Definition
+    text: str  # as it was given; kept with the results
+
+    @classmethod
+    def of(cls, **keys: Any) -> Campaign:
+        """By the keys of a campaign file (docs/campaigns.md): `packet_size=[64, 1500]`.
+
+        Lists become lists of values, all else its text. Raises `UsageError`, a line a mistake."""
+        settings = {name: _text(value) for name, value in keys.items()}
+        found = load_settings(settings, installed().known, name="campaign", label=str)
+        return cls(found, "".join(f"{name}: {value}\n" for name, value in settings.items()))
+
+    @classmethod
+    def load(cls, what: str | Path, *overrides: str) -> Campaign:
+        """A built-in name, a YAML file, or a notation; `overrides` are `key=value`."""
+        found = find_campaign(str(what), installed().known, overrides)
+        return cls(found, source_text(str(what)))
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every trial in its order, repetitions included."""
+        there = installed()
+        return expand(self.definition, there.switches, there.environments)
+
+    def run(
+        self,
+        *,
+        results: Path | str = DEFAULT_ROOT,
+        progress: Callable[[Progress], object] | None = None,
+        say: Callable[[str], object] | None = None,
+        baseline: bool = True,
+        resume: bool = False,
+    ) -> Results:
+        """Measure it; needs what the command line needs (root, for most switches).
+
+        `progress` is called between trials, never while frames flow; what it raises ends the
+        campaign, whose finished trials are kept. `say` takes remarks, a line each."""
+
+        def remark(line: str) -> None:
+            if say is not None:
+                say(line)
+
+        request = Request(
+            campaign_text=self.text,
+            observer=_Watching(progress),
+            say=remark,
+            results=Path(results),
+            baseline=baseline,
+            resume=resume,
+        )
+        return Results(execute(self.definition, installed(), request).directory)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return str(value)
+    return ", ".join(map(_text, value))
+
+
+class _Watching:
+    """An observer that tells a function."""
+
+    def __init__(self, tell: Callable[[Progress], object] | None) -> None:
+        self._tell = tell
+        self._last: tuple[int, int, float] = (0, 0, 0.0)
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
+        self._last = number, total, left_s
+        if self._tell is not None:
+            self._tell(Progress(number, total, plan.trial, left_s, None))
+
+    def live(self, forwarded_pps: float | None) -> None:
+        """Nobody is told while frames flow."""
+
+    def trial_ended(self, record: Record) -> None:
+        if self._tell is not None:
+            number, total, left_s = self._last
+            self._tell(Progress(number, total, record.trial, left_s, record))
+
+
+class Results:
+    """What one run found. Reads its folder anew at every question."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = Path(directory)
+        self._run = open_run(self.directory)
+
+    @classmethod
+    def find(cls, what: str | None = None, results: Path | str = DEFAULT_ROOT) -> Results:
+        """The latest run, that of a campaign, or a folder. Raises `UsageError` without one."""
+        return cls(find_run(what, Path(results)))
+
+    @property
+    def records(self) -> list[Record]:
+        """Every record in full: samples, histograms, evidence."""
+        return list(self._run.records())
+
+    def rows(self, *, with_curves: bool = False) -> list[SummaryRow]:
+        """Repetitions drawn together, typed."""
+        return summarise(self.directory, read_table(self.directory), with_curves=with_curves)
+
+    def frame(self) -> pl.DataFrame:
+        """One row a trial, its repetitions drawn together: the columns of `show --format csv`,
+        each with its unit in its name."""
+        return frame(flat_rows(self.rows()))
+
+    def trials(self) -> pl.DataFrame:
+        """One row a record."""
+        return read_table(self.directory).frame
+
+    def answers(self) -> list[PointAnswer]:
+        """Who leads at each point, and by how much at least, where blocks can prove it."""
+        names = {row.trial.id: row.contender for row in self.rows()}
+        return answer_run(self._run, names)
+
+    def judgements(self) -> list[Judgement]:
+        """What the campaign expects (docs/ci.md), judged."""
+        from switchmark.model.expectation import Expectation
+
+        asked = self._run.info.definition.get("expect", [])
+        expected = [Expectation.model_validate(one) for one in asked]
+        return judge_run(self._run.info.definition, self.rows(), expected)
+
+    def plots(self) -> list[Plot]:
+        """The report's plots as plotly figures, each with its title."""
+        rows = [row for row in self.rows(with_curves=True) if row.finished]
+        look = looks(rows)
+        throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+        latency = words.of_dimension(rows, Dimension.LATENCY)
+        panels = [
+            *([throughput_panels(throughput, look)] if throughput else []),
+            *([spread_panels(latency, look), curve_panels(latency, look)] if latency else []),
+        ]
+        return [_plot(one) for panel in panels for one in panel.figures]
+
+    def report(self, target: Path | str | None = None) -> Path:
+        """Write the HTML report; returns its path. Raises `SwitchmarkError` where records could
+        not be read, after it has been written."""
+        from switchmark.report.html import write_report
+
+        path = Path(target) if target is not None else self.directory / "report.html"
+        if problems := write_report(self.directory, path):
+            raise SwitchmarkError("\n".join(problems))
+        return path
+
+
+def _plot(figure: Figure) -> Plot:
+    from plotly.graph_objects import Figure as Plot
+
+    layout = _colored(figure.layout) | {"height": figure.height_px, "template": "plotly_white"}
+    plot = Plot(data=_colored(figure.traces), layout=layout)
+    plot.update_layout(title={"text": figure.title})
+    return plot
+
+
+def _colored(value: Any) -> Any:
+    """Themes' names for colours as the colours of the light one."""
+    if isinstance(value, dict):
+        return {name: _colored(item) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_colored(item) for item in value]
+    if isinstance(value, str) and value.startswith("@"):
+        with suppress(ValueError):
+            return COLORS[int(value.removeprefix("@series")) % len(COLORS)]
+        return _NAMED_COLORS.get(value, "#333c47")
+    return value

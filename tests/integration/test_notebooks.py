@@ -1,0 +1,51 @@
+"""The notebooks of docs/notebooks run as they are, on a real switch."""
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.integration.main_job import need
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
+
+pytestmark = pytest.mark.integration
+
+
+def outputs(book):
+    """All text that a notebook printed or gave."""
+    found = []
+    for cell in book.cells:
+        for one in cell.get("outputs", []):
+            found.append(one.get("text") or one.get("data", {}).get("text/plain", ""))
+    return "".join(found)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, tmp_path, monkeypatch):
+    need(switches=["linux-bridge"])
+    state = f"/tmp/smnb{os.getpid()}"
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", state)
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    book = nbformat.read(path, as_version=4)
+    client = NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()  # raises for a cell that fails
+    told = outputs(book)
+    wanted = {
+        "first-campaign": "linux-bridge 1500 B: finished",
+        "plots": "report.html",
+        "expectations": "throughput >= 1k",
+    }
+    assert wanted[path.stem] in told, told
+    left = {one.name for one in Path(state).iterdir()} - {"measuring.lock"}
+    assert not left, "something was left behind"
+
+
+def test_there_are_three():
+    assert len(NOTEBOOKS) == 3

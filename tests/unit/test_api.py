@@ -1,0 +1,48 @@
+"""`import switchmark`: campaigns and results as objects."""
+
+import subprocess
+import sys
+
+import pytest
+from plotly.graph_objects import Figure
+
+import switchmark
+from switchmark.errors import UsageError
+from switchmark.results.record import Record
+from tests.unit.records import quick_records, write_run
+
+
+def test_the_command_line_does_not_pay_for_it():
+    code = "import switchmark, sys; print('switchmark.api' in sys.modules, 'polars' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "False"]
+    with pytest.raises(AttributeError, match="no attribute 'Parrot'"):
+        switchmark.Parrot  # noqa: B018
+
+
+def test_a_campaign_is_what_its_file_would_be():
+    campaign = switchmark.Campaign.of(
+        switch="linux-bridge", packet_size=[64, 1500], repetitions=2, touch=True
+    )
+    sizes = [trial.packet_size_bytes for trial in campaign.trials]
+    assert sorted(sizes) == [64, 64, 1500, 1500]
+    assert "packet_size: 64, 1500\n" in campaign.text
+    assert all(trial.touch for trial in campaign.trials)
+    with pytest.raises(UsageError, match="packet_size: 40 is below the smallest"):
+        switchmark.Campaign.of(switch="linux-bridge", packet_size=40)
+    assert switchmark.Campaign.load("quick", "repetitions=1").definition.repetitions == 1
+
+
+def test_results_are_frames_rows_and_plots(tmp_path):
+    results = switchmark.Results(write_run(tmp_path, quick_records()))
+    assert results.frame().height == len(results.rows())
+    assert results.trials().height == len(results.records)
+    assert isinstance(results.records[0], Record)
+    plots = results.plots()
+    assert plots
+    assert all(isinstance(plot, Figure) for plot in plots)
+    assert all(plot.layout.title.text for plot in plots)
+    assert "@series" not in plots[0].to_json()
+    assert results.report().read_text().startswith("<!")
+    assert switchmark.Results.find(None, tmp_path).directory == results.directory
+    assert results.judgements() == []
