@@ -1,7 +1,7 @@
 """How an item is scaled to the time there is: fewer points, fewer repetitions, shorter trials.
 
 Points go first, to those that the item names as enough for its shape; then repetitions, down to
-three; then durations, down to half a second; then repetitions again, down to one. Nothing is scaled
+three; then durations, down to a second; then repetitions again, down to one. Nothing is scaled
 that fits, and everything that is said so.
 """
 
@@ -15,7 +15,7 @@ from switchmark.model.campaign import Campaign
 from switchmark.model.choices import PLAIN
 
 OVERHEAD_S = 4.0  # around a trial, until some have run
-SHORTEST_S = 0.5  # of a trial
+SHORTEST_S = 1.0  # of a trial
 FEW_REPETITIONS = 3  # below, an interval says next to nothing
 FULL = "in full"
 

@@ -37,7 +37,8 @@ def test_missing_broken_and_short_of_memory(
     switch = make()
     mode = switch.capabilities.connect_modes[0]
     monkeypatch.setenv(setting, str(tmp_path / "missing"))
-    with pytest.raises(UnavailableError, match=f"{switch.name}: .*not found; .*{setting}"):
+    wrong = f"{setting}={tmp_path}/missing does not exist; "
+    with pytest.raises(UnavailableError, match=f"{switch.name}: .*{wrong}"):
         switch.start(session, PORTS[:2], mode, [0])
     monkeypatch.setenv(setting, script(tmp_path / "mute", "exit 1"))
     assert "does not run" in str(switch.probe().reason)

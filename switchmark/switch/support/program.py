@@ -25,6 +25,7 @@ from switchmark.switch.support.tools import (
     hugepage_bytes_free,
     hugepage_bytes_total,
     not_root,
+    setting_problem,
 )
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
@@ -64,6 +65,8 @@ class ProgramSwitch(WithProgram, WithFootprint):
     def _probe_program(self, program: Path | None) -> Probe:
         if (answer := not_root()) is not None:
             return answer
+        if program is None and (wrong := setting_problem(self.setting)) is not None:
+            return wrong
         if program is None:
             return Probe(
                 False,

@@ -48,6 +48,17 @@ def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
     return next((program for program in found if program), None)
 
 
+def setting_problem(setting: str) -> Probe | None:
+    """That the environment variable `setting` names what nobody can run; None where it is not
+    set, or names a program."""
+    chosen = os.environ.get(setting)
+    if not chosen or which(chosen):
+        return None
+    problem = program_problem(chosen) or "is no program; name another"
+    reason, _, remedy = problem.partition("; ")
+    return Probe(False, reason=f"{setting}={chosen} {reason}", remedy=remedy)
+
+
 def program_problem(path: str) -> str | None:
     """Why nobody could run this file, with the remedy; None when it can be tried."""
     program = Path(path)
