@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.port_kinds import usable_ports
-from switchmark.campaign.rules.layout import cable_problem
+from switchmark.campaign.rules.layout import cable_problem, nodes_have_devices
 from switchmark.engine.arguments import needed_powers, resolve_io, vnf_powers
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
@@ -67,7 +67,7 @@ def plan_trial(
     remote = trial.location == "remote"
     held = there.environments[trial.environment]
     # A port that is a device, as that of the host's that takes its place is.
-    as_device = trial.nics and PortKind.VETH in can.port_kinds and PortKind.VETH in held
+    as_device = nodes_have_devices(trial.nics, can) and PortKind.VETH in held
     wanted = PortKind.VETH if as_device else trial.port_kind
     kinds = usable_ports(can, held, trial.io, wanted)
     if remote:  # the agent there makes a node before there is a switch that could make its port

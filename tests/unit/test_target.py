@@ -90,3 +90,9 @@ def test_a_plan_for_more_cores_than_there_are_names_the_trial_and_the_way_out(
     assert "--target FILE" in err
     assert switchmark(["plan", "(V=ovs-dpdk, switch_cores=8)", "--target", "ara2021"]) == 0
     assert "placement on ara2021" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("switch", ["vpp", "ovs-dpdk"])
+def test_pci_ports_need_no_word_of_io_where_the_nodes_have_sockets(switch: str) -> None:
+    made = make_plan(f"(V={switch}, scenario=p2v, nics=0000:01:00.0/0000:01:00.1)", [], "zhang2019")
+    assert {str(placed.port_kind) for placed in made.placed.values()} == {"vhost-user"}

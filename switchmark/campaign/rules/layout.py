@@ -73,6 +73,15 @@ def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -
     return f"{text}{pairs} pairs need {needed}; use pairs up to {most}"
 
 
+def nodes_have_devices(nics: str, can: Capabilities) -> bool:
+    """Whether the nodes beside real ports have network devices, as those ports are: where the
+    switch takes them, and unless it has sockets and all the testers' ports are DPDK's anyway."""
+    if not nics or PortKind.VETH not in can.port_kinds:
+        return False
+    all_pci = all(is_pci(nic.tester) for nic in parse_nics(nics))
+    return not (all_pci and PortKind.VHOST_USER in can.port_kinds)
+
+
 def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What real ports in place of wire ends cannot be combined with."""
     named = [nic for text in sweep.nics for nic in parse_nics(text)]
@@ -95,7 +104,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
             f"{switch} drives no PCI port itself ({own[0]}); name a network device, or use "
             "ovs-dpdk or basicfwd"
         )
-    by_socket = PortKind.VETH in can.port_kinds
+    by_socket = any(nodes_have_devices(text, can) for text in sweep.nics)
     if by_socket and set(sweep.io) != {Io.DPDK} and any(is_pci(nic.tester) for nic in named):
         yield "a tester's PCI port is DPDK's; write io: dpdk, or name a network device"
 
