@@ -24,6 +24,7 @@ from switchmark.reproduction.run import Measured, read_measured, rows_by_item, r
 from switchmark.reproduction.state import State, state_of
 
 _TEMPLATES = Path(__file__).parent / "template"
+_TELLING = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a machine that was shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Shown:
     def word(self) -> str:
         """Its state in a word or two."""
         if self.measured:
-            return "reproduced here" if not self.state.notes else "reproduced here with stand-ins"
+            return "measured here, with stand-ins" if self.state.notes else "measured here"
         return "can run here" if self.state.runs else "cannot run here"
 
 
@@ -67,6 +68,14 @@ class Page:
         for one in self.findings:
             found[one.verdict.value] = found.get(one.verdict.value, 0) + 1
         return ", ".join(f"{count} {name}" for name, count in found.items())
+
+    @property
+    def trust(self) -> str:
+        """How many of the figures carry the marks that matter most."""
+        marks = [line.marks for one in self.items for line in one.lines if line.marks]
+        counts = {name: sum(name in each for each in marks) for name in _TELLING}
+        told = [f"{count} are marked `{name}`" for name, count in counts.items() if count]
+        return f"Of {len(marks)} figures {', '.join(told)}." if told else ""
 
     @property
     def machine(self) -> str:
