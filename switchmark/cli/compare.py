@@ -101,7 +101,8 @@ def command(
     """Compare two runs, or the newest of a series with those before it."""
     check_places(junit, bmf)
     if match and len(runs) != 2:
-        raise UsageError("--match: goes with two results directories")
+        raise UsageError("--match: goes with two results directories, not with a series or one")
+    renames = _renames(match) if match else None
     if contenders and len(runs) > 1:
         raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
     wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
@@ -110,7 +111,7 @@ def command(
         found = compare_contenders(folders[0], contenders, wanted, threshold, strict, json)
     else:
         threshold = THRESHOLD if threshold is None else threshold
-        found = _compare_runs(folders, match, wanted, threshold, correction, strict, json)
+        found = _compare_runs(folders, renames, wanted, threshold, correction, strict, json)
     newest = open_run(folders[-1])
     write_junit(junit, f"compare {newest.info.campaign}", found.cases, newest.info.started_at)
     write_bmf(bmf, summary(newest.directory) if bmf else [])
@@ -119,23 +120,23 @@ def command(
 
 def _compare_runs(
     folders: Sequence[Path],
-    match: str,
+    renames: list[dict[str, str]] | None,
     wanted: Sequence[Metric],
     threshold: float,
     correction: Correction,
     strict: bool,
     json: bool,
 ) -> Compared:
-    renames = _renames(match) if match else [None] * len(folders)
     loaded = [
-        load_run(folder, wanted, rename) for folder, rename in zip(folders, renames, strict=True)
+        load_run(folder, wanted, renames[place] if renames else None)
+        for place, folder in enumerate(folders)
     ]
     if len(loaded) == 2:
         return _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
     return compare_series(loaded, wanted, threshold, correction, strict, json)
 
 
-def _renames(match: str) -> list[dict[str, str] | None]:
+def _renames(match: str) -> list[dict[str, str]]:
     old, equals, new = match.partition("=")
     if not (old and equals and new):
         raise UsageError(f"--match {match}: write OLD=NEW, e.g. ovs-dpdk=linux-bridge")

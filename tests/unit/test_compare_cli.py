@@ -234,7 +234,7 @@ def test_a_series_names_what_breaks_and_what_was_done_otherwise(tmp_path, capsys
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one"], "two results directories"),
+        (["one"], "one: neither a results directory"),
         (["one", "two", "--metric", "speed"], "forwarded"),
         (["one", "two", "--match", "x"], "OLD=NEW"),
         (["one", "two", "three", "--match", "a=b"], "not with a series"),
