@@ -140,7 +140,7 @@ def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
     for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
         ticks = [digit * 10.0**decade for decade in decades for digit in digits]
         ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) <= most:
+        if len(ticks) <= most or digits == (1,):
             kept = ticks
     while len(kept) > most:  # many decades
         kept = kept[::2]

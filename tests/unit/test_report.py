@@ -16,7 +16,7 @@ from switchmark.cli.report import report
 from switchmark.model.choices import Dimension
 from switchmark.report.answer import answers
 from switchmark.report.axes import x_axis
-from switchmark.report.figures import looks
+from switchmark.report.figures import Figure, log_ticks, looks, row_names
 from switchmark.report.html import flatten, write_report
 from switchmark.report.latency import spread_panels
 from switchmark.report.samples import MAX_POINTS, samples_figure
@@ -462,3 +462,35 @@ def test_nested_facts_become_lines() -> None:
         ("d.0.e", "True"),
         ("f", "none"),
     ]
+
+
+def test_text_of_pictures_has_no_tags_but_ours() -> None:
+    evil = "<a href='https://example.com'>x</a>"
+    (named,) = row_names([(evil, "1.23 Mpps")])
+    drawn = Figure("", [{"name": evil, "text": [evil]}], {"annotations": [named]}, 100).payload()
+    assert "<a" not in str(drawn)
+    assert drawn["data"][0]["text"] == ["&lt;a href='https://example.com'&gt;x&lt;/a&gt;"]
+    assert drawn["layout"]["annotations"][0]["text"].startswith("<b>&lt;a ")
+
+
+def test_a_long_name_stands_in_a_line_of_its_own() -> None:
+    short, long = row_names([("ovs-dpdk", "3.51 Mpps"), ("x" * 60, "3.51 Mpps")])
+    assert short["text"] == "<b>ovs-dpdk</b>  3.51 Mpps"
+    assert long["text"].endswith("\N{HORIZONTAL ELLIPSIS}</b><br>3.51 Mpps")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [
+        (0.9, 11, [1, 2, 5, 10]),
+        (0.93, 1.22, [0.95, 1, 1.05, 1.1, 1.15, 1.2]),
+        (1e-3, 1e9, [1e-3, 1e1, 1e5, 1e9]),
+    ],
+)
+def test_ticks_of_logarithmic_axes_are_few_and_round(
+    low: float, high: float, wanted: list[float]
+) -> None:
+    ticks = log_ticks(low, high)
+    assert 2 <= len(ticks) <= 6
+    assert all(low <= tick <= high for tick in ticks)
+    assert ticks == pytest.approx(wanted)

@@ -1,0 +1,172 @@
+"""A real browser to look at pages with: headless Chromium, spoken to over two pipes in its DevTools
+protocol (https://chromedevtools.github.io/devtools-protocol/), so that nothing else is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import F_DUPFD, fcntl
+from pathlib import Path
+from typing import Any
+
+DEADLINE_S = 120  # a busy machine draws slowly
+_READ = 1 << 20
+_HIGH = 20
+
+
+def chromium() -> str | None:
+    """The browser's program; None where there is none."""
+    return next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+
+
+class Browser:
+    """A browser with one page: what it loads, says and shows."""
+
+    def __init__(self, commands: int, answers: int) -> None:
+        self._commands, self._answers = commands, answers
+        self._rest = b""
+        self._number = 0
+        self._session = ""
+        self.events: list[dict[str, Any]] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        for domain in ("Page", "Runtime", "Network", "Log", "Security"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": arguments}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            answer = self._message(deadline)
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                result: dict[str, Any] = answer["result"]
+                return result
+            self.events.append(answer)
+
+    def open(self, page: Path, width: int = 1280, height: int = 900, *, dark: bool = False) -> None:
+        """Load a page, of this width, and wait until it stands still."""
+        self.events.clear()
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", media="", features=[scheme])
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=height, deviceScaleFactor=1, mobile=False,
+        )  # fmt: skip
+        self.call("Page.navigate", url=page.as_uri())
+        deadline = time.monotonic() + DEADLINE_S
+        while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
+            self.events.append(self._message(deadline))
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until what was asked of the page is drawn."""
+        self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def value(self, script: str) -> Any:
+        """What a script comes to, run as the DevTools' console would, outside the page's policy."""
+        answer = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def press(self, key: str, code: int) -> None:
+        """Press a key."""
+        text = {"Enter": "\r", " ": " "}.get(key, "")
+        for kind in ("keyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code,
+                text=text if kind == "keyDown" else "",
+            )  # fmt: skip
+        self.settle()
+
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        """The page as a picture."""
+        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(taken["data"]))
+
+    @property
+    def complaints(self) -> list[str]:
+        """Errors of scripts, violations of the policy, and what the console was told."""
+        return [
+            json.dumps(one["params"])
+            for one in self.events
+            if one.get("method")
+            in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+        ]
+
+    @property
+    def requests(self) -> list[str]:
+        """Addresses that the page asked for, itself among them."""
+        return [
+            one["params"]["request"]["url"]
+            for one in self.events
+            if one.get("method") == "Network.requestWillBeSent"
+        ]
+
+    def _message(self, deadline: float) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select(
+                [self._answers], [], [], max(0, deadline - time.monotonic())
+            )
+            assert ready, "the browser says nothing"
+            read = os.read(self._answers, _READ)
+            assert read, "the browser is gone"
+            self._rest += read
+        line, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+@contextmanager
+def browsing(folder: Path) -> Iterator[Browser]:
+    """A browser with an empty profile in a folder."""
+    program = chromium()
+    assert program is not None, "no browser"
+    (read, commands), (answers, write) = os.pipe(), os.pipe()
+    # The browser reads commands from descriptor 3 and answers on 4: a shell puts ours there, from
+    # places that are out of the way.
+    theirs_in, theirs_out = (fcntl(one, F_DUPFD, _HIGH) for one in (read, write))
+    started = (
+        f'exec "$@" 3<&{theirs_in} 4>&{theirs_out} {theirs_in}<&- {theirs_out}>&-',
+        "sh", program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--no-first-run", "--disable-background-networking", "--remote-debugging-pipe",
+        f"--user-data-dir={folder}", "about:blank",
+    )  # fmt: skip
+    process = subprocess.Popen(
+        ["bash", "-c", *started],
+        pass_fds=(theirs_in, theirs_out),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    for one in (read, write, theirs_in, theirs_out):
+        os.close(one)
+    try:
+        yield Browser(commands, answers)
+    finally:
+        os.close(commands)  # at the end of its commands it ends
+        os.close(answers)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,282 @@
+"""The report in a real browser: order, both widths, both themes, keyboard, print, and what a
+hostile record cannot do."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.cli.run_summary import summary_lines
+from switchmark.model.machine_state import MachineState
+from switchmark.report.html import write_report
+from switchmark.report.summary_words import answers_of
+from switchmark.results.record import Record
+from switchmark.results.store import open_run
+from switchmark.results.summary import summary
+from tests.unit.browser import Browser, browsing, chromium
+from tests.unit.records import quick_records, synthetic_record, synthetic_trial, write_run
+
+BLOCKS = 10
+WIDTHS = (1280, 400)
+# All that is folded, and one of the trials: each of them has a plot, which takes a while to draw.
+OPEN = (
+    "document.querySelectorAll('details:not(.trial), #trials > .trial:nth-of-type(1)')"
+    ".forEach(one => one.open = true)"
+)
+RUNS = "window.ran = (window.ran || 0) + 1"
+EVIL = (
+    f"</script><script>{RUNS}</script><img src=http://127.0.0.1:9/x onerror='{RUNS}'>"
+    f"<a href=\"javascript:{RUNS}\" onclick='{RUNS}'>a</a><iframe srcdoc='<script>{RUNS}</script>'>"
+    f"</iframe>\"'><svg onload='{RUNS}'><style>@import 'http://127.0.0.1:9/y'</style>"
+)
+
+pytestmark = [
+    pytest.mark.skipif(chromium() is None, reason="no chromium here (apt install chromium)"),
+    pytest.mark.xdist_group("browser"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browsing(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+def _records() -> list[Record]:
+    return [one for one in quick_records(BLOCKS) if one.trial.packet_size_bytes == 64]
+
+
+def _in_two_states(records: list[Record]) -> list[Record]:
+    """On a machine that moves its cores: every other block is far, and who polls is slower then."""
+    told = []
+    for record in records:
+        far = record.trial.repetition % 2 == 1
+        state = MachineState(at_ns=0, cores=[0, 1], lines_ns=[150.0 if far else 26.0])
+        update: dict[str, Any] = {"state_before": state, "state_after": state}
+        if record.throughput is not None and far and record.trial.switch != "linux-bridge":
+            loads, (pair,) = record.throughput, record.throughput.pairs
+            rates = ("forwarded_pps", "forwarded_l2_bps", "forwarded_l1_bps", "offered_pps")
+            halved = {name: getattr(loads, name) / 2 for name in rates}
+            of_pair = {name: halved[name] for name in ("forwarded_pps", "offered_pps")}
+            halved_too = [pair.model_copy(update=of_pair)]
+            update["throughput"] = loads.model_copy(update={**halved, "pairs": halved_too})
+        told.append(record.model_copy(update=update))
+    return told
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    records = _in_two_states(_records())
+    folder = tmp_path_factory.mktemp("results")
+    return write_run(folder, records, repetitions=BLOCKS, description="made-up figures")
+
+
+@pytest.fixture(scope="module")
+def page(run: Path) -> Path:
+    target = run / "report.html"
+    write_report(run, target)
+    return target
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_is_drawn_without_complaint_and_asks_for_nothing(
+    browser: Browser, page: Path, width: int, dark: bool
+) -> None:
+    browser.open(page, width, dark=dark)
+    browser.value(OPEN)
+    browser.settle()
+    assert browser.complaints == []
+    assert browser.requests == [page.as_uri()]
+    unfolded, drawn = browser.value(
+        "['', ' .main-svg:first-child'].map(one => [...document.querySelectorAll("
+        "'.chart' + one)].filter(chart => !chart.closest('.trial:not([open])')).length)"
+    )
+    assert unfolded == drawn >= 10
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_wider_than_the_page(browser: Browser, page: Path, width: int) -> None:
+    """Tables scroll inside their boxes; all that is folded is open here."""
+    browser.open(page, width)
+    browser.value(OPEN)
+    browser.settle()
+    wide = browser.value(
+        """[...document.querySelectorAll('body *')].filter(one => {
+             const box = one.getBoundingClientRect();
+             return box.width && box.right > document.documentElement.clientWidth + 1
+               && !one.parentElement.closest('.scroll, .chart');
+           }).map(one => one.outerHTML.slice(0, 120))"""
+    )
+    assert wide == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_text_of_pictures_is_legible(browser: Browser, page: Path, width: int) -> None:
+    browser.open(page, width)
+    small = browser.value(
+        """[...document.querySelectorAll('svg text')].filter(one => one.textContent.trim())
+             .filter(one => parseFloat(getComputedStyle(one).fontSize) < 11)
+             .map(one => one.textContent)"""
+    )
+    assert small == []
+    cut = browser.value(
+        """[...document.querySelectorAll('#pictures .chart')].flatMap(chart => {
+             const edge = chart.getBoundingClientRect();
+             return [...chart.querySelectorAll('.annotation-text, .xtick text, .legendtext')]
+               .filter(text => text.getBoundingClientRect().right > edge.right + 1
+                 || text.getBoundingClientRect().left < edge.left - 1)
+               .map(text => text.textContent);
+           })"""
+    )
+    assert cut == []
+
+
+def test_the_answer_comes_first_then_pictures_one_table_and_the_rest_folded(
+    browser: Browser, page: Path
+) -> None:
+    browser.open(page)
+    sections = browser.value("[...document.querySelectorAll('main > section')].map(s => s.id)")
+    assert sections == ["answer", "pictures", "table", "details"]
+    headings = browser.value(
+        "[...document.querySelectorAll('#pictures h2')].map(h => h.textContent)"
+    )
+    assert headings == ["Who is ahead, and by how much", "How far apart the trials are", "CPU cost"]
+    assert browser.value("document.querySelectorAll('#table table').length") == 1
+    folded = browser.value("[...document.querySelectorAll('#details > details')].map(d => d.id)")
+    assert {"caveats", "tables", "means", "plots", "trials", "machine", "method"} <= set(folded)
+    is_open = "document.querySelectorAll('#details > details[open], #pictures details[open]')"
+    assert browser.value(f"{is_open}.length") == 0
+
+
+def test_the_answer_is_the_terminals(browser: Browser, run: Path, page: Path) -> None:
+    """Every word and figure of it, as it stands on the page."""
+    browser.open(page)
+    shown = " ".join(browser.value("document.querySelector('#answer').textContent").split())
+    rows = summary(run)
+    found = open_run(run)
+    answers = answers_of(found, rows, rows)
+    assert any(one.state for a in answers for lead in a.leads for one in lead.ratios), "by state"
+    lines = summary_lines(found, rows, rows, answers)
+    assert len(lines) > 10
+    assert "there is no ranking" not in shown
+    for line in lines[1:-2]:  # without the head, and where the rest is
+        for part in re.split(r"^\s*\d+\. |\s{2,}", line.strip()):
+            assert part.removesuffix(" ...") in shown, line
+
+
+def test_ratios_stand_on_a_logarithmic_axis_with_the_line_at_1_and_the_band(
+    browser: Browser, page: Path
+) -> None:
+    browser.open(page)
+    axis, shapes, traces = browser.value(
+        """(() => { const chart = document.querySelector('#pictures .chart');
+             return [chart.layout.xaxis, chart.layout.shapes, chart.data.map(t => ({
+               x: t.x, low: t.error_x.arrayminus, color: t.marker.color}))]; })()"""
+    )
+    assert axis["type"] == "log"
+    band, line = shapes
+    assert (band["x0"], band["x1"]) == pytest.approx((1 / 1.05, 1.05))
+    assert line["x0"] == line["x1"] == 1
+    assert traces[0]["x"] == [1], "the leader"
+    for one in traces[1:]:
+        assert all(value - below > 0 for value, below in zip(one["x"], one["low"], strict=True))
+    assert all(10 ** axis["range"][0] < one["x"][0] < 10 ** axis["range"][1] for one in traces)
+    assert math.isfinite(axis["range"][0])
+
+
+def test_what_is_folded_opens_by_key_and_by_link(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.value("document.querySelector('#trials > summary').focus()")
+    browser.press("Enter", 13)
+    assert browser.value("document.querySelector('#trials').open")
+    browser.value("document.querySelector('#trials details summary').focus()")
+    browser.press(" ", 32)
+    assert browser.value("document.querySelectorAll('#trials details[open] .main-svg').length") > 0
+    browser.value("document.querySelector('#table a[href^=\"#mark-\"]').click()")
+    browser.settle()
+    assert browser.value("document.querySelector('#caveats').open")
+    assert browser.complaints == []
+
+
+def test_it_prints(browser: Browser, page: Path) -> None:
+    """In the light colours, the pictures drawn, what is folded left out."""
+    browser.open(page, dark=True)
+    printed = browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]
+    assert len(printed) > 50_000
+    assert browser.complaints == []
+    browser.call("Emulation.setEmulatedMedia", media="print", features=[])
+    browser.settle()
+    assert browser.value("getComputedStyle(document.querySelector('#trials')).display") == "none"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose every text is an attack; it is read as any other."""
+    folder = tmp_path_factory.mktemp("hostile")
+    records = []
+    for repetition in range(6):
+        for switch in ("linux-bridge", "ovs-dpdk"):
+            trial = synthetic_trial(switch=switch, repetition=repetition)
+            record = synthetic_record(
+                trial, switch_log=EVIL, switch_details={EVIL: EVIL}, notation=EVIL,
+                provenance={EVIL: EVIL}, io=EVIL, faults=[EVIL],
+                port_kind=f"{EVIL}{repetition % 2}",
+            )  # fmt: skip
+            assert record.limit is not None and record.placement is not None
+            update = {
+                "limit": record.limit.model_copy(update={"evidence": [EVIL]}),
+                "placement": record.placement.model_copy(update={"reason": EVIL, "idle": EVIL}),
+                "engines": [one.model_copy(update={"node": EVIL, "args": [EVIL]})
+                            for one in record.engines],
+            }  # fmt: skip
+            records.append(record.model_copy(update=update))
+    run = write_run(folder, records, repetitions=6, description=EVIL)
+    target = run / "report.html"
+    assert write_report(run, target) == []
+    return target
+
+
+def test_what_a_record_says_runs_no_script_and_loads_nothing(
+    browser: Browser, hostile: Path
+) -> None:
+    browser.open(hostile)
+    browser.value(OPEN)
+    browser.settle()
+    assert browser.value("document.body.textContent").count("</script><script>") > 20
+    browser.value("document.querySelectorAll('a, svg a').forEach(one => one.dispatchEvent("
+                  "new MouseEvent('click', {bubbles: true})))")  # fmt: skip
+    browser.settle()
+    assert browser.value("window.ran || 0") == 0
+    assert browser.requests[0] == hostile.as_uri()
+    assert {one.partition("#")[0] for one in browser.requests} == {hostile.as_uri()}
+    assert browser.complaints == []
+    foreign = "[...document.querySelectorAll('img, iframe, svg a')].length"
+    assert browser.value(foreign) == 0
+
+
+def test_were_it_not_escaped_the_policy_would_stop_it(
+    browser: Browser, page: Path, tmp_path: Path
+) -> None:
+    """The same attack past all escaping: it is in the page as it stands, and still does nothing."""
+    broken = tmp_path / "broken.html"
+    broken.write_text(page.read_text().replace("<main>", f"<main>{EVIL}", 1))
+    browser.open(broken)
+    browser.value("document.querySelector('main a').click()")
+    browser.settle()
+    assert browser.value("document.querySelectorAll('main img').length") == 1
+    assert browser.value("window.ran || 0") == 0
+    told = " ".join(browser.complaints)
+    assert "Content Security Policy" in told
+    for what in ("script", "img"):
+        assert what in told
+    blocked = [one for one in browser.events if one.get("method") == "Network.loadingFailed"]
+    asked = [one for one in browser.requests if not one.startswith("file:")]
+    assert len(asked) <= len(blocked), "what was asked for was blocked before it left"
+    assert browser.value("document.querySelectorAll('#pictures .main-svg').length") > 0
