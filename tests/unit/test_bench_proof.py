@@ -80,7 +80,7 @@ def test_pieces_are_contiguous_and_long_enough(proof: Any, series: Any) -> None:
         assert piece.trials[-1].start_s - piece.trials[0].start_s > 178
     with pytest.raises(UsageError, match="shorter than a campaign"):
         short = series.trials[:40]
-        proof.Series(series.path, series.truth, short).pieces("a", "b", 1, 1)
+        proof.Series(series.path, series.about, series.truth, short).pieces("a", "b", 1, 1)
 
 
 def test_ours_proves_a_quarter_and_others_say_what_they_say(proof: Any, series: Any) -> None:
