@@ -9,13 +9,15 @@ import typer
 
 from switchmark.cli.options import ResultsIn
 from switchmark.cli.output import note, print_line, writing
-from switchmark.results.store import DEFAULT_ROOT, find_run
+from switchmark.report.form import Form, form_text
+from switchmark.results.store import DEFAULT_ROOT, find_run, open_run, read_record
 
 EPILOG = """
 Examples:
   switchmark report                                the latest run, beside its records
   switchmark report quick -o quick.html            the latest run of a campaign
   switchmark report --plots figures                also SVG and PNG plots in figures/
+  switchmark report --form rfc2544                 also the form that a standard asks for
 
 Exit codes: 0 written; 1 a record could not be read (the report says which); 2 no such run.
 """
@@ -32,6 +34,9 @@ def report(
     ] = None,
     plots: Annotated[
         Path | None, typer.Option("--plots", help="Also write static plots into this folder.")
+    ] = None,
+    form: Annotated[
+        Form | None, typer.Option("--form", help="Also a standard's report, form-NAME.md.")
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
 ) -> int:
@@ -53,6 +58,18 @@ def report(
             written = write_plots(directory, plots)
         for path in written:
             print_line(str(path))
+    if form is not None:
+        filled = directory / f"form-{form.value}.md"
+        run_found = open_run(directory)
+        sound = [read_record(path) for path in run_found.paths() if not _is_refused(path, problems)]
+        with writing("--form", filled):
+            filled.write_text(form_text(form, run_found.info, sound), encoding="utf-8")
+        print_line(str(filled))
     for line in problems:
         note(f"switchmark: {line}")
     return 1 if problems else 0
+
+
+def _is_refused(path: Path, problems: list[str]) -> bool:
+    """Whether the report has named this file as one that cannot be believed."""
+    return any(line.startswith(f"{path}:") for line in problems)

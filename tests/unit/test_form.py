@@ -1,0 +1,87 @@
+"""The forms of standards, filled in from records of methods on a simulated switch."""
+
+import statistics
+
+import pytest
+
+from switchmark.cli import main
+from switchmark.report.form import NO_MEDIUM, Form, form_text
+from switchmark.results.store import open_run
+from switchmark.simulation.switch import Behaviour
+from tests.unit.method_fakes import run_simulated
+from tests.unit.records import (
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+LIMIT_PPS = 2e6
+
+
+def searched(method, number, **changes):
+    """A record of a method that was run against a switch with a limit."""
+    trial = synthetic_trial(method=method, repetition=number, duration_s=1.0, **changes)
+    found = run_simulated(method, Behaviour(capacity_pps=LIMIT_PPS, buffer_frames=1000), **changes)
+    return synthetic_record(trial, marks=[], throughput=None, trim=None, method=found)
+
+
+@pytest.fixture(scope="module")
+def records():
+    methods = ("ndr-pdr", "back-to-back", "loss-vs-load", "recovery")
+    return [
+        *(searched(name, 0) for name in methods),
+        searched("back-to-back", 1),
+        synthetic_record(synthetic_trial(dimension="latency", rate_pps=1000)),
+        synthetic_record(synthetic_trial(burst=8), marks=["flooding"]),
+        synthetic_failure(synthetic_trial(burst=4), "the switch died"),
+    ]
+
+
+def section(text, heading):
+    return text.partition(f"## {heading}")[2].partition("\n## ")[0]
+
+
+def cells(text):
+    """The rows below the heading of a table."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_rfc_2544_has_each_part_from_the_records(records, tmp_path):
+    info = open_run(write_run(tmp_path, records)).info
+    text = form_text(Form.RFC2544, info, records)
+    ndr, *_ = cells(section(text, "26.1"))
+    bounds = records[0].method.bounds[0]
+    assert ndr[:4] == ["linux-bridge", "64", "1", NO_MEDIUM]
+    assert ndr[5] == f"{bounds.lower_pps:,.0f}"
+    assert float(ndr[5].replace(",", "")) == pytest.approx(LIMIT_PPS, rel=0.05)
+    (delay,) = cells(section(text, "26.2"))
+    assert delay[:4] == ["linux-bridge", "64", "round trip", "1,000"]
+    assert len(cells(section(text, "26.3"))) == records[2].method.trial_count
+    (burst,) = cells(section(text, "26.4"))
+    held = [one.method.figure("longest burst").value for one in (records[1], records[4])]
+    assert burst[3] == f"{statistics.fmean(held):,.1f}"
+    assert burst[-1] == "2"
+    assert cells(section(text, "26.5"))
+    left = section(text, "Left out")
+    assert "flooding" in left
+    assert "the switch died" in left
+
+
+def test_tst_009_says_what_was_not_measured(records, tmp_path):
+    info = open_run(write_run(tmp_path, records)).info
+    text = form_text(Form.TST009, info, records)
+    assert "`switchmark trial SWITCH --method soak` measures it" in section(
+        text, "Loss over a long"
+    )
+    assert cells(section(text, "Throughput"))
+    assert "Frame sizes: with FCS, bytes: 64" in text
+
+
+def test_the_command_writes_it_beside_the_report(records, tmp_path, capsys):
+    run = write_run(tmp_path, records)
+    assert main.run(["report", str(run), "--form", "tst009"]) == 0
+    assert str(run / "form-tst009.md") in capsys.readouterr().out
+    assert (run / "form-tst009.md").read_text().startswith("# Report after ETSI GS NFV-TST 009")
+    assert main.run(["report", str(run), "--form", "rfc9999"]) == 2
