@@ -30,7 +30,7 @@ from switchmark.model.campaign import Campaign as Definition
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
 from switchmark.report import words
-from switchmark.report.figures import Figure, looks
+from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import curve_panels, spread_panels
 from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer, answer_run
@@ -219,7 +219,7 @@ class Results:
         return path
 
 
-def _plot(figure: Figure) -> Plot:
+def _plot(figure: Drawing) -> Plot:
     from plotly.graph_objects import Figure as Plot
 
     layout = _colored(figure.layout) | {"height": figure.height_px, "template": "plotly_white"}

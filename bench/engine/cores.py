@@ -13,7 +13,7 @@ from typing import Literal
 
 NEAR_NS = 90.0  # neighbours were 35 to 50 ns apart, others 150 to 270 (AMD EPYC of 2024, guest)
 Cores = Literal["far", "near", "moved"]
-SETTLED: tuple[Cores, ...] = ("far", "near")
+RESOLVED_BY_PLAN: tuple[Cores, ...] = ("far", "near")
 
 
 def distance_ns(program: Path | None, cores: Sequence[int]) -> float | None:

@@ -48,7 +48,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cores import SETTLED, Cores, distance_ns, where
+from cores import RESOLVED_BY_PLAN, Cores, distance_ns, where
 from paced import PORTS, Pair, pair
 from plain import compile_all
 from programs import ProgramError
@@ -239,7 +239,7 @@ class Bench:
             pps = result["totals"]["tx_offered"] * 1e9 / result["duration_ns"]
             best = found.setdefault(cores, {})
             best[burst] = max(best.get(burst, 0.0), pps)
-        for cores in (*SETTLED, "moved"):
+        for cores in (*RESOLVED_BY_PLAN, "moved"):
             rates = found.get(cores, {})
             if self.options.burst in rates:
                 singly = rates.get(1) or min(one[1] for one in found.values() if 1 in one)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from comparison import interval, is_tie, spread
-from cores import SETTLED, Cores
+from cores import RESOLVED_BY_PLAN, Cores
 from parts import Part, Row
 from runs import Made, Results
 
@@ -148,7 +148,7 @@ def lines(parts: Sequence[Part], results: Results, limit: float) -> Iterator[Lin
     """All of them."""
     for part in parts:
         for row in part.rows:
-            for cores in SETTLED:
+            for cores in RESOLVED_BY_PLAN:
                 found = line(part, row, results, cores, limit)
                 if found is not None:
                     yield found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from switchmark.campaign import settings
 from switchmark.campaign.sweeps import Block, Entry, joined, read_values, unknown_key
 from switchmark.language import values
-from switchmark.language.source import Bad, Node, Place, Problem, Table, Text
+from switchmark.language.source import Bad, Node, Problem, SourcePlace, Text, YamlMapping
 from switchmark.language.values import BadValueError
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME, COMPARABLE, OF_CONTENDERS
@@ -28,7 +28,7 @@ class Contender:
     """One entry of the section."""
 
     name: str
-    place: Place
+    place: SourcePlace
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def block(self, compared: str) -> Block:
@@ -50,7 +50,7 @@ def read_contenders(
 ) -> list[Contender]:
     """The section with what `--set contenders.NAME.KEY=VALUE` says on top."""
     found: dict[str, Contender] = {}
-    if isinstance(node, Table) and node.entries:
+    if isinstance(node, YamlMapping) and node.entries:
         for name, inner in node.entries.items():
             place = node.key_places.get(name, inner.place)
             found[name] = _read(name, inner, place, known, problems)
@@ -110,7 +110,9 @@ def twins(
         seen.setdefault(means, one.name)
 
 
-def _read(name: str, node: Node, place: Place, known: Known, problems: list[Problem]) -> Contender:
+def _read(
+    name: str, node: Node, place: SourcePlace, known: Known, problems: list[Problem]
+) -> Contender:
     path = joined(SECTION, name)
     try:
         values.name(name)
@@ -121,7 +123,7 @@ def _read(name: str, node: Node, place: Place, known: Known, problems: list[Prob
     except BadValueError as error:
         problems += [Problem(place, path, message) for message in error.messages]
     found = Contender(name, place)
-    if isinstance(node, Table):
+    if isinstance(node, YamlMapping):
         for key, inner in node.entries.items():
             at = node.key_places.get(key, inner.place)
             entry = _value(key, inner, at, joined(path, key), known, problems)
@@ -134,7 +136,7 @@ def _read(name: str, node: Node, place: Place, known: Known, problems: list[Prob
 
 
 def _value(
-    key: str, node: Node, place: Place, path: str, known: Known, problems: list[Problem]
+    key: str, node: Node, place: SourcePlace, path: str, known: Known, problems: list[Problem]
 ) -> Entry | None:
     """The one value of a key; None of a key that does not belong here."""
     if key not in OF_CONTENDERS:

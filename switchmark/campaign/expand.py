@@ -1,4 +1,4 @@
-"""From a campaign to its trials: connect modes settled, impossible ones refused, order drawn.
+"""From a campaign to its trials: connect modes resolved, impossible ones refused, order drawn.
 
 Pure: what a switch and an environment can do comes in as arguments. Each repetition is a
 block that holds every trial once, point by point; inside a point the order is random, so that
@@ -28,13 +28,13 @@ from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import PARAMETERS, SWEPT, point_of
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
-from switchmark.scenario.registry import settle
+from switchmark.scenario.registry import resolve_names
 
 _NOWHERE = PARAMETERS["neighbour_cpus"].default
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class TimeEstimate:
     """How long the trials will take, in seconds."""
 
     measuring_s: float  # the durations (of searches, the usual), and latency trials' warm-up
@@ -69,8 +69,8 @@ def expand(
     if problems:
         unique = dict.fromkeys(f"{campaign.name}: {problem}" for problem in problems)
         raise UsageError("\n".join(unique))
-    settle = _Settler(modes, capabilities, environment_ports)
-    trials = dict.fromkeys(settle(t) for sweep in campaign.sweeps for t in trials_of(sweep))
+    resolve_names = _AutoResolver(modes, capabilities, environment_ports)
+    trials = dict.fromkeys(resolve_names(t) for sweep in campaign.sweeps for t in trials_of(sweep))
     return _in_blocks(list(trials), campaign)
 
 
@@ -122,7 +122,7 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
         yield Trial(dimension=sweep.dimension, **fields)
 
 
-def estimate(campaign: Campaign, trials: Sequence[Trial]) -> Estimate:
+def estimate(campaign: Campaign, trials: Sequence[Trial]) -> TimeEstimate:
     """How long these trials of the campaign will take."""
     overhead_s = math.fsum(usual_overhead_s(trial.switch) for trial in trials)
     warm_ups_s = sum(
@@ -130,10 +130,10 @@ def estimate(campaign: Campaign, trials: Sequence[Trial]) -> Estimate:
         for trial in trials
         if trial.dimension is Dimension.LATENCY
     )
-    return Estimate(sum(usual_time_s(trial) for trial in trials) + warm_ups_s, overhead_s)
+    return TimeEstimate(sum(usual_time_s(trial) for trial in trials) + warm_ups_s, overhead_s)
 
 
-class _Settler:
+class _AutoResolver:
     """Puts what `auto` stands for into a trial, as far as the comparison depends on it.
 
     The port kind stays open (the switch's best) unless the I/O cannot use that one."""
@@ -160,7 +160,7 @@ class _Settler:
             update["port_kind"] = self.forced[where]
         if trial.neighbour == "none":  # nobody is anywhere
             update["neighbour_cpus"] = _NOWHERE
-        return settle(trial.model_copy(update=update) if update else trial)
+        return resolve_names(trial.model_copy(update=update) if update else trial)
 
     def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:
         can = self.capabilities[switch]

@@ -8,7 +8,7 @@ from typing import Any
 
 from switchmark.campaign import sweeps
 from switchmark.language import values
-from switchmark.language.source import Bad, Node, Place, Problem, Table
+from switchmark.language.source import Bad, Node, Problem, SourcePlace, YamlMapping
 from switchmark.language.values import BadValueError, Limits
 from switchmark.model.choices import MAX_TIME_S, Dimension
 from switchmark.model.expectation import Expectation, Expected
@@ -39,7 +39,7 @@ def read_expectations(
     these dimensions has cannot be expected."""
     if node is None or isinstance(node, Bad):
         return []
-    if not isinstance(node, Table):
+    if not isinstance(node, YamlMapping):
         problems.append(Problem(node.place, "expect", f"holds other keys; {_WRITE}"))
         return []
     found = []
@@ -71,7 +71,7 @@ def _read(figure: Expected, node: Node, problems: list[Problem]) -> Expectation 
     return Expectation(figure=figure, text=" ".join(text.split()), **fields)
 
 
-def _note_unused(one: Expectation, place: Place, problems: list[Problem]) -> None:
+def _note_unused(one: Expectation, place: SourcePlace, problems: list[Problem]) -> None:
     wanted = " or ".join(one.dimensions)
     message = f"no trial of this campaign has that figure; add {wanted} to dimension"
     problems.append(Problem(place, f"expect.{one.figure}", message))

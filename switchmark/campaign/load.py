@@ -21,7 +21,16 @@ from switchmark.campaign.published import read_published, unmatched
 from switchmark.campaign.rules.traffic import traffic_refusals
 from switchmark.campaign.sweeps import Block, Entry, joined
 from switchmark.language import source, values
-from switchmark.language.source import Bad, CampaignError, Items, Node, Place, Problem, Table, Text
+from switchmark.language.source import (
+    Bad,
+    CampaignError,
+    Items,
+    Node,
+    Problem,
+    SourcePlace,
+    Text,
+    YamlMapping,
+)
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import Campaign, Published, TrimPolicy, VerifyPolicy
 from switchmark.model.choices import PLAIN, Dimension
@@ -60,9 +69,9 @@ def load_settings(
 
     `label` names the place of a key in messages; by default `--packet-size: 40 is ...`."""
     problems: list[Problem] = []
-    nodes = {key: Text(text, Place(label(key))) for key, text in given.items()}
+    nodes = {key: Text(text, SourcePlace(label(key))) for key, text in given.items()}
     nodes |= _split(overrides, problems)
-    table = Table({}, Place(name))
+    table = YamlMapping({}, SourcePlace(name))
     return _Loader(known, problems).campaign(table, nodes, name)
 
 
@@ -72,10 +81,10 @@ def _split(overrides: Sequence[str], problems: list[Problem]) -> dict[str, Text]
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
             message = f"'{values.shorten(override)}' is not key=value; write e.g. duration=2s"
-            problems.append(Problem(Place("--set"), "", message))
+            problems.append(Problem(SourcePlace("--set"), "", message))
             continue
         found[source.canonical(key.strip())] = Text(
-            text.strip() or None, Place(f"--set {key.strip()}")
+            text.strip() or None, SourcePlace(f"--set {key.strip()}")
         )
     return found
 
@@ -87,7 +96,7 @@ class _Loader:
         self.known = known
         self.problems = problems
 
-    def campaign(self, table: Table, overrides: dict[str, Text], where: str) -> Campaign:
+    def campaign(self, table: YamlMapping, overrides: dict[str, Text], where: str) -> Campaign:
         table, overrides = read_as_meant(table, overrides)
         top = sweeps.read_block(table.entries, "", self.known, self.problems)
         over = self._override_block(overrides)
@@ -96,7 +105,7 @@ class _Loader:
         )
         options = self._options(table) | self._override_options(overrides)
         self._unknown_keys(table)
-        grids = self._grids(table, top, over, named, Place(where))
+        grids = self._grids(table, top, over, named, SourcePlace(where))
         published = read_published(table.entries.get("published"), self.known, self.problems)
         measured = {dimension for grid in grids for dimension in grid["dimension"].values}
         expect = read_expectations(table.entries.get("expect"), measured, self.problems)
@@ -110,17 +119,17 @@ class _Loader:
         figures = [figure for figure, _ in published]
         return _build(grids, options, figures, expect, where)
 
-    def _note(self, place: Place, key: str, message: str) -> None:
+    def _note(self, place: SourcePlace, key: str, message: str) -> None:
         self.problems.append(Problem(place, key, message))
 
-    def _unknown_keys(self, table: Table) -> None:
+    def _unknown_keys(self, table: YamlMapping) -> None:
         tops = [name for name in settings.BY_NAME if "." not in name]
         allowed = [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
         for name, place in table.key_places.items():
             if name not in allowed:
                 self._note(place, name, sweeps.unknown_key(name, allowed))
 
-    def _options(self, table: Table) -> dict[str, Any]:
+    def _options(self, table: YamlMapping) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, node in table.entries.items():
             if name in settings.BY_NAME:
@@ -133,7 +142,7 @@ class _Loader:
         inner = [key.split(".")[1] for key in settings.BY_NAME if key.startswith(f"{name}.")]
         if isinstance(node, Bad):
             return
-        if not isinstance(node, Table):
+        if not isinstance(node, YamlMapping):
             example = settings.BY_NAME[f"{name}.{inner[0]}"].example
             self._note(
                 node.place, name, f"holds other keys; write e.g. {name}: {{{inner[0]}: {example}}}"
@@ -181,7 +190,12 @@ class _Loader:
         return found
 
     def _grids(
-        self, table: Table, top: Block, over: Block, named: Sequence[Contender], place: Place
+        self,
+        table: YamlMapping,
+        top: Block,
+        over: Block,
+        named: Sequence[Contender],
+        place: SourcePlace,
     ) -> list[dict[str, Entry]]:
         blocks = self._sweep_blocks(table)
         layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
@@ -215,25 +229,25 @@ class _Loader:
 
     def _unmatched(
         self,
-        table: Table,
+        table: YamlMapping,
         top: Block,
         named: Sequence[Contender],
-        published: Sequence[tuple[Published, Place]],
+        published: Sequence[tuple[Published, SourcePlace]],
         where: str,
     ) -> list[Problem]:
         """Figures of no trial of the file. What `--set` leaves out of it is no mistake."""
         if not published:
             return []
-        as_written = _Loader(self.known, [])._grids(table, top, Block(), named, Place(where))
+        as_written = _Loader(self.known, [])._grids(table, top, Block(), named, SourcePlace(where))
         return list(unmatched(list(published), as_written))
 
     def _unused(
-        self, dimension: Dimension, place: Place, key: str, used: Collection[Dimension]
+        self, dimension: Dimension, place: SourcePlace, key: str, used: Collection[Dimension]
     ) -> None:
         if used and dimension not in used:
             self._note(place, key, f"is never used; add {dimension} to dimension, or leave it out")
 
-    def _sweep_blocks(self, table: Table) -> list[tuple[Block, Place]]:
+    def _sweep_blocks(self, table: YamlMapping) -> list[tuple[Block, SourcePlace]]:
         node = table.entries.get("sweeps")
         if node is None or isinstance(node, Bad):
             return []
@@ -243,7 +257,7 @@ class _Loader:
         found = []
         allowed = [*BY_NAME, *sweeps.SECTIONS]
         for item in node.items:
-            if not isinstance(item, Table):
+            if not isinstance(item, YamlMapping):
                 self._note(item.place, "sweeps", "each item holds keys, e.g. - packet_size: 64")
                 continue
             for name, place in item.key_places.items():
@@ -260,7 +274,7 @@ class _Loader:
         repetitions = options.get("repetitions", 1)
         too_many = sweeps.too_many(grids, repetitions)
         if too_many:
-            self._note(Place(where), "", too_many)
+            self._note(SourcePlace(where), "", too_many)
             return
         trim = _part(TrimPolicy, "trim", options)
         said: dict[Problem, None] = {}
@@ -282,7 +296,7 @@ class _Loader:
             return
         if options.get("until_ci") is not None:
             message = "ends by another rule than prove and budget; leave one of them out"
-            self._note(Place(where), "until_ci", message)
+            self._note(SourcePlace(where), "until_ci", message)
         budget_s = options.get("budget_s") or BUDGET_S
         block_s = sum(_measuring_s(grid, _part(TrimPolicy, "trim", options)) for grid in grids)
         if block_s > budget_s:
@@ -290,7 +304,7 @@ class _Loader:
                 f"{values.format_seconds(budget_s)} ends within the first block, whose trials "
                 f"measure {block_s:,.6g} s; raise it, shorten duration, or drop values"
             )
-            self._note(Place(where), "budget", message)
+            self._note(SourcePlace(where), "budget", message)
 
     def _check_budget(self, measuring_s: float, budget_s: float, where: str) -> None:
         if measuring_s > budget_s + 1e-9:
@@ -298,7 +312,7 @@ class _Loader:
                 f"the trials measure {measuring_s:,.6g} s, above the budget of {budget_s:,.6g} s; "
                 "shorten duration, or drop values or repetitions"
             )
-            self._note(Place(where), "time_budget", message)
+            self._note(SourcePlace(where), "time_budget", message)
 
 
 def _inside(name: str) -> str:

@@ -12,14 +12,16 @@ from dataclasses import replace
 from typing import TypeVar
 
 from switchmark.campaign.sweeps import SECTIONS
-from switchmark.language.source import Items, Node, Table, Text
+from switchmark.language.source import Items, Node, Text, YamlMapping
 from switchmark.model.choices import PLAIN
 
 OLD, NEW = "budget", "method_budget"
 _T = TypeVar("_T")
 
 
-def read_as_meant(table: Table, overrides: Mapping[str, Text]) -> tuple[Table, dict[str, Text]]:
+def read_as_meant(
+    table: YamlMapping, overrides: Mapping[str, Text]
+) -> tuple[YamlMapping, dict[str, Text]]:
     """The campaign and its overrides with the names of today."""
     everything = dict(table.entries) | dict(overrides)
     methods = {one.text for one in _methods(everything) if isinstance(one, Text)}
@@ -39,16 +41,16 @@ def _methods(entries: Mapping[str, Node]) -> Iterator[Node]:
         match node:
             case _ if name.rpartition(".")[2] == "method":
                 yield from node.items if isinstance(node, Items) else (node,)
-            case Table() if name in SECTIONS:
+            case YamlMapping() if name in SECTIONS:
                 yield from _methods(node.entries)
             case Items() if name == "sweeps":
                 for item in node.items:
-                    yield from _methods(item.entries) if isinstance(item, Table) else ()
+                    yield from _methods(item.entries) if isinstance(item, YamlMapping) else ()
 
 
 def _inside(name: str, node: Node) -> Node:
     """A section, or the blocks of `sweeps`, with the names of today."""
-    if isinstance(node, Table) and name in SECTIONS:
+    if isinstance(node, YamlMapping) and name in SECTIONS:
         return _renamed(node)
     if isinstance(node, Items) and name == "sweeps":
         return replace(node, items=tuple(_block(item) for item in node.items))
@@ -56,13 +58,13 @@ def _inside(name: str, node: Node) -> Node:
 
 
 def _block(item: Node) -> Node:
-    if not isinstance(item, Table):
+    if not isinstance(item, YamlMapping):
         return item
     entries = {name: _inside(name, node) for name, node in item.entries.items()}
     return _renamed(replace(item, entries=entries))
 
 
-def _renamed(table: Table) -> Table:
+def _renamed(table: YamlMapping) -> YamlMapping:
     places = _rename(table.key_places)
     return replace(table, entries=_rename(table.entries), key_places=places)
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from switchmark.campaign import sweeps
 from switchmark.language import values
-from switchmark.language.source import Bad, Items, Node, Place, Problem, Table, Text
+from switchmark.language.source import Bad, Items, Node, Problem, SourcePlace, Text, YamlMapping
 from switchmark.language.values import BadValueError
 from switchmark.model import rates
 from switchmark.model.campaign import STATISTICS, Published
@@ -58,7 +58,7 @@ KEYS = ("match", "value", "over", "values", *_READERS)
 
 def read_published(
     node: Node | None, known: Known, problems: list[Problem]
-) -> list[tuple[Published, Place]]:
+) -> list[tuple[Published, SourcePlace]]:
     """All figures of the section, each with where it is written; what is wrong with them is added
     to the problems."""
     if node is None or isinstance(node, Bad):
@@ -73,7 +73,7 @@ def read_published(
 
 def _figures(node: Node, known: Known, problems: list[Problem]) -> list[Published]:
     before = len(problems)
-    if not isinstance(node, Table):
+    if not isinstance(node, YamlMapping):
         if not isinstance(node, Bad):
             problems.append(Problem(node.place, "published", f"write e.g. {_EXAMPLE}"))
         return []
@@ -101,7 +101,7 @@ def _figures(node: Node, known: Known, problems: list[Problem]) -> list[Publishe
     return found if len(problems) == before else []
 
 
-def _missing(node: Table, fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _missing(node: YamlMapping, fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
     several = "over" in node.entries or "values" in node.entries
     for name in ("over", "values") if several else ("match", "value"):
         if name not in node.entries:
@@ -117,7 +117,7 @@ def _missing(node: Table, fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _values(
-    node: Table, known: Known, problems: list[Problem]
+    node: YamlMapping, known: Known, problems: list[Problem]
 ) -> Iterator[tuple[dict[str, Any], float, str]]:
     """What each figure is of beside the entry's own match, its value, and how it is written."""
     try:
@@ -126,7 +126,7 @@ def _values(
             return
         name = sweeps.text_of(node.entries["over"], "over: switch")
         held = node.entries["values"]
-        if name not in BY_NAME or not isinstance(held, Table):
+        if name not in BY_NAME or not isinstance(held, YamlMapping):
             message = "over names a key of trials, values has a number for each of its values"
             problems.append(Problem(node.place, "published", message))
             return
@@ -153,7 +153,7 @@ def _value(text: str) -> tuple[float, str]:
 
 def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
     path = "published.match"
-    if not isinstance(node, Table):
+    if not isinstance(node, YamlMapping):
         problems.append(Problem(node.place, path, f"holds trial keys; write e.g. {_EXAMPLE}"))
         return {}
     found: dict[str, Any] = {}
@@ -186,7 +186,7 @@ def _settled(match: dict[str, Any]) -> dict[str, Any]:
 
 
 def unmatched(
-    figures: list[tuple[Published, Place]], grids: list[dict[str, sweeps.Entry]]
+    figures: list[tuple[Published, SourcePlace]], grids: list[dict[str, sweeps.Entry]]
 ) -> Iterator[Problem]:
     """The figures that are of no trial of these grids, each with the nearest that could be."""
     kinds = [_Grid(grid) for grid in grids]

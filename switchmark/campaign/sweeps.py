@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.language import values
-from switchmark.language.source import Bad, Items, Node, Place, Problem, Table, Text
+from switchmark.language.source import Bad, Items, Node, Problem, SourcePlace, Text, YamlMapping
 from switchmark.model import options
 from switchmark.model.campaign import Sweep
 from switchmark.model.choices import Dimension
@@ -27,7 +27,7 @@ class Entry:
     """The values of one key; empty when they were wrong and that has been said."""
 
     values: tuple[Any, ...]
-    place: Place
+    place: SourcePlace
     path: str  # the key as messages name it; empty where the place says it
 
 
@@ -37,7 +37,7 @@ class Block:
 
     plain: dict[str, Entry] = field(default_factory=dict)
     sections: dict[Dimension, dict[str, Entry]] = field(default_factory=dict)
-    section_places: dict[Dimension, Place] = field(default_factory=dict)  # none for `--set`
+    section_places: dict[Dimension, SourcePlace] = field(default_factory=dict)  # none for `--set`
 
 
 def joined(path: str, key: str) -> str:
@@ -65,7 +65,7 @@ def read_values(
     complete = True
     for item in items:
         try:
-            text = mapping_text(item) if key.mapping and isinstance(item, Table) else None
+            text = mapping_text(item) if key.mapping and isinstance(item, YamlMapping) else None
             if text is None:
                 text = text_of(item, key.example)
             found.update(dict.fromkeys(key.parse(text, known)))
@@ -75,7 +75,7 @@ def read_values(
     return Entry(tuple(found) if complete else (), node.place, path)
 
 
-def mapping_text(table: Table) -> str:
+def mapping_text(table: YamlMapping) -> str:
     """`{emc: off, n: 1}` as `emc:off+n:1`, the way a value is written on one line."""
     parts = [f"{name}:{text_of(node, 'on')}" for name, node in table.entries.items()]
     return "+".join(parts) or options.NONE
@@ -90,7 +90,7 @@ def text_of(node: Node, example: str) -> str:
             return text
         case Items():
             raise values.BadValueError(f"a list does not belong here; write e.g. {example}")
-        case Table():
+        case YamlMapping():
             raise values.BadValueError(f"a mapping does not belong here; write e.g. {example}")
     raise values.BadValueError
 
@@ -116,7 +116,7 @@ def _read_section(
     where = joined(path, name)
     if isinstance(node, Bad):
         return {}
-    if not isinstance(node, Table):
+    if not isinstance(node, YamlMapping):
         message = f"holds other keys; write e.g. {name}: {{rate: 1M}}"
         problems.append(Problem(node.place, where, message))
         return {}
@@ -157,7 +157,9 @@ def lookup(layers: list[Block], dimension: Dimension, name: str) -> Entry | None
     return None
 
 
-def grids(layers: list[Block], place: Place, problems: list[Problem]) -> list[dict[str, Entry]]:
+def grids(
+    layers: list[Block], place: SourcePlace, problems: list[Problem]
+) -> list[dict[str, Entry]]:
     """One grid a dimension: an entry for every key, defaults filled in.
 
     A key that must be given and is not is a problem, said once."""

@@ -20,7 +20,7 @@ def turn(rig: Rig) -> Turn:
     before = switch.counters()
     measurer = rig.measurer
     point = measurer.measure(DURATION_S, SATURATING)
-    after, aside = switch.counters(), measurer.asides[-1]
+    after, aside = switch.counters(), measurer.side_counts[-1]
     came = after.ports[0].rx_frames - before.ports[0].rx_frames
     went = after.ports[1].tx_frames - before.ports[1].tx_frames
     taken = went - aside.socket_drops

@@ -16,7 +16,7 @@ def turn(rig: Rig) -> Turn:
     with struck(rig.bridge, copied(EVERY, index_of(rig.bridge, 1)), 0) as truth:
         point = measurer.measure(DURATION_S, RATE_PPS)
         due, frames = truth.struck(), truth.frames()
-    aside = measurer.asides[-1]
+    aside = measurer.side_counts[-1]
     extra = aside.socket_drops  # either of the two may be among them
     missing = due - aside.duplicates
     lost = point.lost_frames + point.lost_away

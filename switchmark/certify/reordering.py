@@ -29,7 +29,7 @@ def turn(rig: Rig) -> Turn:
             due = truth.struck()
     finally:
         bridge.namespace.batch("tc", [f"qdisc del dev {device_of(bridge.ports[1])} root"])
-    return Turn({"reordered": measurer.asides[-1].reordered - due})
+    return Turn({"reordered": measurer.side_counts[-1].reordered - due})
 
 
 def slow_class(bridge: LinuxBridge, rate_pps: int, every: int) -> list[str]:

@@ -138,7 +138,7 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
 
 def _usual() -> list[PortKind]:
     """Those that can be tried here."""
-    return [*KERNEL_PORTS, *([PortKind.VHOST_USER] if Testpmd().probe().available else [])]
+    return [*KERNEL_PORTS, *([PortKind.VHOST_USER] if Testpmd().availability().available else [])]
 
 
 def _budget(text: str) -> float:

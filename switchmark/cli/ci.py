@@ -17,7 +17,7 @@ from switchmark.model.expectation import Expectation
 from switchmark.report.bmf import bmf
 from switchmark.report.expectation_words import sentence
 from switchmark.report.junit import Case, junit_xml
-from switchmark.results.expectations import Judgement, Outcome, judge_run
+from switchmark.results.expectations import ExpectationOutcome, Judgement, judge_run
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 
@@ -72,8 +72,8 @@ def say(judgements: Sequence[Judgement]) -> None:
     """A line for every expectation that is not met, and one for all."""
     told = [one.outcome for one in judgements]
     for one in judgements:
-        if one.outcome is not Outcome.MET:
+        if one.outcome is not ExpectationOutcome.MET:
             note(f"{one.row.notation}: {sentence(one)}")
     if told:
-        counts = (f"{told.count(one)} {one}" for one in Outcome if one in told)
+        counts = (f"{told.count(one)} {one}" for one in ExpectationOutcome if one in told)
         note(f"expectations: {', '.join(counts)}")

@@ -14,7 +14,7 @@ from switchmark.errors import UsageError
 from switchmark.language.duration import format_duration
 from switchmark.report import words
 from switchmark.report.junit import Case, CaseOutcome
-from switchmark.results.answer import Verdict as Proof
+from switchmark.results.answer import LeadVerdict as Proof
 from switchmark.results.metric import Metric
 from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_run
 from switchmark.results.query import read_table

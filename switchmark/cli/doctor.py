@@ -20,7 +20,7 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.language.duration import format_duration
 from switchmark.language.values import BadValueError, seconds
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.sequential import PROVE
 from switchmark.switch.registry import SWITCHES
@@ -52,9 +52,9 @@ class Diagnosis:
 
     able: bool  # at least one switch can be measured
     verdict: str
-    switches: dict[str, Probe]
-    environments: dict[str, Probe]
-    programs: dict[str, Probe]
+    switches: dict[str, Availability]
+    environments: dict[str, Availability]
+    programs: dict[str, Availability]
     machine: list[Finding]
     watch: MachineWatch | None  # None: not asked for
     time_to_prove_s: float | None  # of a lead of PROVE; None: longer than is usual, or not watched
@@ -94,8 +94,8 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
     """Ask the machine, and watch it for so long."""
     made = {name: make() for name, make in SWITCHES.items()}
     contenders = {name: one for name, one in made.items() if not one.capabilities.known_truth}
-    switches = {name: switch.probe() for name, switch in contenders.items()}
-    environments = {name: make().probe() for name, make in ENVIRONMENTS.items()}
+    switches = {name: switch.availability() for name, switch in contenders.items()}
+    environments = {name: make().availability() for name, make in ENVIRONMENTS.items()}
     programs = {
         "traffic engine": _engine(),
         "root": _root(),
@@ -130,41 +130,47 @@ def _watched(seen: Facts, watch_s: float) -> MachineWatch:
 
 
 def judge(
-    switches: dict[str, Probe], environments: dict[str, Probe], programs: dict[str, Probe]
+    switches: dict[str, Availability],
+    environments: dict[str, Availability],
+    programs: dict[str, Availability],
 ) -> tuple[bool, str]:
     """Whether anything can be measured, and why not if not."""
     for name in ("root", "traffic engine"):
         if not programs[name].available:
             return False, f"nothing can be measured: {programs[name].reason}"
-    if not any(probe.available for probe in environments.values()):
+    if not any(availability.available for availability in environments.values()):
         return False, "nothing can be measured: no environment for applications is available"
-    ready = [name for name, probe in switches.items() if probe.available and name != "direct"]
-    missing = [name for name, probe in switches.items() if not probe.available]
+    ready = [
+        name
+        for name, availability in switches.items()
+        if availability.available and name != "direct"
+    ]
+    missing = [name for name, availability in switches.items() if not availability.available]
     if not ready:
         return False, "nothing can be measured: no switch is available"
     text = f"this machine can measure {', '.join(ready)}"
     return True, text + (f"; not {', '.join(missing)}" if missing else "")
 
 
-def _engine() -> Probe:
+def _engine() -> Availability:
     try:
         path = find_engine()
     except UnavailableError as error:
         reason, _, remedy = str(error).partition("; ")
-        return Probe(False, reason=reason, remedy=remedy or None)
-    return Probe(True, version=f"{engine_version(path) or 'version not told'} ({path})")
+        return unavailable(reason, remedy=remedy or None)
+    return available(f"{engine_version(path) or 'version not told'} ({path})")
 
 
-def _root() -> Probe:
+def _root() -> Availability:
     if os.geteuid() == 0:
-        return Probe(True, version="yes")
-    return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+        return available("yes")
+    return unavailable("not root", remedy="run switchmark as root (sudo)")
 
 
-def _tun() -> Probe:
+def _tun() -> Availability:
     if Path("/dev/net/tun").exists():
-        return Probe(True, version="present")
-    return Probe(False, reason="missing: switches with taps cannot run", remedy="modprobe tun")
+        return available("present")
+    return unavailable("missing: switches with taps cannot run", remedy="modprobe tun")
 
 
 def _document(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -185,14 +191,14 @@ def _document(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _tell(diagnosis: Diagnosis) -> None:
     columns = ("", "available", "version, or why not and what to do")
-    for title, probes in (
+    for title, availabilities in (
         ("switches", diagnosis.switches),
         ("environments", diagnosis.environments),
         ("programs", diagnosis.programs),
     ):
         rows = [
-            (name, "yes" if probe.available else "no", _detail(probe))
-            for name, probe in probes.items()
+            (name, "yes" if availability.available else "no", _detail(availability))
+            for name, availability in availabilities.items()
         ]
         print_table(columns, rows, title=title)
         print_line()
@@ -211,10 +217,10 @@ def _rows(found: list[Finding]) -> list[tuple[str, ...]]:
     return [(one.topic, one.level, one.seen, _meaning(one)) for one in found]
 
 
-def _detail(probe: Probe) -> str:
-    if probe.available:
-        return probe.version or ""
-    return f"{probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")
+def _detail(availability: Availability) -> str:
+    if availability.available:
+        return availability.version or ""
+    return f"{availability.reason}" + (f"; {availability.remedy}" if availability.remedy else "")
 
 
 def _meaning(finding: Finding) -> str:

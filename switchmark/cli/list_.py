@@ -22,7 +22,7 @@ from switchmark.cli.options import TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.method.registry import METHODS
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.choices import PLAIN, Io
 from switchmark.testbed.testbed_file import find_testbed, required
 
@@ -171,13 +171,13 @@ def _what_it_is(environment: str) -> str:
 
 def _switch(name: str, there: Installed) -> dict[str, Any]:
     can = there.switches[name]
-    probe = probe_switch(name)
+    availability = switch_availability(name)
     return {
         "name": name,
-        "here": probe.version if probe.available else f"no: {probe.reason}",
-        "available": probe.available,
-        "version": probe.version,
-        "reason": probe.reason,
+        "here": availability.version if availability.available else f"no: {availability.reason}",
+        "available": availability.available,
+        "version": availability.version,
+        "reason": availability.reason,
         "kind": can.taxonomy.short if can.taxonomy else "-",
         "taxonomy": asdict(can.taxonomy) if can.taxonomy else None,
         "cores": _cores(can),
@@ -192,11 +192,11 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
     }
 
 
-def probe_switch(name: str) -> Probe:
+def switch_availability(name: str) -> Availability:
     """Whether this machine can run a registered switch."""
     from switchmark.switch.registry import make_switch
 
-    return make_switch(name).probe()
+    return make_switch(name).availability()
 
 
 def _cores(can: Capabilities) -> str:

@@ -15,7 +15,7 @@ from switchmark.experiment.execute import Executed, Request, execute
 from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import Campaign
 from switchmark.report.junit import cases_of_run
-from switchmark.results.expectations import Outcome
+from switchmark.results.expectations import ExpectationOutcome
 from switchmark.results.store import DEFAULT_ROOT, open_run
 from switchmark.results.summary import summary
 
@@ -96,7 +96,7 @@ def _judge(directory: Path, wish: Wish) -> bool:
     ci.write_junit(wish.junit, run.info.campaign, cases, run.info.started_at)
     ci.write_bmf(wish.bmf, rows)
     ci.say(judgements)
-    return any(one.outcome is Outcome.VIOLATED for one in judgements)
+    return any(one.outcome is ExpectationOutcome.VIOLATED for one in judgements)
 
 
 def _report(directory: Path) -> None:

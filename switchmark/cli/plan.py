@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from switchmark.campaign.expand import Estimate, estimate, expand
+from switchmark.campaign.expand import TimeEstimate, estimate, expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.notation import to_notation
@@ -93,7 +93,7 @@ class Plan:
         return list(found)
 
     @cached_property
-    def time(self) -> Estimate:
+    def time(self) -> TimeEstimate:
         """How long all of it takes, the bare wire included."""
         return estimate(self.campaign, [*self.baselines, *self.trials])
 

@@ -22,7 +22,7 @@ from switchmark.cli.run_tables import print_run
 from switchmark.errors import UsageError
 from switchmark.language.printable import CONTROLS
 from switchmark.results import export
-from switchmark.results.query import Table, read_table
+from switchmark.results.query import RecordTable, read_table
 from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
 from switchmark.results.summary import summarise
 
@@ -106,7 +106,7 @@ def show(
     return _report_problems(table)
 
 
-def _report_problems(table: Table) -> int:
+def _report_problems(table: RecordTable) -> int:
     for line in table.problems:
         note(f"switchmark: {line}")
     return 1 if table.problems else 0

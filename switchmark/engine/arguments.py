@@ -36,10 +36,11 @@ def io_on(io: Io, port: NodePort) -> Io:
     return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
 
 
-PROGRAM_POWERS = ("net_raw", "ipc_lock", "sys_nice")  # of a VNF that is a program of the user's
+# Those of a VNF that is a program of the user's.
+PROGRAM_CAPABILITIES = ("net_raw", "ipc_lock", "sys_nice")
 
 
-def needed_powers(io: Io, kind: PortKind) -> tuple[str, ...]:
+def needed_capabilities(io: Io, kind: PortKind) -> tuple[str, ...]:
     """Capabilities (without CAP_, in small letters) that an application in a container needs for
     this I/O on a port of this kind; a UDP socket needs none."""
     match io:
@@ -53,13 +54,13 @@ def needed_powers(io: Io, kind: PortKind) -> tuple[str, ...]:
             return ("net_raw",)
 
 
-def vnf_powers(vnf: str, kind: PortKind) -> tuple[str, ...]:
+def vnf_capabilities(vnf: str, kind: PortKind) -> tuple[str, ...]:
     """The same for what stands in a chain."""
     if vnf.startswith("/"):
-        return PROGRAM_POWERS
+        return PROGRAM_CAPABILITIES
     if vnf == "bridge":  # of the namespace, made from outside
         return ()
-    return needed_powers(Io.RAW if vnf == "pcap" else resolve_io(Io.AUTO, kind), kind)
+    return needed_capabilities(Io.RAW if vnf == "pcap" else resolve_io(Io.AUTO, kind), kind)
 
 
 def engine_args(

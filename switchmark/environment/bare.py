@@ -11,7 +11,7 @@ import os
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsNode
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach, attach_wire
@@ -25,11 +25,11 @@ class BareEnvironment:
 
     name = "bare"
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Making devices, and packet sockets on them, needs root."""
         if not capabilities.enough():
-            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
-        return Probe(True, version=os.uname().release)
+            return unavailable("not root", remedy="run switchmark as root (sudo)")
+        return available(os.uname().release)
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""

@@ -1,4 +1,4 @@
-"""Docker containers: the engine in a container of the engine's own root, with few powers.
+"""Docker containers: the engine in a container of the engine's own root, with few capabilities.
 
 A node is two containers, as a pod is: one that only holds the network namespace, into which
 the ports are attached, and around each engine one that joins it. `docker run` in the
@@ -22,19 +22,19 @@ from switchmark.environment.support.rootfs import (
     find_busybox,
 )
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach, attach_wire
 from switchmark.port.attached import Attached, check_name
 from switchmark.testbed.container import docker_daemon
-from switchmark.testbed.container.confined import DOCKER_SCRATCH, docker_least, docker_powers
+from switchmark.testbed.container.confined import DOCKER_SCRATCH, docker_capabilities, docker_least
 from switchmark.testbed.container.docker_daemon import Daemon
 from switchmark.testbed.container.in_container import Inside, sockets_shown, spawn_docker
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import netlink, procfs
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
-from switchmark.testbed.undo.things import DockerThing, NetworkNamespace
+from switchmark.testbed.undo.entries import DockerObject, NetworkNamespace
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
@@ -51,7 +51,7 @@ class DockerNode(NetnsNode):
         self._daemon = daemon
         self._holder = ProcessIdentity.of(holder)
         self._name = str(attached.netns)
-        container = DockerThing("container", self._name, daemon.host)
+        container = DockerObject("container", self._name, daemon.host)
         attached.entries.append(session.ledger.record(container))
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
@@ -67,7 +67,7 @@ class DockerNode(NetnsNode):
         command = self._daemon.command(
             *("run", "-i", "--rm", "--name", self._name, *LEAST, *folders),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
-            *docker_powers(self.spec.powers),
+            *docker_capabilities(self.spec.linux_capabilities),
             *DOCKER_SCRATCH,
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
             *(self._daemon.image, ENGINE_INSIDE, *batons.with_baton(args, batons.FOLDER_INSIDE)),
@@ -84,7 +84,7 @@ class DockerNode(NetnsNode):
         inside = Inside(
             self._name,
             args,
-            self.spec.powers,
+            self.spec.linux_capabilities,
             sockets_shown(self.spec.port.socket_host, SOCKET_FOLDER_INSIDE),
             self.spec.cores,
             env,
@@ -107,25 +107,24 @@ class DockerEnvironment:
 
     name = "docker"
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """A daemon, or the program to start one; a static BusyBox; and root."""
         if os.geteuid() != 0:
-            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+            return unavailable("not root", remedy="run switchmark as root (sudo)")
         if shutil.which("docker") is None:
-            return Probe(False, reason="no `docker` program", remedy="apt install docker.io")
+            return unavailable("no `docker` program", remedy="apt install docker.io")
         try:
             find_busybox()
         except UnavailableError:
-            return Probe(False, reason="no static BusyBox", remedy="apt install busybox-static")
+            return unavailable("no static BusyBox", remedy="apt install busybox-static")
         if version := docker_daemon.users_own():
-            return Probe(True, version=f"{version} (the running daemon)")
+            return available(f"{version} (the running daemon)")
         if shutil.which("dockerd") is None:
-            return Probe(
-                False,
-                reason="no Docker daemon answers, and there is no `dockerd` to start one",
+            return unavailable(
+                "no Docker daemon answers, and there is no `dockerd` to start one",
                 remedy="apt install docker.io",
             )
-        return Probe(True, version="a daemon of its own")
+        return available("a daemon of its own")
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
@@ -168,7 +167,7 @@ def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Attached, i
     check_name(spec)
     name = f"sm{session.id}-{spec.name}"
     entries = [session.ledger.record(NetworkNamespace(name))]
-    entries.append(session.ledger.record(DockerThing("container", f"{name}-net", daemon.host)))
+    entries.append(session.ledger.record(DockerObject("container", f"{name}-net", daemon.host)))
     docker_daemon.ask(
         session, daemon,
         *("run", "-d", "--name", f"{name}-net", *LEAST, "--network", "none"),

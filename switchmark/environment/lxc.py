@@ -23,7 +23,7 @@ from switchmark.environment.support.rootfs import (
     find_busybox,
 )
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach, attach_wire
@@ -34,7 +34,7 @@ from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel.cgroups import roots
 from switchmark.testbed.kernel.netlink import NETNS_DIR
 from switchmark.testbed.output import stdout_of
-from switchmark.testbed.undo.things import Container, Directory, LxcPivot
+from switchmark.testbed.undo.entries import Container, Directory, LxcPivot
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
@@ -47,7 +47,7 @@ class LxcNode(NetnsNode):
     def __init__(self, session: Session, attached: Attached, engine: Path, root: Path) -> None:
         super().__init__(session, attached, engine)
         self._lxcpath = session.run_dir / "lxc"
-        known = any(isinstance(one.thing, LxcPivot) for one in session.ledger.outstanding())
+        known = any(isinstance(one.entry, LxcPivot) for one in session.ledger.outstanding())
         if not known and not LxcPivot.existing():
             session.ledger.record(LxcPivot())
         self._name = str(attached.netns)  # one name for both, each in its own kind
@@ -83,7 +83,7 @@ class LxcNode(NetnsNode):
         inside = Inside(
             self._name,
             args,
-            _powers(self.spec),
+            _linux_capabilities(self.spec),
             sockets_shown(port.socket_host, SOCKET_FOLDER_INSIDE),
             self.spec.cores,
             env,
@@ -98,7 +98,7 @@ class LxcNode(NetnsNode):
             root,
             log,
             network=lxc_network(NETNS_DIR / self._name),
-            powers=_powers(self.spec),
+            linux_capabilities=_linux_capabilities(self.spec),
             run_mib=1,
         )
         shown = [(batons.folder_of(self._session), batons.FOLDER_INSIDE)]
@@ -114,23 +114,22 @@ class LxcEnvironment:
 
     name = "lxc"
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """LXC with its static init, a static BusyBox, control groups, and root."""
         if os.geteuid() != 0:
-            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+            return unavailable("not root", remedy="run switchmark as root (sudo)")
         if shutil.which("lxc-execute") is None or _static_init() is None:
-            return Probe(False, reason="LXC is not installed", remedy="apt install lxc")
+            return unavailable("LXC is not installed", remedy="apt install lxc")
         if not roots():
-            return Probe(
-                False,
-                reason="no control group hierarchy is mounted, and LXC needs one",
+            return unavailable(
+                "no control group hierarchy is mounted, and LXC needs one",
                 remedy="mount -t cgroup2 cgroup2 /sys/fs/cgroup",
             )
         try:
             find_busybox()
         except UnavailableError:
-            return Probe(False, reason="no static BusyBox", remedy="apt install busybox-static")
-        return Probe(True, version=stdout_of(["lxc-execute", "--version"]) or "")
+            return unavailable("no static BusyBox", remedy="apt install busybox-static")
+        return available(stdout_of(["lxc-execute", "--version"]) or "")
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
@@ -160,10 +159,10 @@ class LxcEnvironment:
         return LxcNode(session, ends[0], engine, root), LxcNode(session, ends[1], engine, root)
 
 
-def _powers(spec: NodeSpec) -> list[str]:
+def _linux_capabilities(spec: NodeSpec) -> list[str]:
     """What is asked for, but what only Docker's seccomp filter makes necessary: to place memory by
     NUMA node."""
-    return [power for power in spec.powers if power != "sys_nice"]
+    return [capability for capability in spec.linux_capabilities if capability != "sys_nice"]
 
 
 def _static_init() -> Path | None:

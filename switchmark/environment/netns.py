@@ -10,7 +10,7 @@ from pathlib import Path
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.support.batons import folder_of, with_baton
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach, attach_wire
@@ -87,14 +87,14 @@ class NetnsEnvironment:
 
     name = "netns"
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Namespaces are in every kernel; making them needs root or its capabilities, and entering
         them `ip`."""
         if not capabilities.enough():
-            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+            return unavailable("not root", remedy="run switchmark as root (sudo)")
         if shutil.which("ip") is None:
-            return Probe(False, reason="no `ip` program", remedy="apt install iproute2")
-        return Probe(True, version=os.uname().release)
+            return unavailable("no `ip` program", remedy="apt install iproute2")
+        return available(os.uname().release)
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""

@@ -17,7 +17,7 @@ from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.image import build_image
 from switchmark.environment.vm.node import QemuNode
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach
@@ -32,26 +32,24 @@ class QemuEnvironment:
 
     name = "qemu"
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""
         if os.geteuid() != 0:
-            return Probe(False, reason="not root", remedy="run switchmark as root (sudo)")
+            return unavailable("not root", remedy="run switchmark as root (sudo)")
         if os.uname().machine != "x86_64":
-            return Probe(
-                False, reason="only x86-64 guests are made", remedy="use another environment"
-            )
+            return unavailable("only x86-64 guests are made", remedy="use another environment")
         try:
             qemu = packages.qemu()
             find_busybox()
         except UnavailableError as error:
             reason, _, remedy = str(error).partition("; ")
-            return Probe(False, reason=reason, remedy=remedy or None)
+            return unavailable(reason, remedy=remedy or None)
         if (problem := packages.kernel_problem()) is not None:
-            return Probe(False, reason=problem[0], remedy=problem[1])
+            return unavailable(problem[0], remedy=problem[1])
         guest = packages.kernel_at_hand()
         kernel = f"guest Linux {guest.release}" if guest else "its kernel is fetched at first use"
         version = ".".join(map(str, qemu.version))
-        return Probe(True, version=f"QEMU {version}, {kernel}, {_how(qemu)}")
+        return available(f"QEMU {version}, {kernel}, {_how(qemu)}")
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
@@ -87,19 +85,21 @@ def guest_engine(*, emulated: bool) -> Path:
     return portable.resolve() if emulated and portable.is_file() else find_engine()
 
 
-def kvm_here() -> Probe:
+def kvm_here() -> Availability:
     """Whether guests run on the CPU itself, as far as it is known without starting one."""
     remedy = "without it virtual machines are emulated, and their results marked not valid"
     try:
         found = accelerator.known(packages.qemu())
     except UnavailableError:
         reason = accelerator.no_kvm()
-        return Probe(reason is None, version="not tried: no QEMU", reason=reason, remedy=remedy)
+        return Availability(
+            reason is None, version="not tried: no QEMU", reason=reason, remedy=remedy
+        )
     if found is None:
-        return Probe(True, version=f"{accelerator.DEV_KVM} is there; tried with the first guest")
+        return available(f"{accelerator.DEV_KVM} is there; tried with the first guest")
     if found.emulated:
-        return Probe(False, reason=found.reason, remedy=remedy)
-    return Probe(True, version=found.reason)
+        return unavailable(found.reason, remedy=remedy)
+    return available(found.reason)
 
 
 def _how(qemu: packages.Qemu) -> str:

@@ -33,7 +33,7 @@ from switchmark.testbed.state import cache_dir
 from switchmark.trial.judge import Baseline
 from switchmark.trial.plan import TrialPlan
 
-# Placement has settled these: where applications run counts, not what was asked.
+# Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
 UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
 

@@ -16,7 +16,7 @@ from switchmark.campaign.installed import Installed
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
 from switchmark.model.campaign import Campaign
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability
 from switchmark.model.expectation import Expected
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import ConnectMode
@@ -26,13 +26,13 @@ from switchmark.model.topology import (
 )
 from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
-from switchmark.switch.support.base import probe_for
+from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.contained import problem as contained_problem
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import read_cpus
 from switchmark.testbed.kernel.pci import pci_problem
 from switchmark.testbed.local import LocalHost
-from switchmark.trial.neighbour import probe as probe_neighbour
+from switchmark.trial.neighbour import availability as neighbour_availability
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial
 
 
@@ -98,23 +98,26 @@ def check_available(steps: Sequence[Step]) -> None:
     Raises `UnavailableError`, one line each, before anything is started."""
     problems = []
     for name in {step.plan.trial.neighbour: None for step in steps}:
-        if name != "none" and not (found := probe_neighbour(name)).available:
+        if name != "none" and not (found := neighbour_availability(name)).available:
             remedy = f"; {found.remedy}" if found.remedy else ""
             problems.append(f"neighbour {name} cannot run here: {found.reason}{remedy}")
     for name in {step.plan.trial.switch_environment: None for step in steps}:
         if (lacking := contained_problem(name)) is not None:
             problems.append(lacking)
     environments = {step.plan.environment.name: step.plan.environment for step in steps}
-    probes = [
-        *((f"switch {what.name}", probe) for what, probe in _probe_switches(steps).items()),
-        *((f"environment {name}", each.probe()) for name, each in environments.items()),
+    availabilities = [
+        *(
+            (f"switch {what.name}", availability)
+            for what, availability in _switch_availabilities(steps).items()
+        ),
+        *((f"environment {name}", each.availability()) for name, each in environments.items()),
     ]
-    for what, probe in probes:
-        if not probe.available:
-            problems.append(f"{what} cannot run here: {_why(probe)}")
+    for what, availability in availabilities:
+        if not availability.available:
+            problems.append(f"{what} cannot run here: {_why(availability)}")
     problems += _nic_problems(steps)
     problems = list(dict.fromkeys(problems))  # a switch in several modes
-    far = {_Probed.of(step): f for step in steps if (f := step.plan.far) is not None}
+    far = {_Asked.of(step): f for step in steps if (f := step.plan.far) is not None}
     for one, side in far.items():
         problems += side.check(one.mode)
     if problems:
@@ -146,13 +149,15 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
 
     Raises `UnavailableError` when it can run none of them."""
     contenders = [step for step in steps if not step.is_baseline]
-    probes = _probe_switches(contenders)
+    availabilities = _switch_availabilities(contenders)
     reasons = list(
         dict.fromkeys(
-            f"{what.name}: {_why(probe)}" for what, probe in probes.items() if not probe.available
+            f"{what.name}: {_why(availability)}"
+            for what, availability in availabilities.items()
+            if not availability.available
         )
     )
-    kept = [step for step in contenders if probes[_Probed.of(step)].available]
+    kept = [step for step in contenders if availabilities[_Asked.of(step)].available]
     if not kept:
         raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
     wires = {step.baseline.id for step in kept if step.baseline is not None}
@@ -160,7 +165,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Probed:
+class _Asked:
     """What is asked whether it can run."""
 
     name: str
@@ -168,17 +173,17 @@ class _Probed:
     program: str  # empty: as it is found here
 
     @classmethod
-    def of(cls, step: Step) -> _Probed:
+    def of(cls, step: Step) -> _Asked:
         trial, name = step.plan.trial, step.plan.switch.name
         named = f"{name} (contender {trial.contender})" if trial.contender else name
         return cls(named, step.plan.mode, trial.program)
 
 
-def _probe_switches(steps: Sequence[Step]) -> dict[_Probed, Probe]:
+def _switch_availabilities(steps: Sequence[Step]) -> dict[_Asked, Availability]:
     """Each switch asked once for each of its connect modes and programs."""
-    plans = {_Probed.of(step): step.plan for step in steps}
-    return {which: probe_for(plan.switch, plan.mode) for which, plan in plans.items()}
+    plans = {_Asked.of(step): step.plan for step in steps}
+    return {which: availability_for(plan.switch, plan.mode) for which, plan in plans.items()}
 
 
-def _why(probe: Probe) -> str:
-    return f"{probe.reason}" + (f"; {probe.remedy}" if probe.remedy else "")
+def _why(availability: Availability) -> str:
+    return f"{availability.reason}" + (f"; {availability.remedy}" if availability.remedy else "")

@@ -29,7 +29,7 @@ def canonical(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """Where something was written: a file and a line, or a flag of the command line."""
 
     source: str
@@ -44,7 +44,7 @@ class Text:
     """A scalar as it was written, without its quotes; None when nothing was written."""
 
     text: str | None
-    place: Place
+    place: SourcePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +52,33 @@ class Items:
     """A YAML list."""
 
     items: tuple[Node, ...]
-    place: Place
+    place: SourcePlace
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class YamlMapping:
     """A YAML mapping, in the order of the file."""
 
     entries: dict[str, Node]
-    place: Place
-    key_places: dict[str, Place] = field(default_factory=dict)
+    place: SourcePlace
+    key_places: dict[str, SourcePlace] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
     """Something that was already complained about; nothing more is to be said of it."""
 
-    place: Place
+    place: SourcePlace
 
 
-Node: TypeAlias = Text | Items | Table | Bad
+Node: TypeAlias = Text | Items | YamlMapping | Bad
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong with a campaign: where, which key, what and the remedy."""
 
-    place: Place
+    place: SourcePlace
     key: str
     message: str
 
@@ -103,7 +103,7 @@ class CampaignError(UsageError):
 
 def read_file(path: Path) -> str:
     """The text of a campaign file; raises `CampaignError` when it cannot be read as text."""
-    place = Place(str(path))
+    place = SourcePlace(str(path))
     try:
         if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
             reason = f"is larger than {MAX_FILE_BYTES:,} bytes; a campaign file is a page of text"
@@ -117,30 +117,32 @@ def read_file(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedFile:
     """What is said of a file that is empty, and of one that is something else than a mapping."""
 
     empty: str
     no_mapping: str
 
 
-CAMPAIGN = Expected(
+CAMPAIGN = ExpectedFile(
     empty="the file is empty; write at least a switch, e.g. switch: linux-bridge",
     no_mapping="a campaign is a list of 'key: value' lines, e.g. switch: linux-bridge",
 )
 
 
-def parse(text: str, source: str, problems: list[Problem], expected: Expected = CAMPAIGN) -> Table:
+def parse(
+    text: str, source: str, problems: list[Problem], expected: ExpectedFile = CAMPAIGN
+) -> YamlMapping:
     """The mapping that the text holds.
 
     Text that is not YAML raises `CampaignError`; what is YAML but not part of the campaign
     language is added to `problems` and left out."""
     root = _compose(text, source)
-    place = Place(source)
+    place = SourcePlace(source)
     if root is None:
         raise CampaignError([Problem(place, "", expected.empty)])
-    node = _Reader(source, problems).node(root, "")
-    if not isinstance(node, Table):
+    node = _YamlReader(source, problems).node(root, "")
+    if not isinstance(node, YamlMapping):
         raise CampaignError([*problems, Problem(place, "", expected.no_mapping)])
     return node
 
@@ -154,12 +156,18 @@ def _compose(text: str, source: str) -> Any:
     except MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         message = " ".join(str(error.problem or error.context).split())
-        problem = Problem(Place(source, line), "", f"not valid YAML: {message}{_hint(message)}")
+        problem = Problem(
+            SourcePlace(source, line), "", f"not valid YAML: {message}{_hint(message)}"
+        )
     except YAMLError as error:
         message = str(error).splitlines()[0]
-        problem = Problem(Place(source), "", f"not valid YAML: {message}; save it as plain text")
+        problem = Problem(
+            SourcePlace(source), "", f"not valid YAML: {message}; save it as plain text"
+        )
     except RecursionError:
-        problem = Problem(Place(source), "", "is nested too deeply; a campaign has three levels")
+        problem = Problem(
+            SourcePlace(source), "", "is nested too deeply; a campaign has three levels"
+        )
     raise CampaignError([problem])
 
 
@@ -173,7 +181,7 @@ def _hint(message: str) -> str:
     return ""
 
 
-class _Reader:
+class _YamlReader:
     """Turns the YAML reader's nodes into ours, noting what the language does not have."""
 
     def __init__(self, source: str, problems: list[Problem]) -> None:
@@ -182,7 +190,7 @@ class _Reader:
         self.seen: set[int] = set()
 
     def node(self, raw: Any, key: str) -> Node:
-        place = Place(self.source, raw.start_mark.line + 1)
+        place = SourcePlace(self.source, raw.start_mark.line + 1)
         if id(raw) in self.seen or raw.anchor is not None:
             self._note(place, key, "anchors and aliases (& and *) are not used here; write it out")
             return Bad(place)
@@ -197,10 +205,10 @@ class _Reader:
             return self._table(raw, place)
         return Items(tuple(self.node(item, key) for item in raw.value), place)
 
-    def _table(self, raw: Any, place: Place) -> Table:
-        table = Table({}, place)
+    def _table(self, raw: Any, place: SourcePlace) -> YamlMapping:
+        table = YamlMapping({}, place)
         for raw_key, raw_value in raw.value:
-            key_place = Place(self.source, raw_key.start_mark.line + 1)
+            key_place = SourcePlace(self.source, raw_key.start_mark.line + 1)
             if not isinstance(raw_key.value, str):
                 self._note(key_place, "", "a key must be a single word, not a list or a mapping")
                 continue
@@ -216,5 +224,5 @@ class _Reader:
             table.key_places[key] = key_place
         return table
 
-    def _note(self, place: Place, key: str, message: str) -> None:
+    def _note(self, place: SourcePlace, key: str, message: str) -> None:
         self.problems.append(Problem(place, key, message))

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method
 from switchmark.method.support.task import Task, figure
 from switchmark.results.metric import method_metric
@@ -65,13 +65,13 @@ def back_to_back(
             "back-to-back: the shortest burst must be above 0 and below the longest, the rate "
             "finite and above 0, repetitions 1 or more"
         )
-    ledger = Ledger(measurer, budget_s)
+    budgeted = BudgetedMeasurer(measurer, budget_s)
     lengths: list[float] = []
     endless = none_clean = 0
     finished = True
     for index in range(repetitions):
         try:
-            longest = _longest_clean(ledger, rate_pps, shortest_s, longest_s)
+            longest = _longest_clean(budgeted, rate_pps, shortest_s, longest_s)
         except BudgetError:
             if index == 0:
                 raise
@@ -81,8 +81,8 @@ def back_to_back(
         none_clean += longest is None
         if longest is not None and longest is not math.inf:
             lengths.append(longest)
-    sent = sum(point.offered_frames for point in ledger.points)
-    real_pps = sent / math.fsum(point.duration_s for point in ledger.points)
+    sent = sum(point.offered_frames for point in budgeted.points)
+    real_pps = sent / math.fsum(point.duration_s for point in budgeted.points)
     frames = estimate(lengths) if lengths else None
     buffer = _buffer_frames(frames, throughput_pps, real_pps)
     return BackToBack(
@@ -93,23 +93,23 @@ def back_to_back(
         buffer_s=None if buffer is None or throughput_pps is None else buffer / real_pps,
         buffer_frames=buffer,
         refused_share=max(
-            (p.ring_full_share or 0.0 for p in ledger.points if not p.lost_frames), default=0.0
+            (p.ring_full_share or 0.0 for p in budgeted.points if not p.lost_frames), default=0.0
         ),
-        trials=tuple(ledger.points),
+        trials=tuple(budgeted.points),
         finished=finished,
     )
 
 
 def _longest_clean(
-    ledger: Ledger, rate_pps: float, shortest_s: float, longest_s: float
+    budgeted: BudgetedMeasurer, rate_pps: float, shortest_s: float, longest_s: float
 ) -> float | None:
     """Frames in the longest clean burst; infinity when the longest passes, None when none does."""
-    point = ledger.measure(longest_s, rate_pps)
+    point = budgeted.measure(longest_s, rate_pps)
     if not point.offered_frames:
         raise SwitchmarkError("back-to-back: a burst sent no frame: is the sender alive?")
     if not point.lost_frames:
         return math.inf
-    point = ledger.measure(shortest_s, rate_pps)
+    point = budgeted.measure(shortest_s, rate_pps)
     if point.lost_frames:
         return None
     best = point.offered_frames
@@ -117,7 +117,7 @@ def _longest_clean(
     while (lossy_s - clean_s) > RESOLUTION * lossy_s:
         # Buffers are short and the range is wide: halve the exponent until it is narrow.
         middle_s = math.sqrt(clean_s * lossy_s)
-        point = ledger.measure(middle_s, rate_pps)
+        point = budgeted.measure(middle_s, rate_pps)
         if point.lost_frames:
             lossy_s = middle_s
         else:

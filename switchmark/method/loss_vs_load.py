@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.errors import UsageError
-from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task
 from switchmark.results.metric import method_metric
@@ -50,24 +50,24 @@ def loss_vs_load(
             f"loss-vs-load: step {step:g} must be above 0 and at most {MAX_STEP:g}, and the "
             f"highest load ({max_pps:g} pps) finite and above 0"
         )
-    ledger = Ledger(measurer, budget_s)
+    budgeted = BudgetedMeasurer(measurer, budget_s)
     stopped: Literal["two clean trials", "lowest load", "budget"] = "lowest load"
     steps = math.ceil(1 / step - 1e-9)
     try:
         for index in range(steps):
-            ledger.measure(trial_s, max_pps * (1 - index * step))
-            last = ledger.points[-2:]
+            budgeted.measure(trial_s, max_pps * (1 - index * step))
+            last = budgeted.points[-2:]
             if len(last) == 2 and all(map(_is_clean, last)):
                 stopped = "two clean trials"
                 break
     except BudgetError:
         stopped = "budget"
     lossless = None
-    for point in reversed(ledger.points):
+    for point in reversed(budgeted.points):
         if not _is_clean(point):
             break
         lossless = point.intended_pps
-    return LossCurve(points=tuple(ledger.points), stopped=stopped, lossless_from_pps=lossless)
+    return LossCurve(points=tuple(budgeted.points), stopped=stopped, lossless_from_pps=lossless)
 
 
 def _is_clean(point: LoadPoint) -> bool:

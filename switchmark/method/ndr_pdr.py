@@ -25,8 +25,8 @@ from switchmark.method.support.bounds import (
 from switchmark.method.support.goal import Goal, preset
 from switchmark.method.support.measurer import (
     REPEATS,
+    BudgetedMeasurer,
     BudgetError,
-    Ledger,
     LoadPoint,
     Measurer,
     repeated_note,
@@ -65,31 +65,31 @@ def search(
             f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
             "a finite maximum"
         )
-    ledger = Ledger(measurer, budget_s, repeats=REPEATS)
+    budgeted = BudgetedMeasurer(measurer, budget_s, repeats=REPEATS)
     engine = _library_search(goals, min_pps, max_pps)
     stopped: Stopped = "done"
     warm_up_trials = 0
     try:
         if warm_up_s > 0:
-            ledger.measure(warm_up_s, max_pps)
+            budgeted.measure(warm_up_s, max_pps)
             warm_up_trials = 1
-        adapter = _Adapter(ledger, engine, goals, stop_on_noise)
+        adapter = _Adapter(budgeted, engine, goals, stop_on_noise)
         engine.search(adapter, debug=_silent)
     except BudgetError:
         stopped = "budget"
     except _NoiseError:
         stopped = "noise"
-    trials = ledger.points[warm_up_trials:]
+    trials = budgeted.points[warm_up_trials:]
     return SearchResult(
         method="mlrsearch",
         bounds=with_gap_notes(
             [conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals]
         ),
-        trials=tuple(ledger.points),
+        trials=tuple(budgeted.points),
         warm_up_trials=warm_up_trials,
-        spent_s=ledger.spent_s,
+        spent_s=budgeted.spent_s,
         stopped=stopped,
-        repeated=len(ledger.repeated),
+        repeated=len(budgeted.repeated),
     )
 
 
@@ -108,13 +108,13 @@ class _Adapter:
     """What the library calls for each trial."""
 
     def __init__(
-        self, ledger: Ledger, engine: Any, goals: Sequence[Goal], stop_on_noise: bool
+        self, budgeted: BudgetedMeasurer, engine: Any, goals: Sequence[Goal], stop_on_noise: bool
     ) -> None:
-        self._ledger = ledger
+        self._ledger = budgeted
         self._engine = engine
         self._goals = goals
         self._stop_on_noise = stop_on_noise
-        self._first = len(ledger.points)
+        self._first = len(budgeted.points)
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:
         """Run a trial, unless the search should end here."""

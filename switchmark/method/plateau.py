@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.errors import UsageError
-from switchmark.method.support.measurer import Ledger, LoadPoint, Measurer
+from switchmark.method.support.measurer import BudgetedMeasurer, LoadPoint, Measurer
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task, figure
 from switchmark.results.metric import method_metric
@@ -44,7 +44,7 @@ class Plateau:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class LoadSweep:
     """All points, in the order they were measured, and what they add up to."""
 
     points: tuple[LoadPoint, ...]
@@ -58,18 +58,18 @@ def sweep(
     trial_s: float = 10.0,
     repetitions: int = 1,
     budget_s: float = math.inf,
-) -> Sweep:
+) -> LoadSweep:
     """Measure every load (whole rounds over all loads, so that drift hits all alike), then fit.
 
     Raises `BudgetError` when the budget does not hold all of them.
     """
     if repetitions < 1 or len(loads_pps) < 3 or not all(0 < x < math.inf for x in loads_pps):
         raise UsageError("sweep: needs three or more finite loads above 0, and one or more rounds")
-    ledger = Ledger(measurer, budget_s)
+    budgeted = BudgetedMeasurer(measurer, budget_s)
     for _ in range(repetitions):
         for load in loads_pps:
-            ledger.measure(trial_s, load)
-    return Sweep(points=tuple(ledger.points), plateau=fit(ledger.points))
+            budgeted.measure(trial_s, load)
+    return LoadSweep(points=tuple(budgeted.points), plateau=fit(budgeted.points))
 
 
 def fit(points: Sequence[LoadPoint]) -> Plateau:

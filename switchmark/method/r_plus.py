@@ -17,8 +17,8 @@ from switchmark.errors import UsageError
 from switchmark.method.support.measurer import (
     REPEATS,
     SATURATING,
+    BudgetedMeasurer,
     BudgetError,
-    Ledger,
     LoadPoint,
     Measurer,
     repeated_note,
@@ -83,10 +83,10 @@ def measure_r_plus(
             "more, and the maximum no smaller than the minimum"
         )
     rule = StoppingRule.after_each(min_repetitions, max_repetitions)
-    ledger = Ledger(measurer, budget_s, repeats=REPEATS)
+    budgeted = BudgetedMeasurer(measurer, budget_s, repeats=REPEATS)
     if warm_up_s > 0:
-        ledger.measure(warm_up_s, SATURATING)
-    points = [ledger.measure(trial_s, SATURATING)]
+        budgeted.measure(warm_up_s, SATURATING)
+    points = [budgeted.measure(trial_s, SATURATING)]
     stopped: Literal["precise", "repetitions", "budget"] = "repetitions"
     while len(points) < max_repetitions:
         if rule.is_look(len(points)):
@@ -95,7 +95,7 @@ def measure_r_plus(
                 stopped = "precise"
                 break
         try:
-            points.append(ledger.measure(trial_s, SATURATING))
+            points.append(budgeted.measure(trial_s, SATURATING))
         except BudgetError:
             stopped = "budget"
             break
@@ -106,7 +106,7 @@ def measure_r_plus(
         stopped=stopped,
         outliers=find_outliers(values),
         bands=find_bands(values),
-        repeated=len(ledger.repeated),
+        repeated=len(budgeted.repeated),
     )
 
 

@@ -104,7 +104,8 @@ def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     if switch == WIRE:
         yield f"method reconfiguration needs a switch; leave {WIRE} out"
     elif not can.reconfigures:
-        yield f"{switch}: {can.settled or UNKNOWN_WAY}; leave it out of method reconfiguration"
+        why = can.cannot_reconfigure or UNKNOWN_WAY
+        yield f"{switch}: {why}; leave it out of method reconfiguration"
 
 
 METHOD = Method(

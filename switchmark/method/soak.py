@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, Measurer
+from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task, figure, pps_text
 from switchmark.model.campaign import Sweep
@@ -76,17 +76,17 @@ def soak(
     """
     if not 0 < window_s <= duration_s:
         raise UsageError(f"soak: window of {window_s:g} s must be above 0, at most {duration_s:g}")
-    ledger = Ledger(measurer, budget_s)
+    budgeted = BudgetedMeasurer(measurer, budget_s)
     for index in range(max(1, round(duration_s / window_s))):
         try:
-            ledger.measure(window_s, load_pps)
+            budgeted.measure(window_s, load_pps)
         except BudgetError:
             if index == 0:
                 raise
             break
         except TrialFailed as error:
-            raise TrialFailed(f"{error}{_until_then(ledger.points, window_s)}") from error
-    return _summary(load_pps, ledger.points)
+            raise TrialFailed(f"{error}{_until_then(budgeted.points, window_s)}") from error
+    return _summary(load_pps, budgeted.points)
 
 
 def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:

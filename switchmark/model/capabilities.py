@@ -56,7 +56,7 @@ class Capabilities:
     splits: bool = False  # can deal the frames of one port out to several (`Split`)
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
-    settled: str = ""  # why they cannot, where that is known
+    cannot_reconfigure: str = ""  # why they cannot, where that is known
     # As what the end of a cable to another host can be a port; none: `uncabled` says why.
     cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
     uncabled: str = ""
@@ -66,10 +66,20 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Availability:
     """Can this machine run the switch? Either a version, or a reason with a remedy."""
 
     available: bool
     version: str | None = None
     reason: str | None = None
     remedy: str | None = None
+
+
+def available(version: str | None) -> Availability:
+    """It can run here, in this version."""
+    return Availability(True, version=version)
+
+
+def unavailable(reason: str | None, remedy: str | None = None) -> Availability:
+    """It cannot run here: why, and what to do."""
+    return Availability(False, reason=reason, remedy=remedy)

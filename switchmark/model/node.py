@@ -49,7 +49,7 @@ class NodeSpec:
     name: str  # at most 7 characters (6 with several ports): it ends the names of devices
     ports: tuple[NodePort, ...]
     cores: tuple[int, ...]
-    powers: tuple[str, ...] = ()  # capabilities that its application needs in a container
+    linux_capabilities: tuple[str, ...] = ()  # what its application needs in a container
 
     @property
     def port(self) -> NodePort:

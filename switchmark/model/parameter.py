@@ -93,7 +93,7 @@ class Parameter:
     usual_latency: Any = None  # the same of round trips, where it is another
     say: Callable[[Any], str] | None = None  # a value in reports
     axis: Axis | None = None
-    settled: bool = False  # `auto` is left to planning; records tell what it came to
+    resolved: bool = False  # `auto` is left to planning; records tell what it came to
     by_switch: bool = False  # need not agree where one switch is compared with another
 
     field: str = ""  # of Trial; filled in, as what follows

@@ -25,7 +25,8 @@ KEYS = tuple(one for one in PARAMETERS.values() if one.kind is not Kind.BOOKKEEP
 SWEPT = tuple(one for one in KEYS if one.field != "dimension")  # a sweep has one dimension
 BY_NAME: dict[str, Parameter] = {one.name: one for one in KEYS}
 BY_LETTER: dict[str, Parameter] = {one.letter: one for one in KEYS if one.letter}
-SETTLED = tuple(one.field for one in KEYS if one.settled)  # as the record tells, whatever was asked
+# Records tell what planning has made of these, whatever was asked.
+RESOLVED_BY_PLAN = tuple(one.field for one in KEYS if one.resolved)
 
 
 def of_kinds(*kinds: Kind) -> tuple[Parameter, ...]:

@@ -24,7 +24,7 @@ STANDARD_MTU_BYTES = 1500
 ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
 
 
-class Place(StrEnum):
+class NodePlace(StrEnum):
     """Where a node is: in the environment of the trial, or outside of it, at a wire."""
 
     ENVIRONMENT = "environment"
@@ -50,7 +50,7 @@ class TopologyNode:
     role: str  # of the engine: sender, receiver, client, server, duplex; or `vnf`
     pair: int  # which path it belongs to
     ports: tuple[TopologyPort, ...]
-    place: Place = Place.ENVIRONMENT
+    place: NodePlace = NodePlace.ENVIRONMENT
     far: bool = False  # on the other host
     nic: Nic | None = None  # of a wire end that has real ports: its own, and the switch's
 
@@ -71,7 +71,7 @@ class TopologyNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PortPeer:
     """What a port is joined to: the switch under test, or (without one) another node."""
 
     node: str
@@ -80,7 +80,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class TrafficPath:
     """The way of one stream of traffic, from node to node, through VNFs if there are any."""
 
     pair: int
@@ -102,16 +102,16 @@ class Topology:
     """A trial's nodes and paths."""
 
     nodes: tuple[TopologyNode, ...]  # in the order of their first port
-    paths: tuple[Path, ...]
+    paths: tuple[TrafficPath, ...]
     direct: bool  # no switch: each pair on a wire of its own
     frame_size_bytes: int
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[PortPeer, ...]:
         """Every port and what it is joined to."""
         owners = {port.index: node.name for node in self.nodes for port in node.ports}
         return tuple(
-            Link(node.name, owners[port.index ^ 1] if self.direct else None, number)
+            PortPeer(node.name, owners[port.index ^ 1] if self.direct else None, number)
             for node in self.nodes
             for number, port in enumerate(node.ports)
         )
@@ -153,14 +153,14 @@ class Topology:
         cores: Mapping[str, Sequence[int]],
         *,
         past_ip_stack: bool = False,
-        powers: tuple[str, ...] = (),
-        vnf_powers: tuple[str, ...] = (),
+        linux_capabilities: tuple[str, ...] = (),
+        vnf_capabilities: tuple[str, ...] = (),
     ) -> list[NodeSpec]:
         """What environments are asked to make, node by node; `cores` by node name.
 
         `past_ip_stack`: the applications read frames from the device themselves, and the
         kernel's IP stack is to leave them alone; the devices get addresses of their own.
-        `powers`: see `NodeSpec`; VNFs have their own."""
+        `linux_capabilities`: see `NodeSpec`; VNFs have their own."""
 
         def port_of(port: TopologyPort, kind: PortKind, nic: Nic | None) -> NodePort:
             device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
@@ -175,15 +175,15 @@ class Topology:
                 nic=nic,
             )
 
-        def kind_at(place: Place) -> PortKind:
-            return wire_kind(kind) if place is Place.WIRE else kind
+        def kind_at(place: NodePlace) -> PortKind:
+            return wire_kind(kind) if place is NodePlace.WIRE else kind
 
         return [
             NodeSpec(
                 node.name,
                 tuple(port_of(port, kind_at(node.place), node.nic) for port in node.ports),
                 tuple(cores.get(node.name, ())),
-                vnf_powers if node.role == "vnf" else powers,
+                vnf_capabilities if node.role == "vnf" else linux_capabilities,
             )
             for node in self.nodes
         ]

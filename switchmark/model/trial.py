@@ -117,17 +117,17 @@ class Trial(Frozen):
         "connect_mode", CONTENDER, PLANNED, "learning",
         "how the switch chooses the output port: `cross-connect`, `learning`, `static-mac`, `veb` "
         "(by the addresses of its own ports), or `auto`: a mode that all chosen switches have",
-        none="auto", settled=True)] = None
+        none="auto", resolved=True)] = None
     port_kind: Annotated[PortKind | None, Parameter(
         "port_kind", CONTENDER, PLANNED, "veth",
         "where the applications meet the switch: `veth`, `vhost-user`, `tap`, `memif`, "
         "`macvlan`, `vf`, `vale`, or `auto`: the switch's best that the environment has "
-        "and `io` can use", none="auto", settled=True, by_switch=True)] = None
+        "and `io` can use", none="auto", resolved=True, by_switch=True)] = None
     io: Annotated[Io, Parameter(
         "io", CONTENDER, PLANNED, "udp, udp-mmsg",
         "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, "
         "`packet-mmap`, `af-xdp`, `io-uring`, `dpdk`, `netmap`, or `auto`: the fastest for the "
-        "port", settled=True, by_switch=True)] = Io.AUTO
+        "port", resolved=True, by_switch=True)] = Io.AUTO
     idle: Annotated[Idle, Parameter(
         "idle", CONTENDER, SAME, "yield",
         "what an application does while its ring is full or empty: `poll`, `yield`, `sleep`, "

@@ -9,7 +9,7 @@ from switchmark.model.node import NodePort, NodeSpec
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
 from switchmark.testbed.kernel.netlink import VethEnd
-from switchmark.testbed.undo.things import NetworkNamespace
+from switchmark.testbed.undo.entries import NetworkNamespace
 
 DEVICE_INSIDE = "eth"  # and the number of the port
 LONGEST_NAME = 7  # a device name holds 15 characters: "sm", 6 digits, and this

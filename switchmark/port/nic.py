@@ -10,7 +10,7 @@ from switchmark.model.ports import MadePort
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
-from switchmark.testbed.undo.things import LentDevice
+from switchmark.testbed.undo.entries import LentDevice
 
 
 def with_nic(session: Session, node: Attached, port: NodePort, nic: Nic) -> NodePort:

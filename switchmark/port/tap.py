@@ -9,12 +9,12 @@ from switchmark.model.node import NodePort
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
-from switchmark.testbed.undo.things import Link
+from switchmark.testbed.undo.entries import NetworkDevice
 
 
 def with_tap(session: Session, node: Attached, number: int) -> NodePort:
     """The tap device, which has no end inside yet."""
     device = node.outside(session, number)
-    node.entries.append(session.ledger.record(Link(device)))
+    node.entries.append(session.ledger.record(NetworkDevice(device)))
     netlink.create_tap(device, node.spec.ports[number].mtu_bytes)
     return replace(node.spec.ports[number], device_switch_side=device)

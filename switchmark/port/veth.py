@@ -10,7 +10,7 @@ from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
 from switchmark.testbed.kernel.netlink import VethEnd
-from switchmark.testbed.undo.things import Link
+from switchmark.testbed.undo.entries import NetworkDevice
 
 
 def with_veth(session: Session, node: Attached, number: int) -> NodePort:
@@ -22,7 +22,7 @@ def with_veth(session: Session, node: Attached, number: int) -> NodePort:
     home = port.switch_netns if node.netns is not None else None
     inside, outside = node.end(session, number), VethEnd(device, netns=home)
     if home is None:
-        node.entries.append(session.ledger.record(Link(device)))
+        node.entries.append(session.ledger.record(NetworkDevice(device)))
     netlink.create_veth(inside, outside, port.mtu_bytes)
     netlink.bring_up(outside)
     node.bring_up(port, inside)
@@ -35,7 +35,7 @@ def wire_of_veth(session: Session, a: Attached, b: Attached) -> tuple[Attached, 
     ends = [node.end(session, 0) for node in (a, b)]
     mtu_bytes = max(a.spec.port.mtu_bytes, b.spec.port.mtu_bytes)
     if a.netns is None:
-        a.entries.append(session.ledger.record(Link(ends[0].device)))
+        a.entries.append(session.ledger.record(NetworkDevice(ends[0].device)))
     netlink.create_veth(ends[0], ends[1], mtu_bytes)
     wired = []
     for node, end in zip((a, b), ends, strict=True):

@@ -13,7 +13,7 @@ from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
-from switchmark.testbed.undo.things import Directory
+from switchmark.testbed.undo.entries import Directory
 
 SOCKET_NAME = "port.sock"
 SOCKET_KINDS = (PortKind.VHOST_USER, PortKind.MEMIF)

@@ -25,13 +25,13 @@ from switchmark.engine.binary import NAME
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Node
 from switchmark.errors import SwitchmarkError, UnavailableError
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, SwitchPort
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello, NodeMade
 from switchmark.switch.registry import make_switch
-from switchmark.switch.support.base import Switch, probe_for
+from switchmark.switch.support.base import Switch, availability_for
 from switchmark.switch.support.options import configured
 from switchmark.testbed.cores.counters import (
     EnergyReading,
@@ -46,7 +46,7 @@ from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import capabilities, procfs
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.clean import clean_stale
-from switchmark.testbed.undo.things import Directory
+from switchmark.testbed.undo.entries import Directory
 
 PROTOCOL = 1
 SILENCE_S = 30.0  # the bench is heard every few seconds; after so long it is lost
@@ -198,11 +198,13 @@ class Agent:
         """Where this host's programs lie, as the testbed file says."""
         os.environ.update(variables)
 
-    def do_probe(self, environment: str, switch: str, mode: str, program: str) -> dict[str, Probe]:
+    def do_availability(
+        self, environment: str, switch: str, mode: str, program: str
+    ) -> dict[str, Availability]:
         """Whether this host can run them."""
         return {
-            f"environment {environment}": ENVIRONMENTS[environment]().probe(),
-            f"switch {switch}": probe_for(
+            f"environment {environment}": ENVIRONMENTS[environment]().availability(),
+            f"switch {switch}": availability_for(
                 configured(make_switch(switch), "", program), ConnectMode(mode)
             ),
         }
@@ -275,7 +277,7 @@ class Agent:
         if question == "wait_ports_up":
             return self._switch.wait_ports_up(patience_s)
         asked = {
-            "settle": self._switch.settle,
+            "wait_converged": self._switch.wait_converged,
             "counters": self._switch.counters,
             "alive": self._switch.alive,
             "details": self._switch.details,

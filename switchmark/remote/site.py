@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, SwitchCounters, SwitchPort
-from switchmark.model.topology import Place
+from switchmark.model.topology import NodePlace
 from switchmark.remote import bundle
 from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import ClockReading, HostLost
@@ -90,13 +90,13 @@ class Site:
         hello = self.connection.hello
         return hello is not None and hello.boot_id == procfs.boot_id()
 
-    def probe(
+    def availability(
         self, environment: str, switch: str, mode: ConnectMode, program: str = ""
-    ) -> dict[str, Probe]:
+    ) -> dict[str, Availability]:
         """Whether that host can run them, by what they are; `program` is the switch's."""
         return self.connection.ask_for(
-            dict[str, Probe],
-            "probe",
+            dict[str, Availability],
+            "availability",
             30.0,
             environment=environment,
             switch=switch,
@@ -154,9 +154,9 @@ class SiteSwitch:
         """See `Switch`."""
         self._ask("wait_ports_up", timeout_s)
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """See `Switch`."""
-        self._ask("settle", 10.0)
+        self._ask("wait_converged", 10.0)
 
     def counters(self) -> SwitchCounters:
         """See `Switch`."""
@@ -228,11 +228,11 @@ class FarSide:
         """By how much that host's clock is ahead of ours."""
         return self.clock.ahead_ns if self.clock else 0
 
-    def create(self, spec: NodeSpec, where: Place) -> RemoteNode:
+    def create(self, spec: NodeSpec, where: NodePlace) -> RemoteNode:
         """A node there, on the cores that were chosen for it."""
         assert self.placement is not None
         cores = tuple(self.placement.application_cores[spec.name])
-        environment = self.wires if where is Place.WIRE else self.environment
+        environment = self.wires if where is NodePlace.WIRE else self.environment
         return create_node(self.site.connection, environment, replace(spec, cores=cores))
 
     def check(self, mode: ConnectMode) -> list[str]:
@@ -243,13 +243,13 @@ class FarSide:
         self.site.open()
         self._check_cable()
         asked = self.switch.name, mode, self.switch.program
-        probes = self.site.probe(self.environment, *asked)
+        availabilities = self.site.availability(self.environment, *asked)
         if self.wires != self.environment:
-            probes |= self.site.probe(self.wires, *asked)
+            availabilities |= self.site.availability(self.wires, *asked)
         return [
             f"{what} cannot run on {self.site.testbed.far}: {one.reason}"
             + (f"; {one.remedy}" if one.remedy else "")
-            for what, one in probes.items()
+            for what, one in availabilities.items()
             if not one.available
         ]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from switchmark.language.duration import format_duration
 from switchmark.report import words
-from switchmark.results.answer import Lead, LeadRatio, PointAnswer, Standing, Verdict
+from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, Standing
 from switchmark.statistics.states import State
 
 FIGURES = {
@@ -30,7 +30,7 @@ class ContenderWords:
     contender: str
     amount: str
     told: str  # against the best; empty of the best itself
-    verdict: Verdict | None  # None: of the best itself, or nothing is known
+    verdict: LeadVerdict | None  # None: of the best itself, or nothing is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     same, undecided = [], []
     for one in answer.standings[1:]:
         lead = answer.between(best.contender, one.contender)
-        if lead is None or lead.verdict is Verdict.UNDECIDED:
+        if lead is None or lead.verdict is LeadVerdict.UNDECIDED:
             undecided.append(one.contender)
-        elif lead.verdict is Verdict.SAME:
+        elif lead.verdict is LeadVerdict.SAME:
             same.append(one.contender)
         else:
             before.append(f"{one.contender} {_ratios(lead, short=True)}")
@@ -141,11 +141,11 @@ def _states(answer: PointAnswer) -> str:
 
 def _told(lead: Lead) -> str:
     match lead.verdict:
-        case Verdict.AHEAD:
+        case LeadVerdict.AHEAD:
             return f"{lead.ahead} is ahead {_ratios(lead)}"
-        case Verdict.SAME:
+        case LeadVerdict.SAME:
             return f"the same: {_ratios(lead)}"
-        case Verdict.DEPENDS:
+        case LeadVerdict.DEPENDS:
             return f"depends on the machine's state: {_ratios(lead)}"
     more = "" if lead.further_s is None else f"; about {format_duration(lead.further_s)} more"
     return f"undecided: {_ratios(lead) if lead.ratios else 'too few pairs'}{more}"

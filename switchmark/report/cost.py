@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from switchmark.report.figures import Figure, Look, Panels, axis
+from switchmark.report.figures import Drawing, Look, Panels, axis
 from switchmark.results.rows import SummaryRow
 
 
@@ -30,7 +30,7 @@ def steps_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     )
 
 
-def _steps(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
+def _steps(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     best: dict[str, dict[int, SummaryRow]] = defaultdict(dict)
     for row in sorted(rows, key=_forwarded):
         best[row.contender][row.trial.pairs] = row
@@ -60,7 +60,7 @@ def _steps(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
         "yaxis": axis("most forwarded, Mpps", rangemode="tozero"),
         "legend": {"orientation": "h", "y": -0.28},
     }
-    return Figure("", traces, layout, 380)
+    return Drawing("", traces, layout, 380)
 
 
 def _forwarded(row: SummaryRow) -> float:

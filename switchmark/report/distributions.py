@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from switchmark.report import answer_words, words
 from switchmark.report.figures import (
-    Figure,
+    Drawing,
     Look,
     Panels,
     log_axis,
@@ -81,7 +81,7 @@ def distribution_panels(
 
 def strip_figure(
     title: str, unit: str, strips: Sequence[Strip], look: Mapping[str, Look], note: str = ""
-) -> Figure:
+) -> Drawing:
     """A row of dots for each contender on one logarithmic axis; figures at or below 0 have no
     place on it. Raises ValueError where nothing is above 0."""
     scale, name = _scale(unit, [dot.figure for strip in strips for dot in strip.dots])
@@ -106,12 +106,12 @@ def strip_figure(
         "annotations": row_names([(strip.contender, strip.told) for strip in strips]),
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     }
-    return Figure(title, traces, layout, rows_height(len(strips), legend=len(kinds) > 1), note)
+    return Drawing(title, traces, layout, rows_height(len(strips), legend=len(kinds) > 1), note)
 
 
 def _of_answer(
     answer: PointAnswer, answers: Sequence[PointAnswer], look: Mapping[str, Look]
-) -> Figure:
+) -> Drawing:
     strips = [_strip(answer, one) for one in answer.standings]
     name = answer_words.figure_name(answer)
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
@@ -151,7 +151,7 @@ def _dot(one: MeasuredTrial, unit: str) -> Dot:
 
 def _of_rows(
     rows: Sequence[SummaryRow], records: Iterable[Record], look: Mapping[str, Look]
-) -> Iterator[Figure]:
+) -> Iterator[Drawing]:
     """Repetitions of each row; of a row with one, its samples."""
     samples = {one.trial_id: observe(one).samples for one in records if one.throughput}
     for name, unit, held in (

@@ -5,16 +5,16 @@ from __future__ import annotations
 from switchmark.language.duration import format_duration
 from switchmark.model.expectation import Expected
 from switchmark.report import words
-from switchmark.results.expectations import Judgement, Outcome
+from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.statistics.means import Estimate
 
 
 def sentence(one: Judgement) -> str:
     """What was found, what was expected, and what that comes to."""
     found = f"{_figure(one)}, expected {one.expectation.text}"
-    if one.outcome is Outcome.UNUSABLE:
+    if one.outcome is ExpectationOutcome.UNUSABLE:
         return f"{one.expectation.figure}: no usable figure: {one.reason}"
-    if one.outcome is Outcome.UNDECIDED:
+    if one.outcome is ExpectationOutcome.UNDECIDED:
         return f"{one.expectation.figure}: {found}: undecided: {one.reason}{_time(one)}"
     return f"{one.expectation.figure}: {found}: {one.outcome}"
 

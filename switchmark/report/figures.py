@@ -33,7 +33,7 @@ _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Drawing:
     """One plot: what it is, what to look for, and what plotly needs to draw it."""
 
     title: str
@@ -74,8 +74,8 @@ class Panels:
 
     heading: str
     intro: str
-    figures: list[Figure] = field(default_factory=list)
-    folded: list[Figure] = field(default_factory=list)  # of less need
+    figures: list[Drawing] = field(default_factory=list)
+    folded: list[Drawing] = field(default_factory=list)  # of less need
 
 
 def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:

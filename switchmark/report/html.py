@@ -33,7 +33,7 @@ from switchmark.report.axes import x_axis
 from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.cost import steps_panels
 from switchmark.report.distributions import distribution_panels
-from switchmark.report.figures import Figure, Look, Panels, looks
+from switchmark.report.figures import Drawing, Look, Panels, looks
 from switchmark.report.latency import curve_panels, spread_panels
 from switchmark.report.one_table import one_table
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
@@ -48,7 +48,7 @@ from switchmark.results.certified import certified
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
 from switchmark.results.published import published_beside
-from switchmark.results.query import Table, read_table
+from switchmark.results.query import RecordTable, read_table
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run, read_record
@@ -66,7 +66,7 @@ class _Trial:
     """What the page tells of one trial."""
 
     record: Record
-    figure: Figure | None
+    figure: Drawing | None
     settings: list[tuple[str, str]]
     log: str
 
@@ -105,12 +105,12 @@ def _umask() -> int:
     return mask
 
 
-def _read(table: Table, status: str) -> list[Record]:
+def _read(table: RecordTable, status: str) -> list[Record]:
     files = table.frame.filter(pl.col("status") == status)["file"].to_list()
     return [read_record(Path(file)) for file in files[:MAX_DETAILED_TRIALS]]
 
 
-def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
+def _render(run: Run, rows: list[SummaryRow], table: RecordTable) -> str:
     records, failed = _read(table, "finished"), _read(table, "failed")
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
@@ -132,7 +132,7 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
     methods = words.of_methods(rows)
     quality_headings, quality_lines = quality_table([row.quality for row in rows])
     between_headings, between_lines = between_hosts_table([row.between for row in rows])
-    figures = _Figures()
+    figures = _PlotData()
     answered = answers_of(run, rows, rows)
     look = looks(rows)
     # Our own texts and plotly's, not data: the only parts that are not escaped.
@@ -195,13 +195,13 @@ def _render(run: Run, rows: list[SummaryRow], table: Table) -> str:
     return environment.get_template("report.html.j2").render(context)
 
 
-class _Figures:
+class _PlotData:
     """Collects the data of figures while the page is rendered."""
 
     def __init__(self) -> None:
         self.payloads: list[dict[str, Any]] = []
 
-    def add(self, figure: Figure) -> int:
+    def add(self, figure: Drawing) -> int:
         """The number under which the page's script finds the figure."""
         self.payloads.append(figure.payload())
         return len(self.payloads) - 1

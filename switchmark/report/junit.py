@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from switchmark.language.printable import printable
 from switchmark.report.expectation_words import sentence
-from switchmark.results.expectations import Judgement, Outcome
+from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.results.rows import SummaryRow
 
 
@@ -38,10 +38,10 @@ class Case:
 
 
 _OF_JUDGEMENT = {
-    Outcome.MET: CaseOutcome.PASSED,
-    Outcome.VIOLATED: CaseOutcome.FAILURE,
-    Outcome.UNDECIDED: CaseOutcome.SKIPPED,
-    Outcome.UNUSABLE: CaseOutcome.ERROR,
+    ExpectationOutcome.MET: CaseOutcome.PASSED,
+    ExpectationOutcome.VIOLATED: CaseOutcome.FAILURE,
+    ExpectationOutcome.UNDECIDED: CaseOutcome.SKIPPED,
+    ExpectationOutcome.UNUSABLE: CaseOutcome.ERROR,
 }
 
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from switchmark.report import words
 from switchmark.report.figures import (
-    Figure,
+    Drawing,
     Look,
     Panels,
     axis,
@@ -55,7 +55,7 @@ def curve_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     )
 
 
-def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
+def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     drawn = sorted(rows, key=lambda row: (row.is_baseline, _p50(row)))
     labels = [row.contender if row.valid else f"{row.contender} (not valid)" for row in drawn]
     colors = [look[row.contender].color for row in drawn]
@@ -85,7 +85,7 @@ def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Fi
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
         "annotations": row_names(told),
     }
-    return Figure(title, traces, layout, rows_height(len(drawn), legend=True))
+    return Drawing(title, traces, layout, rows_height(len(drawn), legend=True))
 
 
 def _dots(
@@ -112,7 +112,7 @@ def _curves(
     title: str,
     rows: Sequence[SummaryRow],
     look: dict[str, Look],
-) -> Figure:
+) -> Drawing:
     traces: list[dict[str, Any]] = []
     rarest = 100.0
     for row in sorted(rows, key=lambda row: row.contender):
@@ -161,7 +161,7 @@ def _curves(
         "legend": {"orientation": "h", "y": -0.28},
         "hovermode": "closest",
     }
-    return Figure(title, traces, layout, 400)
+    return Drawing(title, traces, layout, 400)
 
 
 def _differs(row: SummaryRow) -> bool:

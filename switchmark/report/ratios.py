@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from switchmark.report import answer_words
 from switchmark.report.figures import (
-    Figure,
+    Drawing,
     Look,
     Panels,
     log_axis,
@@ -22,7 +22,7 @@ from switchmark.report.figures import (
     row_names,
     rows_height,
 )
-from switchmark.results.answer import LeadRatio, PointAnswer, Verdict
+from switchmark.results.answer import LeadRatio, LeadVerdict, PointAnswer
 from switchmark.statistics.states import State
 
 _ROOM = 0.06  # of the axis, beyond what is drawn
@@ -54,7 +54,7 @@ def ratio_panels(answers: Sequence[PointAnswer], look: dict[str, Look]) -> Panel
     )
 
 
-def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str, Look]) -> Figure:
+def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str, Look]) -> Drawing:
     rows = list(_rows(answer))
     low, high = _span([one for one in answers if one.metric == answer.metric])
     traces = []
@@ -63,7 +63,7 @@ def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str,
         if row.ratio is None and not row.is_leader:
             continue
         value = row.ratio.value if row.ratio else 1.0
-        undecided = row.ratio is not None and row.ratio.verdict is Verdict.UNDECIDED
+        undecided = row.ratio is not None and row.ratio.verdict is LeadVerdict.UNDECIDED
         traces.append(
             {
                 "type": "scatter",
@@ -108,7 +108,7 @@ def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str,
     name = answer_words.figure_name(answer)
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
     note = f"Band: within {answer.prove * 100:.3g} %, the same."
-    return Figure(title, traces, layout, rows_height(len(rows)), note + _states(answer))
+    return Drawing(title, traces, layout, rows_height(len(rows)), note + _states(answer))
 
 
 def _rows(answer: PointAnswer) -> Iterator[_Row]:
@@ -129,7 +129,7 @@ def _turned(one: LeadRatio) -> LeadRatio:
 
 
 def _told(one: LeadRatio) -> str:
-    verdict = "" if one.verdict is Verdict.AHEAD else f", {one.verdict}"
+    verdict = "" if one.verdict is LeadVerdict.AHEAD else f", {one.verdict}"
     return f"{answer_words.ratio(one)}{verdict}"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from switchmark.report.figures import Figure, axis
+from switchmark.report.figures import Drawing, axis
 from switchmark.results.record import EngineRun, Record
 
 MAX_POINTS = 240
@@ -37,7 +37,7 @@ _LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
 }
 
 
-def samples_figure(record: Record) -> Figure | None:
+def samples_figure(record: Record) -> Drawing | None:
     """Loads over time, summed over pairs; None for a trial without samples."""
     starts = [i.t_ns - i.duration_ns for engine in record.engines for i in engine.intervals]
     if not starts:
@@ -75,7 +75,7 @@ def samples_figure(record: Record) -> Figure | None:
     note = "Shaded: left out as warm-up and cool-down." if layout["shapes"] else ""
     if drawn_together:
         note += f" Drawn as {MAX_POINTS} means for display; the record holds every sample."
-    return Figure("Samples", traces, layout, 260, note.strip())
+    return Drawing("Samples", traces, layout, 260, note.strip())
 
 
 def _rates(

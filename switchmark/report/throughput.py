@@ -16,7 +16,7 @@ from switchmark.report import words
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.figures import (
     BAR,
-    Figure,
+    Drawing,
     Look,
     Panels,
     axis,
@@ -56,7 +56,7 @@ def _size(row: SummaryRow) -> tuple[str, Any]:
 def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     """Forwarded load, with confidence intervals and the bare wire beside it."""
     x = x_axis(rows)
-    figures: list[Figure] = []
+    figures: list[Drawing] = []
     for title, members in facets(rows, x):
         if x is None:
             figures.append(_bars(title, members, look))
@@ -110,7 +110,7 @@ def _label(row: SummaryRow) -> str:
     return row.contender if row.valid else f"{row.contender} (not valid)"
 
 
-def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
+def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     drawn = _ranked(rows)
     forwarded = [row.throughput.forwarded_pps for row in drawn if row.throughput]
     bits = [row.throughput.forwarded_l2_bps.mean for row in drawn if row.throughput]
@@ -141,7 +141,7 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figu
         "showlegend": False,
     }
     whiskers = _whiskers("x", trace["y"], forwarded, 1e6, "@ink")
-    return Figure(title, [trace, whiskers], layout, rows_height(len(drawn)))
+    return Drawing(title, [trace, whiskers], layout, rows_height(len(drawn)))
 
 
 def _whiskers(
@@ -185,7 +185,7 @@ def axis_end(values: Sequence[Estimate], scale: float) -> float:
 
 def _lines(
     title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: XAxis, bits: bool
-) -> Figure:
+) -> Drawing:
     series: dict[str, list[SummaryRow]] = defaultdict(list)
     for row in rows:
         if x.of(row) is not None:
@@ -222,7 +222,7 @@ def _lines(
         "yaxis": axis(unit, range=[0, axis_end(drawn, scale) * 1.05]),
         "legend": {"orientation": "h", "y": -0.28},
     }
-    return Figure(", ".join(filter(None, (unit, title))), traces, layout, 380)
+    return Drawing(", ".join(filter(None, (unit, title))), traces, layout, 380)
 
 
 def _symbols(rows: Sequence[SummaryRow], shape: Look) -> list[str]:
@@ -231,7 +231,7 @@ def _symbols(rows: Sequence[SummaryRow], shape: Look) -> list[str]:
     return [shape.marker if row.valid else hollow for row in rows]
 
 
-def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Figure:
+def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     drawn = _ranked(rows)
     labels = [_label(row) for row in drawn]
     places = list(range(len(drawn)))
@@ -267,7 +267,7 @@ def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Fig
         "annotations": row_names(told),
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     }
-    return Figure(title, traces, layout, rows_height(len(drawn), legend=True))
+    return Drawing(title, traces, layout, rows_height(len(drawn), legend=True))
 
 
 def _load_marks(
@@ -299,7 +299,7 @@ def _beside(cpu: CpuSummary) -> float:
     return max(0.0, total - (cpu.switch_cores or 0.0) - cpu.applications_cores)
 
 
-def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
+def _cpu(title: str, rows: Sequence[SummaryRow]) -> Drawing:
     drawn = _ranked(rows)
     labels = [_label(row) for row in drawn]
     parts = (
@@ -337,7 +337,7 @@ def _cpu(title: str, rows: Sequence[SummaryRow]) -> Figure:
             "traceorder": "normal",
         },
     }
-    return Figure(title, traces, layout, rows_height(len(drawn), legend=True))
+    return Drawing(title, traces, layout, rows_height(len(drawn), legend=True))
 
 
 def _cpu_told(cpu: CpuSummary) -> str:

@@ -31,7 +31,7 @@ from switchmark.statistics.states import LineTimes, State, label, levels_of
 Point = tuple[tuple[str, Any], ...]
 
 
-class Verdict(StrEnum):
+class LeadVerdict(StrEnum):
     """What is known of two contenders."""
 
     AHEAD = "ahead"  # by a proven lead, in each state of the machine
@@ -48,7 +48,7 @@ class LeadRatio:
     low: float  # of the interval; above 0
     high: float
     pairs: int
-    verdict: Verdict
+    verdict: LeadVerdict
     state: State | None = None  # of the machine; None: of all together
 
 
@@ -58,7 +58,7 @@ class Lead:
 
     ahead: str
     behind: str
-    verdict: Verdict
+    verdict: LeadVerdict
     ratios: tuple[LeadRatio, ...]  # one, or one a state where they differ; none: too few pairs
     pairs: int  # of trials, in one block and one state
     further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
@@ -264,18 +264,18 @@ def _lead_ratio(decision: Decision, *, turned: bool) -> LeadRatio:
     value, low, high = ratio.value, ratio.low, ratio.high
     if turned:
         value, low, high = 1 / value, 1 / high, 1 / low
-    verdict = {Outcome.SAME: Verdict.SAME, Outcome.UNDECIDED: Verdict.UNDECIDED}.get(
-        decision.outcome, Verdict.AHEAD
+    verdict = {Outcome.SAME: LeadVerdict.SAME, Outcome.UNDECIDED: LeadVerdict.UNDECIDED}.get(
+        decision.outcome, LeadVerdict.AHEAD
     )
     return LeadRatio(value, low, high, ratio.pairs, verdict, ratio.state)
 
 
-def _verdict(ratios: Sequence[LeadRatio]) -> Verdict:
+def _verdict(ratios: Sequence[LeadRatio]) -> LeadVerdict:
     told = {one.verdict for one in ratios}
-    if not told or Verdict.UNDECIDED in told:
-        return Verdict.UNDECIDED
-    sides = {one.value > 1 for one in ratios if one.verdict is Verdict.AHEAD}
-    return told.pop() if len(told) == 1 and len(sides) <= 1 else Verdict.DEPENDS
+    if not told or LeadVerdict.UNDECIDED in told:
+        return LeadVerdict.UNDECIDED
+    sides = {one.value > 1 for one in ratios if one.verdict is LeadVerdict.AHEAD}
+    return told.pop() if len(told) == 1 and len(sides) <= 1 else LeadVerdict.DEPENDS
 
 
 def _trial_with_all_s(observed: Sequence[Observed]) -> float:

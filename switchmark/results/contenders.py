@@ -53,6 +53,6 @@ def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:
 
 
 def _means(row: SummaryRow, one: Parameter) -> str:
-    if one.settled:
+    if one.resolved:
         return str(getattr(row, one.field) or "?")
     return one.words(getattr(row.trial, one.field))

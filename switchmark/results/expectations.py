@@ -26,7 +26,7 @@ from switchmark.statistics.sequential import BEYOND_HOPE, POWER
 OWN_TIME_GUESS_S = 2.0  # of the bench around a trial, where no record tells it
 
 
-class Outcome(StrEnum):
+class ExpectationOutcome(StrEnum):
     """What is known of an expectation at one trial."""
 
     MET = "met"
@@ -41,7 +41,7 @@ class Judgement:
 
     expectation: Expectation
     row: SummaryRow
-    outcome: Outcome
+    outcome: ExpectationOutcome
     figure: Estimate | None  # None: there is none
     reason: str  # why it is not decided, or not usable
     needs_s: float | None = None  # further measuring that would decide; None: nothing would
@@ -97,20 +97,22 @@ def _judge(
 ) -> Judgement:
     if not row.finished or row.failed or not row.valid:
         why = row.failures[0] if row.failures else f"not valid: {', '.join(row.marks)}"
-        return Judgement(one, row, Outcome.UNUSABLE, _figure(one, row), why)
+        return Judgement(one, row, ExpectationOutcome.UNUSABLE, _figure(one, row), why)
     level = looked.level_of(row.finished, family)
     if one.figure is Expected.SLOWER_THAN_BASELINE:
         return _beside_the_wire(one, row, rows, level)
     figure = _figure(one, row)
     if figure is None:
-        return Judgement(one, row, Outcome.UNUSABLE, None, "there is no such figure")
+        return Judgement(one, row, ExpectationOutcome.UNUSABLE, None, "there is no such figure")
     found = estimate(figure.values, level)
     if found.low is None or found.high is None:
         return _undecided(one, row, found, 2)
     if found.low <= one.bound <= found.high and found.low < found.high:
         return _undecided(one, row, found, _needed(found, one.bound, level))
     is_met = found.mean >= one.bound if one.relation == ">=" else found.mean <= one.bound
-    return Judgement(one, row, Outcome.MET if is_met else Outcome.VIOLATED, found, "")
+    return Judgement(
+        one, row, ExpectationOutcome.MET if is_met else ExpectationOutcome.VIOLATED, found, ""
+    )
 
 
 def _figure(one: Expectation, row: SummaryRow) -> Estimate | None:
@@ -136,20 +138,22 @@ def _beside_the_wire(
     figure = headline(row)
     if wire is None or not wire.valid:
         why = "the bare wire was not measured beside it; leave out --no-baseline"
-        return Judgement(one, row, Outcome.UNDECIDED, figure, why)
+        return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why)
     kept = 1 + one.bound if row.latency is not None else 1 - one.bound
     values = headline(wire).values
     test = ratio_of([value * kept for value in values], figure.values)
     slower = estimate([_slower(row, value, headline(wire).mean) for value in figure.values])
     if test.p is None or test.value is None:
         why = "one repetition proves nothing; set repetitions in place of budget or prove"
-        return Judgement(one, row, Outcome.UNDECIDED, slower, why)
+        return Judgement(one, row, ExpectationOutcome.UNDECIDED, slower, why)
     if test.p >= level:
         count = min(len(values), row.finished)
         return _undecided(one, row, slower, max(count + 1, 2 * count))
     is_slower = test.value > 1 if row.latency is not None else test.value < 1
     is_met = is_slower != (one.relation == "<=")
-    return Judgement(one, row, Outcome.MET if is_met else Outcome.VIOLATED, slower, "")
+    return Judgement(
+        one, row, ExpectationOutcome.MET if is_met else ExpectationOutcome.VIOLATED, slower, ""
+    )
 
 
 def _slower(row: SummaryRow, value: float, wire: float) -> float:
@@ -162,11 +166,11 @@ def _undecided(
 ) -> Judgement:
     if needed is None:
         why = "the figure is at the bound: no number of repetitions decides"
-        return Judgement(one, row, Outcome.UNDECIDED, figure, why)
+        return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why)
     further = max(1, needed - figure.count)
     each_s = row.trial.duration_s + (row.overhead_s or OWN_TIME_GUESS_S)
     why = f"needs about {further} more repetitions"
-    return Judgement(one, row, Outcome.UNDECIDED, figure, why, further * each_s)
+    return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why, further * each_s)
 
 
 def _needed(found: Estimate, bound: float, level: float) -> int | None:

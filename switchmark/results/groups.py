@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from switchmark.model.parameters import KEYS, SETTLED
+from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
 from switchmark.statistics.means import LEVEL
 
 _SLICE_ROWS = 1024
@@ -115,7 +115,9 @@ def _by_what_was_done(columns: Mapping[str, Sequence[Any]], rows: range) -> Iter
         if columns["status"][row] == "failed":
             failed.append(row)
         else:
-            by_done.setdefault(tuple(columns[name][row] for name in SETTLED), []).append(row)
+            by_done.setdefault(tuple(columns[name][row] for name in RESOLVED_BY_PLAN), []).append(
+                row
+            )
     finished = list(by_done.values())
     if not failed and len(finished) == 1:
         yield Group(Records(columns, rows), Records(columns, ()))

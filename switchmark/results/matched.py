@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from switchmark.model.parameters import KEYS, SETTLED
+from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
 from switchmark.results.query import read_table
@@ -68,7 +68,7 @@ def load_run(
         _add(measured, row, wanted)
         if row["status"] == "finished":
             # Switches' own ports differ; their connect modes must not.
-            names = SETTLED[:1] if switches is not None else SETTLED
+            names = RESOLVED_BY_PLAN[:1] if switches is not None else RESOLVED_BY_PLAN
             measured.done.add(", ".join(str(row[name]) for name in names))
     return LoadedRun(directory, trials, table.problems, dict(open_run(directory).info.host))
 
@@ -98,7 +98,7 @@ def describe(key: Key, others: Sequence[Key]) -> str:
 
 def _key(row: Mapping[str, Any], *, across_switches: bool) -> Key:
     return tuple(
-        (one.field, row[f"asked_{one.field}" if one.settled else one.field])
+        (one.field, row[f"asked_{one.field}" if one.resolved else one.field])
         for one in KEYS
         if one.field != "interval_s" and not (across_switches and one.by_switch)
     )

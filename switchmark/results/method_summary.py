@@ -12,7 +12,7 @@ from switchmark.statistics.means import Estimate, estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class FigureSummary:
     """One figure; its interval is that over repetitions, or a single repetition's own."""
 
     name: str
@@ -25,7 +25,7 @@ class MethodSummary:
     """One row's searches or series."""
 
     headline: str | None  # name of the figure that stands for all
-    figures: tuple[Figure, ...]
+    figures: tuple[FigureSummary, ...]
     bounds: tuple[GoalBounds, ...]  # of the last repetition
     notes: tuple[str, ...]  # of all repetitions, each once
     stopped: tuple[str, ...]
@@ -47,7 +47,7 @@ def summarise_method(records: Records) -> MethodSummary:
     return MethodSummary(
         headline=next(filter(None, records.column("method_headline")), None),
         figures=tuple(
-            Figure(name, unit, _drawn_together(held, records.level))
+            FigureSummary(name, unit, _drawn_together(held, records.level))
             for name, unit in names
             for held in [[f for fs in found for f in fs if f.name == name]]
         ),

@@ -3,7 +3,7 @@
 DuckDB reads the files in batches of bounded size and takes from each document a stated list
 of places with stated types, leaving the bulky raw samples behind. (Its `read_json` makes a
 vector a column for every file, which is thirty times slower for many small files.) A file
-that cannot be believed is named in `Table.problems` and left out, never skipped in silence.
+that cannot be believed is named in `RecordTable.problems` and left out, never skipped in silence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import polars as pl
 
 from switchmark.errors import SwitchmarkError
 from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import PARAMETERS, SETTLED
+from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.model.trial import LATER_FIELDS
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
 from switchmark.results.quality_summary import QUALITY_PLACES
@@ -52,7 +52,7 @@ class _Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RecordTable:
     """The records of a run as a polars frame, and a line for every file that was refused."""
 
     frame: pl.DataFrame
@@ -68,7 +68,7 @@ class Histograms:
     intended: Histogram
 
 
-def read_table(run_directory: Path) -> Table:
+def read_table(run_directory: Path) -> RecordTable:
     """All current records of a run, one row each in order of their start."""
     paths = open_run(run_directory).file_names()
     refused = _refused(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
@@ -85,7 +85,7 @@ def read_table(run_directory: Path) -> Table:
     frame = _with_defaults(frame)
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
-    return Table(_sorted(frame, "started_at", "file"), problems)
+    return RecordTable(_sorted(frame, "started_at", "file"), problems)
 
 
 def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
@@ -277,9 +277,9 @@ def _sql_type(parameter: Parameter) -> str:
 def _record_columns() -> list[_Column]:
     plain = ("trial_id", "status", "message", "started_at", "notation")
     columns = [_Column("schema_version", "/schema_version", "BIGINT")]
-    columns += [_Column(name, f"/{name}") for name in (*plain, *SETTLED)]
+    columns += [_Column(name, f"/{name}") for name in (*plain, *RESOLVED_BY_PLAN)]
     for name, one in PARAMETERS.items():
-        alias = f"asked_{name}" if one.settled else name
+        alias = f"asked_{name}" if one.resolved else name
         columns.append(_Column(alias, f"/trial/{name}", _sql_type(one)))
     columns += [
         _Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),

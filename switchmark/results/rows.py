@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.model.parameters import PARAMETERS, SETTLED, point_of
+from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN, point_of
 from switchmark.model.rates import CONSTANT, is_steady
 from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
@@ -224,7 +224,7 @@ def _trial(records: Records) -> Trial:
     """As asked; a record from before there was a key has none of it, which is its default."""
     values = {}
     for name in PARAMETERS:
-        value = records.first(f"asked_{name}" if name in SETTLED else name)
+        value = records.first(f"asked_{name}" if name in RESOLVED_BY_PLAN else name)
         if value is not None:
             values[name] = value
     return Trial.model_validate(values | {"repetition": 0})

@@ -12,7 +12,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.choices import Dimension
 from switchmark.results.contenders import with_contenders, with_mixed_modes
 from switchmark.results.groups import Group, groups
-from switchmark.results.query import Table, read_histograms, read_table
+from switchmark.results.query import RecordTable, read_histograms, read_table
 from switchmark.results.ranking import rank
 from switchmark.results.rows import MergedHistograms, SummaryRow, draw_together
 from switchmark.results.store import open_run
@@ -27,7 +27,9 @@ def summary(run_directory: Path) -> list[SummaryRow]:
     return summarise(run_directory, read_table(run_directory))
 
 
-def summarise(run_directory: Path, table: Table, *, with_curves: bool = False) -> list[SummaryRow]:
+def summarise(
+    run_directory: Path, table: RecordTable, *, with_curves: bool = False
+) -> list[SummaryRow]:
     """Group the table's repetitions; `table.problems` tells of files that were refused."""
     drawn_together = partial(draw_together, with_curves=with_curves)
     rule = _stopping_rule(run_directory)

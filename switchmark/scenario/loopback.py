@@ -7,7 +7,7 @@ they have one sender and one receiver in common (split.py).
 
 from __future__ import annotations
 
-from switchmark.model.topology import Place, Topology
+from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
 from switchmark.scenario.support.layout import lay_out
 from switchmark.scenario.support.split import lay_out_split
@@ -17,4 +17,4 @@ def expand(trial: Trial, chain: int = 1) -> Topology:
     """The topology of a trial. Raises UsageError."""
     if trial.split != "none":
         return lay_out_split(trial, chain)
-    return lay_out(trial, (Place.WIRE, Place.WIRE), chain)
+    return lay_out(trial, (NodePlace.WIRE, NodePlace.WIRE), chain)

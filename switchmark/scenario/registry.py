@@ -20,7 +20,7 @@ SCENARIOS: Folder[Callable[..., Topology]] = Folder(
 )
 
 
-def settle(trial: Trial) -> Trial:
+def resolve_names(trial: Trial) -> Trial:
     """The trial under the scenario's one name, the number of paths in `pairs`.
 
     Raises UsageError for a scenario that is none."""
@@ -33,7 +33,7 @@ def settle(trial: Trial) -> Trial:
 def expand(trial: Trial) -> Topology:
     """The topology of a trial. Raises UsageError."""
     found = _known(trial.scenario)
-    return with_nics(SCENARIOS[found.kind](settle(trial), found.chain), trial.nics)
+    return with_nics(SCENARIOS[found.kind](resolve_names(trial), found.chain), trial.nics)
 
 
 def _known(name: str) -> Resolved:

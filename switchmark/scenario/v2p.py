@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from switchmark.model.topology import Place, Topology
+from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
 from switchmark.scenario.support.layout import lay_out
 
 
 def expand(trial: Trial, chain: int = 0) -> Topology:
     """The topology of a trial. Raises UsageError."""
-    return lay_out(trial, (Place.ENVIRONMENT, Place.WIRE), chain)
+    return lay_out(trial, (NodePlace.ENVIRONMENT, NodePlace.WIRE), chain)

@@ -5,11 +5,11 @@ The same nodes and ports as one of `pairs`, under the name that the literature g
 
 from __future__ import annotations
 
-from switchmark.model.topology import Place, Topology
+from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
 from switchmark.scenario.support.layout import lay_out
 
 
 def expand(trial: Trial, chain: int = 0) -> Topology:
     """The topology of a trial. Raises UsageError."""
-    return lay_out(trial, (Place.ENVIRONMENT, Place.ENVIRONMENT), chain)
+    return lay_out(trial, (NodePlace.ENVIRONMENT, NodePlace.ENVIRONMENT), chain)

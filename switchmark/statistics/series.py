@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangePoint:
     """The level changed before run `index` (0 is the oldest)."""
 
     index: int
@@ -74,7 +74,9 @@ def newest_run(runs: Sequence[Sequence[float]]) -> Newest | None:
     return Newest(math.exp(difference), math.exp(-half), math.exp(half), p, len(stretch))
 
 
-def find_changes(runs: Sequence[Sequence[float]], threshold: float = THRESHOLD) -> list[Change]:
+def find_changes(
+    runs: Sequence[Sequence[float]], threshold: float = THRESHOLD
+) -> list[ChangePoint]:
     """Changes of level along the series, oldest first; smaller ones than the threshold are
     left out."""
     levels = [_level(values) for values in runs]
@@ -85,7 +87,7 @@ def find_changes(runs: Sequence[Sequence[float]], threshold: float = THRESHOLD) 
     for (index, p), (before, after) in zip(cuts, pairwise(means), strict=True):
         ratio = math.exp(after - before)
         if not 1 - threshold <= ratio <= 1 / (1 - threshold):
-            changes.append(Change(index, ratio, p))
+            changes.append(ChangePoint(index, ratio, p))
     return changes
 
 
@@ -105,7 +107,7 @@ def verdict_of_newest(
     return Verdict.SAME if narrow and small else Verdict.UNCLEAR
 
 
-def is_recent(change: Change, runs: int) -> bool:
+def is_recent(change: ChangePoint, runs: int) -> bool:
     """Whether the change happened in the last few runs."""
     return runs - change.index <= RECENT_RUNS
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from switchmark.statistics.blocks import BlockTrial
 
 Array = NDArray[np.floating[Any]]
-PROBE_S = 0.005  # between the reading of a cache line and the trial
+LINE_READING_S = 0.005  # between the reading of a cache line and the trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +141,7 @@ def _lines(
     machine: Machine, edges: Array, begins: Array, ends: Array, generator: np.random.Generator
 ) -> Array:
     """Time of a cache line before and after each trial, in ns."""
-    times = np.stack([np.maximum(begins - PROBE_S, 0), ends + PROBE_S])
+    times = np.stack([np.maximum(begins - LINE_READING_S, 0), ends + LINE_READING_S])
     is_far = np.searchsorted(edges, times, side="right") % 2 == 1
     is_far = is_far ^ (generator.random(begins.size) < machine.wrong_labels)
     level = np.where(is_far, machine.far_line_ns, machine.near_line_ns)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
-from switchmark.switch.basicfwd import BasicForwarder, Surroundings
+from switchmark.switch.basicfwd import BasicForwarder, SpawnContext
 from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.ports import device_of
-from switchmark.switch.support.private import Footprint
+from switchmark.switch.support.private import Resources
 from switchmark.switch.support.tools import kernel_release, not_root
 
 
@@ -33,15 +33,15 @@ class AfPacket(BasicForwarder):
         description="port-to-port forwarding by the traffic engine, raw sockets (AF_PACKET)",
     )
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the engine is built."""
-        return not_root() or self._engine_probe()
+        return not_root() or self._check_engine()
 
     def _check_means(self, pairs: int) -> None:
         """Sockets need no memory of their own."""
 
-    def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
-        namespace = take_in(footprint, ports)
+    def _move_in(self, resources: Resources, ports: Sequence[SwitchPort]) -> SpawnContext:
+        namespace = take_in(resources, ports)
         assert namespace is not None  # every port is a device
         self._at_interface = AtInterface(namespace, ports)
         return {"netns": namespace.name}
@@ -58,7 +58,7 @@ class AfPacket(BasicForwarder):
     def details(self) -> dict[str, str]:
         """Versions and placement."""
         return {
-            "version": f"{self.probe().version}, Linux {kernel_release()}",
+            "version": f"{self.availability().version}, Linux {kernel_release()}",
             "datapath": "raw sockets (AF_PACKET, mmsg), one process a pair",
             "connect_mode": ConnectMode.CROSS_CONNECT.value,
             "cores": ",".join(map(str, self._cores)),

@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
@@ -29,7 +29,7 @@ from switchmark.switch.support.ports import (
     require,
     socket_of,
 )
-from switchmark.switch.support.private import Footprint, check_socket_path
+from switchmark.switch.support.private import Resources, check_socket_path
 from switchmark.switch.support.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
@@ -42,8 +42,8 @@ ETHERNET_AND_FCS_BYTES = 18
 COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
 
 
-class Surroundings(TypedDict, total=False):
-    """Where a forwarder process runs, as `Footprint.spawn` takes it."""
+class SpawnContext(TypedDict, total=False):
+    """Where a forwarder process runs, as `Resources.spawn` takes it."""
 
     env: dict[str, str]
     netns: str
@@ -131,24 +131,23 @@ class BasicForwarder(WithProgram, WithOptions):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
-        settled="its ports are those it was started with, and it has no table",
+        cannot_reconfigure="its ports are those it was started with, and it has no table",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "port-to-port forwarding"),
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
 
     def __init__(self) -> None:
-        self._footprint: Footprint | None = None
+        self._resources: Resources | None = None
         self._pairs: list[Pair] = []
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the engine is built, with hugepages reserved."""
-        found = self._engine_probe()
+        found = self._check_engine()
         if not found.available:
             return found
         if hugepage_bytes_total() == 0:
-            return Probe(
-                False,
-                reason="no hugepages are reserved",
+            return unavailable(
+                "no hugepages are reserved",
                 remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
             )
         return found
@@ -158,35 +157,35 @@ class BasicForwarder(WithProgram, WithOptions):
         Raises `UnavailableError`."""
         return self.chosen_program or find_engine()
 
-    def _engine_probe(self) -> Probe:
+    def _check_engine(self) -> Availability:
         try:
             engine = self._engine()
         except UnavailableError as error:
             reason, _, remedy = str(error).partition("; ")
-            return Probe(False, reason=reason, remedy=remedy or "set SWITCHMARK_TRAFFIC")
+            return unavailable(reason, remedy=remedy or "set SWITCHMARK_TRAFFIC")
         version = engine_version(engine)
         if version is None:
             remedy = "choose another `program`" if self.chosen_program else "build the engine again"
-            return Probe(False, reason=f"{engine} does not run", remedy=remedy)
-        return Probe(True, version=version)
+            return unavailable(f"{engine} does not run", remedy=remedy)
+        return available(version)
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
         """Start one forwarder a pair; each waits for its peers by itself."""
-        require(self.name, self.probe())
+        require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
         pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
         self._check_means(len(pairs))
         self._idle = "poll" if len(pairs) <= len(cores) else "yield"
         self._cores = tuple(cores)
-        self._footprint = Footprint(session)
+        self._resources = Resources(session)
         try:
-            where = self._move_in(self._footprint, ports)
+            where = self._move_in(self._resources, ports)
             for k, pair in enumerate(pairs):
                 core = cores[k % len(cores)]
                 more = [*self._more_arguments(f"{session.id}f{k}"), *only_pci(pair)]
-                process = self._footprint.spawn(
+                process = self._resources.spawn(
                     [*self._arguments(pair, core), *more],
                     cores=[core],
                     **where,
@@ -210,10 +209,10 @@ class BasicForwarder(WithProgram, WithOptions):
                 "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
             )
 
-    def _move_in(self, footprint: Footprint, ports: Sequence[SwitchPort]) -> Surroundings:
+    def _move_in(self, resources: Resources, ports: Sequence[SwitchPort]) -> SpawnContext:
         """Make what all processes need; returns how they are to be spawned."""
-        where: Surroundings = {"env": {"RUNTIME_DIRECTORY": str(footprint.folder("basicfwd"))}}
-        if (namespace := take_in(footprint, ports)) is not None:
+        where: SpawnContext = {"env": {"RUNTIME_DIRECTORY": str(resources.folder("basicfwd"))}}
+        if (namespace := take_in(resources, ports)) is not None:
             where["netns"] = namespace.name
         self._at_interface = AtInterface(namespace, ports)
         return where
@@ -257,7 +256,7 @@ class BasicForwarder(WithProgram, WithOptions):
                 )
             _report_soon(waiting, _ask(waiting))
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """It learns nothing."""
 
     def counters(self) -> SwitchCounters:
@@ -277,7 +276,7 @@ class BasicForwarder(WithProgram, WithOptions):
 
     def alive(self) -> str | None:
         """None while every forwarder runs."""
-        if self._footprint is None:
+        if self._resources is None:
             return "not started"
         ended = [pair.last_words() for pair in self._pairs if pair.process.poll() is not None]
         return ended[0] if ended else None
@@ -290,7 +289,7 @@ class BasicForwarder(WithProgram, WithOptions):
         """Versions and placement."""
         ready: dict[str, Any] = self._pairs[0].ready if self._pairs else {}
         return {
-            "version": str(self.probe().version),
+            "version": str(self.availability().version),
             "dpdk_version": str(ready.get("dpdk_version", "unknown")),
             "datapath": "DPDK vhost-user, one process a pair",
             "connect_mode": ConnectMode.CROSS_CONNECT.value,
@@ -301,9 +300,9 @@ class BasicForwarder(WithProgram, WithOptions):
 
     def stop(self) -> None:
         """End every forwarder."""
-        if self._footprint is not None:
-            self._footprint.undo()
-            self._footprint = None
+        if self._resources is not None:
+            self._resources.undo()
+            self._resources = None
         self._pairs.clear()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UsageError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxonomy
@@ -94,16 +94,15 @@ class Bess(WithOptions, ProgramSwitch):
         found = re.search(r"bessd version (\S+)", output_of([str(program), "--version"]))
         return f"bessd {found[1]}" if found else ""
 
-    def probe_more(self, program: Path, version: str) -> Probe:
+    def check_more(self, program: Path, version: str) -> Availability:
         """Its client library, and a Python that can run it."""
         python, library = self._python(), _library(program)
         said = output_of([python, "-c", DRIVER, "check", library])
         if said.strip().endswith("ok"):
-            return Probe(True, version=version)
+            return available(version)
         last = last_line(said, f"{python} does not run")
-        return Probe(
-            False,
-            reason=f"BESS's client library in {library} does not load ({last})",
+        return unavailable(
+            f"BESS's client library in {library} does not load ({last})",
             remedy=f"set {PYTHON_SETTING} to a Python with the grpcio and protobuf it wants",
         )
 
@@ -123,11 +122,11 @@ class Bess(WithOptions, ProgramSwitch):
                 f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
                 f"of up to {LONGEST_MTU_BYTES}"
             )
-        folder = self._folder = self.footprint.folder("bess")
+        folder = self._folder = self.resources.folder("bess")
         huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
         huge.mkdir()
         core = self.cores[0]
-        self.process = self.footprint.spawn(
+        self.process = self.resources.spawn(
             [
                 *("unshare", "--mount", "--propagation", "private"),
                 *("sh", "-c", LAUNCH, str(huge), str(program)),
@@ -140,7 +139,7 @@ class Bess(WithOptions, ProgramSwitch):
             netns=self.netns,
         )
         self.until(Path(control).exists, "its control socket")
-        self._driver = self.footprint.spawn(
+        self._driver = self.resources.spawn(
             [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"]
         )
         self._version = self._answer()["version"]

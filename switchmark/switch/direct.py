@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.ports import check_request
 from switchmark.switch.support.tools import kernel_release
@@ -29,9 +29,9 @@ class Direct:
         description="no switch: the two ends of a pair share one wire (the baseline)",
     )
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Always there; the version is that of the kernel, whose veth may be the wire."""
-        return Probe(True, version=f"wire (Linux {kernel_release()})")
+        return available(f"wire (Linux {kernel_release()})")
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
@@ -43,7 +43,7 @@ class Direct:
     def wait_ports_up(self, timeout_s: float) -> None:
         """A wire is up as soon as the environment has made it."""
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """A wire learns nothing."""
 
     def counters(self) -> SwitchCounters:
@@ -61,8 +61,15 @@ class Direct:
     def details(self) -> dict[str, str]:
         """What stands in a record."""
         if self.cable:
-            return {"version": str(self.probe().version), "datapath": "none", "cable": self.cable}
-        return {"version": str(self.probe().version), "datapath": "none: a wire for each pair"}
+            return {
+                "version": str(self.availability().version),
+                "datapath": "none",
+                "cable": self.cable,
+            }
+        return {
+            "version": str(self.availability().version),
+            "datapath": "none: a wire for each pair",
+        }
 
     def stop(self) -> None:
         """Nothing to undo; the environment owns the wire."""

@@ -116,8 +116,8 @@ class FastClick(WithOptions, ProgramSwitch):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
-        settled="while it runs, it takes no configuration with DPDK devices in it (`hotconfig` "
-        'ends with "Trying to configure DPDK device after initialization")',
+        cannot_reconfigure="while it runs, it takes no configuration with DPDK devices in it "
+        '(`hotconfig` ends with "Trying to configure DPDK device after initialization")',
         taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "low", "C++", "modular router"),
         description="FastClick, modular router with DPDK, vhost-user",
     )
@@ -141,14 +141,14 @@ class FastClick(WithOptions, ProgramSwitch):
                 f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
                 f"of up to {LONGEST_MTU_BYTES}"
             )
-        folder = self.footprint.folder("click")
+        folder = self.resources.folder("click")
         self._control = check_socket_path(folder / "control.sock")
         self._config = click_config(self.ports, self.mode, self._control)
         file = folder / "switch.click"
         file.write_text(self._config)
         devices = eal_devices(self.name, self.ports, self.option("cable_driver"))
         core = self.cores[0]
-        self.process = self.footprint.spawn(
+        self.process = self.resources.spawn(
             [
                 *(str(program), "--dpdk", "-l", str(core), "--in-memory"),
                 *("-m", str(MEMORY_MB), "--no-telemetry"),

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
-from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    unavailable,
+)
 from switchmark.model.changes import Change
 from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind
@@ -63,19 +69,17 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         ),
     )
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the kernel has a bridge; the version is the kernel's."""
         if (answer := no_rights()) is not None:
             return answer
         if not kernel_has("bridge"):
-            return Probe(
-                False,
-                reason=f"Linux {kernel_release()} has no bridge",
-                remedy="use a kernel with CONFIG_BRIDGE",
+            return unavailable(
+                f"Linux {kernel_release()} has no bridge", remedy="use a kernel with CONFIG_BRIDGE"
             )
         if which("bridge") is None:
-            return Probe(False, reason="program `bridge` not found", remedy="apt install iproute2")
-        return Probe(True, version=f"Linux {kernel_release()}")
+            return unavailable("program `bridge` not found", remedy="apt install iproute2")
+        return available(f"Linux {kernel_release()}")
 
     def connect(self) -> None:
         """Make the bridge and its witness, or a bridge for each pair."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS, rule_mac
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
-from switchmark.testbed.undo.things import Link
+from switchmark.testbed.undo.entries import NetworkDevice
 
 
 class Macvlan(PortMakingSwitch):
@@ -37,19 +37,18 @@ class Macvlan(PortMakingSwitch):
         description="macvlan devices in bridge mode on one parent, in the kernel",
     )
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the kernel has macvlan."""
         if (answer := not_root()) is not None:
             return answer
         if not kernel_has("macvlan", "macvlan_init_module"):
-            return Probe(
-                False,
-                reason=f"Linux {kernel_release()} has no macvlan",
+            return unavailable(
+                f"Linux {kernel_release()} has no macvlan",
                 remedy="use a kernel with CONFIG_MACVLAN",
             )
         if which("ip") is None:
-            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
-        return Probe(True, version=f"Linux {kernel_release()}")
+            return unavailable("program `ip` not found", remedy="apt install iproute2")
+        return available(f"Linux {kernel_release()}")
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """A parent with nothing behind it but the witness, and a device on it for each port."""
@@ -66,7 +65,7 @@ class Macvlan(PortMakingSwitch):
     def _make_device(self, port: SwitchPort) -> str:
         """On the parent in our namespace, but lying in the bench's, from where nodes take it."""
         device = f"sm{self.session.id}m{port.index}"
-        self.footprint.note(Link(device))
+        self.resources.note(NetworkDevice(device))
         self.session.host.run(
             [
                 *("ip", "-n", self.namespace.name, "link", "add", "link", self._parent),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
-from switchmark.switch.support.ovs import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
 from switchmark.switch.support.tools import kernel_has, kernel_release, online_cores
 
 
@@ -36,13 +36,12 @@ class OvsKernel(OvsSwitch):
         description="Open vSwitch, kernel datapath (openvswitch.ko)",
     )
 
-    def probe_datapath(self, version: str) -> Probe:
+    def check_datapath(self, version: str) -> Availability:
         """The kernel half must be there or loadable."""
         if kernel_has("openvswitch", "ovs_dp_process_packet"):
-            return Probe(True, version=f"{version}, Linux {kernel_release()}")
-        return Probe(
-            False,
-            reason=f"Linux {kernel_release()} has no openvswitch.ko",
+            return available(f"{version}, Linux {kernel_release()}")
+        return unavailable(
+            f"Linux {kernel_release()} has no openvswitch.ko",
             remedy="use a kernel with CONFIG_OPENVSWITCH, or the switch ovs-netdev",
         )
 

@@ -11,12 +11,18 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UsageError
-from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    unavailable,
+)
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.options import WithOptions
-from switchmark.switch.support.ovs import PLAIN_PROGRAMS, OvsSwitch
 from switchmark.switch.support.ovs_instance import option
+from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
 
@@ -52,23 +58,21 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         ),
     )
 
-    def probe_datapath(self, version: str) -> Probe:
+    def check_datapath(self, version: str) -> Availability:
         """The daemon must be built with AF_XDP, and the kernel have its sockets."""
         program = self.program()
         assert program is not None
         if not _has_port_type(program.resolve()):
-            return Probe(
-                False,
-                reason=f"{program} is built without AF_XDP ({version})",
+            return unavailable(
+                f"{program} is built without AF_XDP ({version})",
                 remedy=f"use a build with --enable-afxdp, and set {self.setting}",
             )
         if not kernel_has("xsk", "xsk_init"):
-            return Probe(
-                False,
-                reason=f"Linux {kernel_release()} has no AF_XDP sockets",
+            return unavailable(
+                f"Linux {kernel_release()} has no AF_XDP sockets",
                 remedy="use a kernel with CONFIG_XDP_SOCKETS, or the switch ovs-netdev",
             )
-        return Probe(True, version=f"{version}, Linux {kernel_release()}")
+        return available(f"{version}, Linux {kernel_release()}")
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """Every core that is not a PMD's; all of them where none is left."""

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    unavailable,
+)
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
 from switchmark.switch.support.options import WithOptions
-from switchmark.switch.support.ovs import OvsSwitch
 from switchmark.switch.support.ovs_instance import option
 from switchmark.switch.support.ovs_memory import plan_pools
+from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.ports import lent_of, socket_of
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.tools import (
@@ -87,21 +93,19 @@ class OvsDpdk(WithOptions, OvsSwitch):
         options=OPTIONS,
     )
 
-    def probe_datapath(self, version: str) -> Probe:
+    def check_datapath(self, version: str) -> Availability:
         """The daemon must be built with DPDK, and hugepages be reserved."""
         if "DPDK" not in version:
-            return Probe(
-                False,
-                reason=f"{self.program()} is built without DPDK ({version})",
+            return unavailable(
+                f"{self.program()} is built without DPDK ({version})",
                 remedy=f"apt install {self.package}, or set {self.setting}",
             )
         if hugepage_bytes_total() == 0:
-            return Probe(
-                False,
-                reason="no hugepages are reserved",
+            return unavailable(
+                "no hugepages are reserved",
                 remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
             )
-        return Probe(True, version=version)
+        return available(version)
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """The one that was asked for; else every one that is not a PMD's, if there is any."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
-from switchmark.switch.support.ovs import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
 
 
 class OvsNetdev(OvsSwitch):

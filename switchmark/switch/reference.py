@@ -79,7 +79,7 @@ class Reference(AfPacket):
         """What was set."""
         faults = ", ".join(f"{name} {value}" for name, value in self.faults.items())
         return {
-            "version": str(self.probe().version),
+            "version": str(self.availability().version),
             "datapath": "the traffic engine between raw sockets, one process a pair",
             "connect_mode": ConnectMode.CROSS_CONNECT.value,
             "cores": ",".join(map(str, self._cores)),

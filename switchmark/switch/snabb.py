@@ -79,9 +79,9 @@ class Snabb(ProgramSwitch):
 
     def launch(self, program: Path) -> None:
         """Start it and wait for its first round."""
-        self._shm = self.footprint.folder("snabb")
+        self._shm = self.resources.folder("snabb")
         (self._shm / PROGRAM).write_text(own_text(PROGRAM))
-        self.process = self.footprint.spawn(
+        self.process = self.resources.spawn(
             [
                 *(str(program), "snsh", str(self._shm / PROGRAM)),
                 *(self.mode.value, str(MAC_AGING_S)),

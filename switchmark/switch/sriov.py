@@ -13,14 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
-from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    unavailable,
+)
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, SELF, Taxonomy
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
-from switchmark.testbed.undo.things import Setting
+from switchmark.testbed.undo.entries import KernelSetting
 
 SETTING = "SWITCHMARK_SRIOV_PF"
 NET = Path("/sys/class/net")
@@ -61,28 +67,26 @@ class Sriov(WithOptions, PortMakingSwitch):
         ),
     )
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where a NIC that has VFs is named, and none of them is in use."""
         if (answer := not_root()) is not None:
             return answer
         remedy = f"set {SETTING} to the network device of a NIC with SR-IOV, in use by nobody"
         device = os.environ.get(SETTING)
         if not device:
-            return Probe(False, reason="no NIC is named", remedy=remedy)
+            return unavailable("no NIC is named", remedy=remedy)
         total = _read(NET / device / "device/sriov_totalvfs")
         if total is None:
-            return Probe(False, reason=f"{device} is no NIC with SR-IOV", remedy=remedy)
-        if self._footprint is None and _read(NET / device / "device/sriov_numvfs") != "0":
-            return Probe(False, reason=f"{device} has VFs already", remedy=remedy)
+            return unavailable(f"{device} is no NIC with SR-IOV", remedy=remedy)
+        if self._resources is None and _read(NET / device / "device/sriov_numvfs") != "0":
+            return unavailable(f"{device} has VFs already", remedy=remedy)
         if which("ip") is None:
-            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
+            return unavailable("program `ip` not found", remedy="apt install iproute2")
         driver = (NET / device / "device/driver").resolve().name
         vendor = (_read(NET / device / "device/vendor") or "").removeprefix("0x")
         model = (_read(NET / device / "device/device") or "").removeprefix("0x")
-        return Probe(
-            True,
-            version=f"{driver} {vendor}:{model}, {total} VFs at most, Linux {kernel_release()}",
-        )
+        nic = f"{driver} {vendor}:{model}, {total} VFs at most"
+        return available(f"{nic}, Linux {kernel_release()}")
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """One VF a port and the witness, with addresses, bound to their driver."""
@@ -145,7 +149,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             raise UnavailableError(f"{self.name}: {path} is not there")
         if old == value:
             return
-        self.footprint.note(Setting(str(path), old, value))
+        self.resources.note(KernelSetting(str(path), old, value))
         try:
             path.write_text(value)
         except OSError as error:
@@ -207,7 +211,7 @@ class Sriov(WithOptions, PortMakingSwitch):
     def details(self) -> dict[str, str]:
         """What stands in a record."""
         return {
-            "version": str(self.probe().version),
+            "version": str(self.availability().version),
             "datapath": "the NIC's embedded switch",
             "connect_mode": self.mode.value,
             "vfs": str(self._count),

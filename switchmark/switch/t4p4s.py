@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbers
@@ -113,7 +113,8 @@ class T4p4s(WithOptions, ProgramSwitch):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
-        settled="its table is compiled in, and it is run without a controller that could change it",
+        cannot_reconfigure="its table is compiled in, and it is run without a controller that "
+        "could change it",
         max_ports=16,
         taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C, Python", "P4 switch"),
         description="T4P4S, a P4 program compiled to DPDK, vhost-user",
@@ -126,20 +127,20 @@ class T4p4s(WithOptions, ProgramSwitch):
             return first
         return which(f"{first}{BESIDE}")
 
-    def probe_mode(self, mode: ConnectMode) -> Probe:
+    def mode_availability(self, mode: ConnectMode) -> Availability:
         """Available where the program of this mode is, and is of this mode."""
         first, program = self.program_for(None), self.program_for(mode)
         if first is None:
-            return self.probe()
+            return self.availability()
         remedy = f"compile {SOURCES[mode]} with t4p4s (docs/switches.md)"
         if program is None:
             wanted = f"{first}{BESIDE}"
             reason = f"no program {wanted} for connect_mode {mode}"
-            return Probe(False, reason=reason, remedy=f"{remedy} and put it there")
+            return unavailable(reason, remedy=f"{remedy} and put it there")
         if MARKS[mode] not in program.read_bytes():
             reason = f"{program} was not made of {SOURCES[mode].name}"
-            return Probe(False, reason=reason, remedy=remedy)
-        return self._probe_program(program)
+            return unavailable(reason, remedy=remedy)
+        return self._check_program(program)
 
     def version_of(self, program: Path) -> str:
         """It has none of its own: what DPDK says of itself, and which program it is."""
@@ -172,10 +173,10 @@ class T4p4s(WithOptions, ProgramSwitch):
                 f"{self.name}: its program joins ports in the order in which DPDK finds them, a "
                 "NIC before all others; with a cable by PCI address use scenario: v2v"
             )
-        folder = self.footprint.folder("t4p4s")
+        folder = self.resources.folder("t4p4s")
         prefix = f"sm{self.session.id}t4"
         self._telemetry = check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2")
-        self.process = self.footprint.spawn(
+        self.process = self.resources.spawn(
             arguments(
                 program,
                 self.ports,
@@ -231,7 +232,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         """Also the source, and what t4p4s leaves no choice about."""
         source, text = SOURCES[self.mode], own_text(SOURCES[self.mode].name)
         return super().details() | {
-            "version": str(self.probe_mode(self.mode).version),
+            "version": str(self.mode_availability(self.mode).version),
             "datapath": "DPDK net_vhost, client",
             "program": f"{source.name} {hashlib.sha256(text.encode()).hexdigest()[:12]}",
             "cores": str(self.cores[0]),

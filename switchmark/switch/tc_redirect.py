@@ -7,7 +7,7 @@ between the two is the cost of bridging.
 
 from __future__ import annotations
 
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
 from switchmark.switch.support.ports import device_of, peer_index
@@ -29,21 +29,20 @@ class TcRedirect(FilterSwitch):
         description="tc filters that redirect each port to its peer, in the kernel",
     )
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the kernel has the filter and the action it is made of."""
         if (answer := not_root()) is not None:
             return answer
         if which("tc") is None:
-            return Probe(False, reason="program `tc` not found", remedy="apt install iproute2")
+            return unavailable("program `tc` not found", remedy="apt install iproute2")
         parts = {"cls_u32": "u32_init", "act_mirred": "tcf_mirred_init"}
         missing = [module for module, function in parts.items() if not kernel_has(module, function)]
         if missing:
-            return Probe(
-                False,
-                reason=f"Linux {kernel_release()} has no {' and no '.join(missing)}",
+            return unavailable(
+                f"Linux {kernel_release()} has no {' and no '.join(missing)}",
                 remedy="use a kernel with CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED",
             )
-        return Probe(True, version=f"Linux {kernel_release()}")
+        return available(f"Linux {kernel_release()}")
 
     def connect(self) -> None:
         """Two lines a port: a hook at its ingress, and a filter that takes every frame."""

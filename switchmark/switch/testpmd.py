@@ -56,7 +56,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
-        settled="it stops forwarding before it takes another port, and it has no table",
+        cannot_reconfigure="it stops forwarding before it takes another port, and it has no table",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "test of DPDK ports"),
         description="DPDK's test application, io forwarding between vhost-user ports",
     )
@@ -87,10 +87,10 @@ class Testpmd(WithOptions, ProgramSwitch):
     def launch(self, program: Path) -> None:
         """Start it; it forwards as soon as a pair has both its peers."""
         self._numbers = ethdev_numbers(self.ports)
-        folder = self.footprint.folder("testpmd")
+        folder = self.resources.folder("testpmd")
         prefix = f"sm{self.session.id}tp"
         self._socket = Path(check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2"))
-        self.process = self.footprint.spawn(
+        self.process = self.resources.spawn(
             ["stdbuf", "-oL", str(program), *self._eal_options(prefix), "--", *self._options()],
             cores=sorted({*self.cores, *([] if self.main_core is None else [self.main_core])}),
             env={"RUNTIME_DIRECTORY": str(folder)},

@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.ports import check_request, device_of, require
-from switchmark.switch.support.private import Footprint
+from switchmark.switch.support.private import Resources
 from switchmark.switch.support.tools import kernel_release, not_root, which
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink, netmap
-from switchmark.testbed.undo.things import ValeAttachment
+from switchmark.testbed.undo.entries import ValeAttachment
 
 SWITCH = "vale0"  # of our namespace
 RECORDED = ("ring_size", "buf_size", "bridge_batch", "generic_ringsize", "generic_mit", "admode")
@@ -43,27 +43,26 @@ class Vale(InKernelSwitch):
         description="VALE, the learning switch of netmap, in the kernel",
     )
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where netmap's module is loaded."""
         if (answer := not_root()) is not None:
             return answer
         if not netmap.DEVICE.exists():
-            return Probe(
-                False,
-                reason=f"no {netmap.DEVICE}: netmap.ko is not loaded",
+            return unavailable(
+                f"no {netmap.DEVICE}: netmap.ko is not loaded",
                 remedy="build netmap (github.com/luigirizzo/netmap) for this kernel and load it",
             )
         if which("ip") is None:
-            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
-        return Probe(True, version=f"netmap API {netmap.API}, Linux {kernel_release()}")
+            return unavailable("program `ip` not found", remedy="apt install iproute2")
+        return available(f"netmap API {netmap.API}, Linux {kernel_release()}")
 
     def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Names of ports; each comes to be when its application opens it."""
-        require(self.name, self.probe())
+        require(self.name, self.availability())
         check_request(self.name, self.capabilities, wanted, ConnectMode.LEARNING)
-        self.session, self._footprint = session, Footprint(session)
+        self.session, self._resources = session, Resources(session)
         try:
-            self.namespace = self._footprint.namespace("sw")
+            self.namespace = self._resources.namespace("sw")
             where = Path("/run/netns", self.namespace.name)
             return [MadePort(netmap=f"{SWITCH}:p{port.index},netns={where}") for port in wanted]
         except BaseException:
@@ -77,9 +76,9 @@ class Vale(InKernelSwitch):
         if all(port.kind is PortKind.VETH for port in ports):
             super().start(session, ports, mode, cores)
             return
-        require(self.name, self.probe())
+        require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
-        if self._footprint is None:
+        if self._resources is None:
             raise UnavailableError(f"{self.name}: port {ports[0].index}: it names its ports itself")
         self.session, self.ports, self.mode = session, tuple(ports), mode
         try:
@@ -101,11 +100,11 @@ class Vale(InKernelSwitch):
 
     def _attach(self, device: str) -> None:
         """In generic mode. Before the device is handed back it is taken off again."""
-        assert self._footprint is not None
+        assert self._resources is not None
         namespace, port = self.namespace.name, f"{SWITCH}:{device}"
         self.namespace.batch("ip", [f"link set dev {device} promisc on"])
         netlink.inside(namespace, partial(netlink.disable_offloads, device))
-        self._footprint.note(ValeAttachment(namespace, port))
+        self._resources.note(ValeAttachment(namespace, port))
         try:
             netlink.inside(namespace, partial(netmap.attach, port))
         except OSError as error:
@@ -157,7 +156,7 @@ class Vale(InKernelSwitch):
     def details(self) -> dict[str, str]:
         """What stands in a record, with the module's parameters."""
         return {
-            "version": str(self.probe().version),
+            "version": str(self.availability().version),
             "datapath": "kernel, senders' system calls: VALE",
             "connect_mode": self.mode.value,
             **netmap.parameters(*RECORDED),

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.model.capabilities import Capabilities, Probe, SwitchOption
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    unavailable,
+)
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -25,7 +31,7 @@ from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
 from switchmark.switch.support.tools import memory_nodes, online_cores, which
 from switchmark.switch.support.vpp_changes import Bridge
-from switchmark.testbed.undo.things import FilesNamed
+from switchmark.testbed.undo.entries import FilesNamed
 
 BUFFERS = 16384  # per NUMA node; VPP's own default
 BUFFERS_MB = 40
@@ -266,16 +272,15 @@ class Vpp(WithOptions, ProgramSwitch):
         found = re.search(r"vpp v\S+", output_of([str(program), "--version"]))
         return found[0] if found else ""
 
-    def probe_more(self, program: Path, version: str) -> Probe:
+    def check_more(self, program: Path, version: str) -> Availability:
         """Its two tools come with it."""
         for tool in ("vppctl", "vpp_get_stats"):
             if self._tool(program, tool) is None:
-                return Probe(
-                    False,
-                    reason=f"program `{tool}` is neither beside {program} nor in PATH",
+                return unavailable(
+                    f"program `{tool}` is neither beside {program} nor in PATH",
                     remedy="install the whole of package vpp",
                 )
-        return Probe(True, version=version)
+        return available(version)
 
     @staticmethod
     def _tool(program: Path, name: str) -> str | None:
@@ -294,10 +299,10 @@ class Vpp(WithOptions, ProgramSwitch):
         self._names = interfaces_of(self.ports)
         self._main_core, self._workers = thread_cores(self.cores, online_cores(), self.main_core)
         nics = {port.index: port.pci for port in self.ports if port.pci}
-        self._folder = self.footprint.folder("vpp")
+        self._folder = self.resources.folder("vpp")
         check_socket_path(self._folder / "stats.sock")
         prefix = f"sm{self.session.id}vpp"
-        self.footprint.note(FilesNamed("/dev/shm", prefix))
+        self.resources.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
         config.write_text(
             startup_config(
@@ -305,7 +310,7 @@ class Vpp(WithOptions, ProgramSwitch):
             )
         )
         script.write_text("\n".join(self._commands()) + "\n")
-        self.process = self.footprint.spawn(
+        self.process = self.resources.spawn(
             [str(program), "-c", str(config)],
             cores=sorted({self._main_core, *self._workers}),
             netns=self.netns,

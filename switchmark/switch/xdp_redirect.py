@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
@@ -119,21 +119,20 @@ class XdpRedirect(InKernelSwitch):
         self._descriptors: list[int] = []
         self._woken: list[VethEnd] = []
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the kernel has XDP for frames of every size."""
         if (answer := not_root()) is not None:
             return answer
         release = kernel_release()
         if _numbers(release) < FIRST_KERNEL or not kernel_has("bpf", "bpf_prog_load"):
             needed = ".".join(map(str, FIRST_KERNEL))
-            return Probe(
-                False,
-                reason=f"Linux {release} has no BPF system call, or is older than {needed}",
+            return unavailable(
+                f"Linux {release} has no BPF system call, or is older than {needed}",
                 remedy=f"use Linux {needed} or later with CONFIG_BPF_SYSCALL",
             )
         if which("ip") is None:
-            return Probe(False, reason="program `ip` not found", remedy="apt install iproute2")
-        return Probe(True, version=f"Linux {release}")
+            return unavailable("program `ip` not found", remedy="apt install iproute2")
+        return available(f"Linux {release}")
 
     def connect(self) -> None:
         """Load, attach and wake the far ends."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session
-from switchmark.testbed.undo.things import Hugepages
+from switchmark.testbed.undo.entries import Hugepages
 
 HUGEPAGES_DIR = Path("/sys/kernel/mm/hugepages")
 DEFAULT_SIZE_KB = 2048

@@ -23,8 +23,8 @@ from switchmark.testbed.host import Completed
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
 from switchmark.testbed.last_words import last_words
 from switchmark.testbed.pump import LineQueue, Pump, Tail
+from switchmark.testbed.undo.entries import Process
 from switchmark.testbed.undo.ledger import Ledger
-from switchmark.testbed.undo.things import Process
 
 KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
 
@@ -139,8 +139,8 @@ class LocalProcess:
         self._popen = popen
         self._name = _short(args)
         self._ledger = ledger
-        thing = Process.of(self.pid, Path(args[0]).name)
-        self._entry = ledger.record(thing) if thing else None
+        entry = Process.of(self.pid, Path(args[0]).name)
+        self._entry = ledger.record(entry) if entry else None
         self._lines = LineQueue()
         self._tail = Tail()
         assert popen.stdout is not None

@@ -27,8 +27,8 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.state import not_ours, state_dir
+from switchmark.testbed.undo.entries import Directory, MarkedProcesses
 from switchmark.testbed.undo.ledger import Ledger, Owner
-from switchmark.testbed.undo.things import Directory, MarkedProcesses
 
 LOCK_NAME = "measuring.lock"
 

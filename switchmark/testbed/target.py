@@ -23,7 +23,7 @@ from typing import Any
 
 from switchmark.errors import UsageError
 from switchmark.language import source, values
-from switchmark.language.source import CampaignError, Items, Node, Problem, Table, Text
+from switchmark.language.source import CampaignError, Items, Node, Problem, Text, YamlMapping
 from switchmark.language.values import BadValueError, Limits
 from switchmark.testbed.facts import Cpu
 
@@ -97,7 +97,7 @@ def read_target(text: str, where: str) -> Target:
     )
 
 
-def _read(table: Table, problems: list[Problem]) -> dict[str, Any]:
+def _read(table: YamlMapping, problems: list[Problem]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, node in table.entries.items():
         read = _READERS.get(name)

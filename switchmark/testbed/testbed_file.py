@@ -15,13 +15,13 @@ from pathlib import Path
 from switchmark.errors import UsageError
 from switchmark.language.source import (
     CampaignError,
-    Expected,
+    ExpectedFile,
     Items,
     Node,
-    Place,
     Problem,
-    Table,
+    SourcePlace,
     Text,
+    YamlMapping,
     parse,
     read_file,
 )
@@ -99,25 +99,25 @@ def required(testbed: Testbed | None) -> Testbed:
 def read_testbed(path: Path) -> Testbed:
     """Read and check a testbed file. Raises CampaignError with a line for each problem."""
     problems: list[Problem] = []
-    table = parse(read_file(path), str(path), problems, Expected(_MAPPING, _MAPPING))
-    reader = _Reader(path, problems)
+    table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
+    reader = _TestbedReader(path, problems)
     found = reader.testbed(table)
     if problems or found is None:
         raise CampaignError(problems)
     return found
 
 
-class _Reader:
+class _TestbedReader:
     """Reads the parts; what is wrong goes to `problems`, and is None."""
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self.path = path
         self.problems = problems
 
-    def testbed(self, table: Table) -> Testbed | None:
+    def testbed(self, table: YamlMapping) -> Testbed | None:
         self._unknown(table, ("hosts", "cables"), "")
         hosts, cables = table.entries.get("hosts"), table.entries.get("cables")
-        if not isinstance(hosts, Table) or not hosts.entries:
+        if not isinstance(hosts, YamlMapping) or not hosts.entries:
             place = table.place if hosts is None else hosts.place
             self._note(place, "hosts", f"names no hosts; write e.g. {_EXAMPLE}")
             return None
@@ -133,14 +133,14 @@ class _Reader:
         far = targets.pop(cable[0])
         return Testbed(self.path, near, far, cable[1], tuple(targets.values()))
 
-    def _hosts(self, hosts: Table) -> tuple[str | None, dict[str, SshTarget]]:
+    def _hosts(self, hosts: YamlMapping) -> tuple[str | None, dict[str, SshTarget]]:
         local: list[str] = []
         targets: dict[str, SshTarget] = {}
         for name, node in hosts.entries.items():
             key = f"hosts.{name}"
             if not _NAME.fullmatch(name):
                 self._note(node.place, key, "a host's name is letters, digits, '.', '_' and '-'")
-            elif not isinstance(node, Table):
+            elif not isinstance(node, YamlMapping):
                 self._note(node.place, key, "write its keys, e.g. {address: 192.0.2.7}")
             elif "local" in node.entries:
                 local += self._local(name, node)
@@ -153,7 +153,7 @@ class _Reader:
             return None, targets
         return local[0], targets
 
-    def _local(self, name: str, node: Table) -> list[str]:
+    def _local(self, name: str, node: YamlMapping) -> list[str]:
         key = f"hosts.{name}"
         for other in node.entries:
             if other != "local":
@@ -164,7 +164,7 @@ class _Reader:
             return []
         return [name]
 
-    def _target(self, name: str, node: Table) -> SshTarget | None:
+    def _target(self, name: str, node: YamlMapping) -> SshTarget | None:
         key = f"hosts.{name}"
         before = len(self.problems)
         self._unknown(node, HOST_KEYS, key)
@@ -202,12 +202,12 @@ class _Reader:
             settings,
         )
 
-    def _settings(self, node: Table, key: str) -> tuple[tuple[str, str], ...]:
+    def _settings(self, node: YamlMapping, key: str) -> tuple[tuple[str, str], ...]:
         """Where programs of that host lie, as the same variables say it of this one."""
         table = node.entries.get("settings")
         if table is None:
             return ()
-        if not isinstance(table, Table):
+        if not isinstance(table, YamlMapping):
             text = "is a mapping, e.g. {SWITCHMARK_VPP: /usr/local/bin/vpp}"
             self._note(table.place, f"{key}.settings", text)
             return ()
@@ -223,7 +223,7 @@ class _Reader:
     def _first_cable(
         self,
         cables: Node | None,
-        place: Place,
+        place: SourcePlace,
         near: str,
         targets: dict[str, SshTarget],
         hosts: set[str],
@@ -251,7 +251,7 @@ class _Reader:
         return found[0] if found else None
 
     def _ends(self, node: Node, key: str, hosts: set[str]) -> dict[str, str]:
-        if not isinstance(node, Table) or len(node.entries) != 2:
+        if not isinstance(node, YamlMapping) or len(node.entries) != 2:
             self._note(node.place, key, "has two ends: write {host: interface, host: interface}")
             return {}
         ends = {}
@@ -274,7 +274,7 @@ class _Reader:
                 ends[host] = interface
         return ends
 
-    def _text(self, table: Table, key: str, name: str) -> str | None:
+    def _text(self, table: YamlMapping, key: str, name: str) -> str | None:
         node = table.entries.get(name)
         if node is None:
             return None
@@ -283,7 +283,7 @@ class _Reader:
             return None
         return node.text
 
-    def _file(self, table: Table, key: str, name: str, what: str) -> Path | None:
+    def _file(self, table: YamlMapping, key: str, name: str, what: str) -> Path | None:
         """A path; a relative one is meant from the testbed file's folder."""
         text = self._text(table, key, name)
         if text is None:
@@ -295,12 +295,12 @@ class _Reader:
             return None
         return path
 
-    def _unknown(self, table: Table, known: tuple[str, ...], key: str) -> None:
+    def _unknown(self, table: YamlMapping, known: tuple[str, ...], key: str) -> None:
         for name in table.entries:
             if name not in known:
                 whole = f"{key}.{name}" if key else name
                 text = f"is no key here; there are: {', '.join(known)}"
                 self._note(table.key_places[name], whole, text)
 
-    def _note(self, place: Place, key: str, message: str) -> None:
+    def _note(self, place: SourcePlace, key: str, message: str) -> None:
         self.problems.append(Problem(place, key, message))

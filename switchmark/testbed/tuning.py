@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from switchmark.testbed.host import Session
-from switchmark.testbed.undo.things import Setting, chosen_of
+from switchmark.testbed.undo.entries import KernelSetting, chosen_of
 
 AS_IS, PAPERS = "as-is", "papers"
 SYSTEM = Path("/")  # tests have another
@@ -155,7 +155,7 @@ def _set(session: Session, path: Path, wanted: str, tuned: Tuned) -> None:
     if before == wanted:
         tuned.unchanged.append(str(path))
         return
-    entry = session.ledger.record(Setting(str(path), before, wanted))
+    entry = session.ledger.record(KernelSetting(str(path), before, wanted))
     try:
         path.write_text(wanted + "\n")
     except OSError:

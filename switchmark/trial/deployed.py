@@ -44,7 +44,7 @@ MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aside:
+class SideCounts:
     """What a trial showed beside its loads; totals over all pairs."""
 
     socket_drops: int  # dropped at the receivers' own sockets: never the switch's
@@ -60,7 +60,7 @@ class Aside:
 
 
 class DeployedMeasurer:
-    """A `Measurer` on applications that are ready and verified. `asides` and `latencies`
+    """A `Measurer` on applications that are ready and verified. `side_counts` and `latencies`
     hold one entry a trial, in order."""
 
     def __init__(
@@ -72,7 +72,7 @@ class DeployedMeasurer:
         switch_pids: Callable[[], Sequence[int]] = tuple,
     ) -> None:
         self.points: list[LoadPoint] = []
-        self.asides: list[Aside] = []
+        self.side_counts: list[SideCounts] = []
         self.source_counters = NO_FRAMES
         self.sink_counters = NO_FRAMES
         self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
@@ -111,24 +111,26 @@ class DeployedMeasurer:
 
     def trials(self) -> list[MethodTrial]:
         """Every trial so far as the record keeps it."""
-        return as_trials(self.points, self.asides)
+        return as_trials(self.points, self.side_counts)
 
     def notes(self) -> list[str]:
         """What happened beside the loads."""
         told = {
-            "duplicated": sum(one.duplicates for one in self.asides),
-            "reordered": sum(one.reordered for one in self.asides),
+            "duplicated": sum(one.duplicates for one in self.side_counts),
+            "reordered": sum(one.reordered for one in self.side_counts),
             "lost while a receiver was away from its core (left out)": sum(
                 one.lost_away for one in self.points
             ),
             "not sent, since a sender was away from its core (left out)": sum(
                 one.late_frames for one in self.points
             ),
-            "dropped at the receivers' own sockets": sum(one.socket_drops for one in self.asides),
-            "stragglers of an earlier trial (left out)": sum(one.stale for one in self.asides),
+            "dropped at the receivers' own sockets": sum(
+                one.socket_drops for one in self.side_counts
+            ),
+            "stragglers of an earlier trial (left out)": sum(one.stale for one in self.side_counts),
         }
         notes = [f"{count} frames were {what}" for what, count in told.items() if count]
-        restless = sum(not one.drained for one in self.asides)
+        restless = sum(not one.drained for one in self.side_counts)
         stalled_s = math.fsum(one.stalled_s for one in self.points)
         if stalled_s > STALL_WORTH_NAMING * math.fsum(one.duration_s for one in self.points):
             notes.append(
@@ -175,7 +177,7 @@ class DeployedMeasurer:
         senders = [pair.a for pair in self._ends]
         receivers = [] if receivers_go_on else [pair.b for pair in self._ends]
         self.points.append(point)
-        self.asides.append(self._aside(receivers))
+        self.side_counts.append(self._side_counts(receivers))
         if point.duration_s >= SHORTEST_JUDGED_S:
             self.stretch = max(self.stretch, stretch(senders, point.duration_s))
         for one in {id(one): one for one in (*senders, *receivers)}.values():
@@ -243,13 +245,13 @@ class DeployedMeasurer:
             tuple(math.fsum(column) for column in zip(*rates, strict=False)),
         )
 
-    def _aside(self, receivers: Sequence[EngineProcess]) -> Aside:
+    def _side_counts(self, receivers: Sequence[EngineProcess]) -> SideCounts:
         results = [one.result for one in receivers]
         losses = [loads.loss_of(one) for one in results]
         pacings = [p for pair in self._ends if (p := pair.a.result.pacing)]
         idle = sum(one.totals.idle_polls for one in results)
         polls = idle + sum(one.totals.useful_polls for one in results)
-        return Aside(
+        return SideCounts(
             socket_drops=socket_drops(receivers),
             duplicates=sum(one.duplicates for one in losses),
             reordered=sum(one.reordered for one in losses),
@@ -276,7 +278,7 @@ def _whole(load_pps: float, pairs: int) -> int:
     return max(pairs, round(load_pps))
 
 
-def as_trials(points: Sequence[LoadPoint], asides: Sequence[Aside]) -> list[MethodTrial]:
+def as_trials(points: Sequence[LoadPoint], side_counts: Sequence[SideCounts]) -> list[MethodTrial]:
     """The trials as the record keeps them. `points` may be those of a ledger: same order."""
     return [
         MethodTrial(
@@ -289,15 +291,15 @@ def as_trials(points: Sequence[LoadPoint], asides: Sequence[Aside]) -> list[Meth
             duration_s=point.duration_s,
             elapsed_s=point.cost_s,
             ring_full_share=point.ring_full_share,
-            socket_drops=aside.socket_drops,
+            socket_drops=one.socket_drops,
             lost_away=point.lost_away,
             late_frames=point.late_frames,
             stalled_s=point.stalled_s,
-            duplicates=aside.duplicates,
-            reordered=aside.reordered,
-            corrupt=aside.corrupt,
-            late_max_ns=aside.late_max_ns,
-            drained=aside.drained,
+            duplicates=one.duplicates,
+            reordered=one.reordered,
+            corrupt=one.corrupt,
+            late_max_ns=one.late_max_ns,
+            drained=one.drained,
         )
-        for point, aside in zip(points, asides, strict=True)
+        for point, one in zip(points, side_counts, strict=True)
     ]

@@ -27,11 +27,11 @@ from switchmark.switch.support import contained
 from switchmark.switch.support.base import Discardable, MakesPorts
 from switchmark.switch.support.private import prepare_namespace
 from switchmark.testbed.cores.cpu_limit import CpuLimit
-from switchmark.testbed.cores.machine_state import StateProbe, cores_used
+from switchmark.testbed.cores.machine_state import StateReader, cores_used
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.reconcile import DeviceDrops, Reading
+from switchmark.trial.reconcile import CounterReading, DeviceDrops
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import Vnf, start_vnf
 
@@ -45,7 +45,7 @@ READY_TIMEOUT_S = 20.0
 class Deployment:
     """A context manager. Inside, every application is ready and every port is up."""
 
-    state_probe: StateProbe  # of the cores used
+    state_reader: StateReader  # of the cores used
 
     def __init__(self, session: Session, plan: TrialPlan) -> None:
         self.session = session
@@ -113,9 +113,9 @@ class Deployment:
         for engine in self.engines:
             engine.faults.clear()
 
-    def read(self) -> Reading:
+    def read(self) -> CounterReading:
         """All counters now; meaningful while no traffic runs."""
-        return Reading(
+        return CounterReading(
             applications=dict(
                 zip(
                     (engine.node for engine in self.engines),
@@ -223,8 +223,8 @@ class Deployment:
         if not any(port.pci for port in made):
             self._undo.callback(self._end_switch)
         cores = cores_used(plan.placement)
-        self.state_probe = StateProbe(self.session.host, find_engine, cores)
-        self._undo.callback(self.state_probe.close)
+        self.state_reader = StateReader(self.session.host, find_engine, cores)
+        self._undo.callback(self.state_reader.close)
         self._undo.callback(self._request_exits)
         self._start_switch()
         self._switch_runs = True
@@ -235,7 +235,7 @@ class Deployment:
         for vnf in self.vnfs:
             vnf.wait_ready(timeout_s)
         self.switch.wait_ports_up(timeout_s)
-        self.state_probe.wait_ready()
+        self.state_reader.wait_ready()
         self._impose_limit()
 
     def _request_exits(self) -> None:

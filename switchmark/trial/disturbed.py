@@ -62,7 +62,7 @@ class DisturbedMeasurer(DeployedMeasurer):
             point = self.points[-1] = replace(point, duration_s=lasted_ns / 1e9)
         if not took:
             raise TrialFailed(f"the trial of {duration_s:g} s was over before anything was done")
-        own_drops = self.asides[-1].socket_drops  # at the receivers' sockets: not the switch's
+        own_drops = self.side_counts[-1].socket_drops  # at the receivers' sockets: not the switch's
         silences = [longest_silence(self._while_sending(pair.b)) for pair in self._ends]
         return Disturbance(
             point=point,

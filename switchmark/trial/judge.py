@@ -25,7 +25,7 @@ from switchmark.results.record import (
     MethodResult,
     Placement,
     Throughput,
-    Verdict,
+    TrialVerdict,
     Verification,
 )
 from switchmark.statistics.outliers import TWO_BANDS
@@ -301,7 +301,7 @@ def verdict(
     verification: Verification,
     *,
     mixed_connect_modes: bool,
-) -> Verdict:
+) -> TrialVerdict:
     """Collect the marks; a result is valid unless a mark says the figure itself is wrong."""
     switched = trial.switch != WIRE
     baseline = evidence.baseline
@@ -346,7 +346,7 @@ def verdict(
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.tx_offered)
     marks = [mark for mark, holds in checks.items() if holds]
-    return Verdict(
+    return TrialVerdict(
         valid=marks_are_valid(marks),
         marks=marks,
         explanations=[explain(mark) for mark in marks],

@@ -24,9 +24,9 @@ from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import of_all
 from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.beside import load_beside, probe_load, probes_of
+from switchmark.trial.measurement import Measurement
 from switchmark.trial.one_way import Clocks, TimedRun, corrected
 from switchmark.trial.quality import delay_variation
-from switchmark.trial.seen import Seen
 from switchmark.trial.throughput import (
     Tick,
     on_schedule,
@@ -50,7 +50,7 @@ def measure(
     policy: TrimPolicy,
     tick: Tick,
     clocks: Clocks | None = None,
-) -> Seen:
+) -> Measurement:
     """Run one latency trial on applications that are ready, verified and warmed up. With the
     clocks of two hosts the way there is timed, too."""
     clients = [pair.a for pair in pairs]
@@ -61,7 +61,7 @@ def measure(
     samples = [s for client in clients for s in client.intervals]
     ended_ns = max(s.t_ns for s in samples) if samples else 0
     started_ns = min(client.started_ns for client in clients)
-    return Seen(
+    return Measurement(
         latency=_merge(clients) if trial.probe_rate_pps is None else _merge_probes(trial, pairs),
         one_way=_way_there(trial, pairs, timed) if timed else None,
         trim=Trim(

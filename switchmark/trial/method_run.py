@@ -16,7 +16,7 @@ from switchmark.results.record import MethodResult
 from switchmark.switch.support.changes import changes_of
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.disturbed import DisturbedMeasurer
-from switchmark.trial.seen import Seen
+from switchmark.trial.measurement import Measurement
 from switchmark.trial.throughput import Tick
 
 BEYOND = 1.3  # of what the switch took, where the wire's ceiling is not known
@@ -24,20 +24,22 @@ FIRST_LOOK_S = 1.0
 FIRST_LOOKS = 3  # while applications or the switch are kept from their cores
 
 
-def measure(trial: Trial, deployment: Deployment, baseline_pps: float | None, tick: Tick) -> Seen:
+def measure(
+    trial: Trial, deployment: Deployment, baseline_pps: float | None, tick: Tick
+) -> Measurement:
     """Run the trial's method; `baseline_pps` is what the bare wire carries, over all pairs."""
     measurer = DisturbedMeasurer(
         trial, deployment.streams, tick, deployment.plan.far, deployment.switch.process_ids
     )
     found = _found(trial, measurer, deployment, baseline_pps)
-    return Seen(
+    return Measurement(
         method=found,
         trim=None,
         kept_samples=len(measurer.points),
         source_counters=measurer.source_counters,
         sink_counters=measurer.sink_counters,
         sent_frames=sum(one.offered_frames for one in measurer.points),
-        socket_drops=sum(one.socket_drops for one in measurer.asides),
+        socket_drops=sum(one.socket_drops for one in measurer.side_counts),
         on_schedule=all(one.load_met for one in found.latency),
         stretch=measurer.stretch,
         passed_frames=sum(one.offered_frames - one.lost_frames for one in measurer.points),

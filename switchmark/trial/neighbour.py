@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, unavailable
 from switchmark.model.trial import Trial
 from switchmark.results.record import Neighbour, Placement
 from switchmark.testbed.host import Session, Spawned
@@ -30,14 +30,14 @@ KINDS: dict[str, str] = {
 SETTLE_S = 0.1  # in which a program that cannot run has said so
 
 
-def probe(neighbour: str) -> Probe:
+def availability(neighbour: str) -> Availability:
     """Whether this machine can run it."""
     if neighbour.startswith("/"):
         found = shutil.which(neighbour)
-        return Probe(found is not None, neighbour, "there is no such program")
+        return Availability(found is not None, neighbour, "there is no such program")
     if shutil.which("stress-ng") is None:
-        return Probe(False, reason="no `stress-ng` program", remedy="apt install stress-ng")
-    return Probe(True, "stress-ng")
+        return unavailable("no `stress-ng` program", remedy="apt install stress-ng")
+    return Availability(True, "stress-ng")
 
 
 def cores_of(trial: Trial, placement: Placement) -> list[int]:

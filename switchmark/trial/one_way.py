@@ -24,7 +24,7 @@ MARGIN_NS, DRIFT_NS_PER_S = 20_000, 100_000
 READING_NS = 200  # an application reads its two clocks together to within this
 
 
-class Reading(Protocol):
+class ClockComparison(Protocol):
     """By how much the other host's CLOCK_MONOTONIC is ahead of this one's, and how surely."""
 
     @property
@@ -41,13 +41,13 @@ class Reading(Protocol):
 class Clocks(Protocol):
     """Of two hosts."""
 
-    def compare(self) -> Reading:
+    def compare(self) -> ClockComparison:
         """Now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class ClockCorrection:
     """What is to be taken off every time of a stream, and by how much that may be wrong."""
 
     less_ns: int
@@ -86,7 +86,7 @@ class TimedRun:
         """Compare the clocks and tell the receivers; the run lasts about so long."""
         return cls(clocks, streams, MARGIN_NS + round(DRIFT_NS_PER_S * duration_s))
 
-    def end(self) -> list[Correction]:
+    def end(self) -> list[ClockCorrection]:
         """Compare them again; what is to be taken off the times of each stream."""
         last = self._clocks.compare()
         after = _points([end for pair in self._streams for end in (pair.a, pair.b)])
@@ -98,7 +98,7 @@ class TimedRun:
             low = min(self._margin_ns - first, ends_at - second)
             high = max(self._margin_ns + first, ends_at + second)
             found.append(
-                Correction(round((low + high) / 2), round((high - low) / 2) + 2 * READING_NS)
+                ClockCorrection(round((low + high) / 2), round((high - low) / 2) + 2 * READING_NS)
             )
         return found
 
@@ -108,7 +108,11 @@ class TimedRun:
         return sender.before.t_ns + ahead_ns - self._margin_ns
 
     def _constant_ns(
-        self, sender: _Side, receiver: _Side, after: Mapping[int, EngineCounters], last: Reading
+        self,
+        sender: _Side,
+        receiver: _Side,
+        after: Mapping[int, EngineCounters],
+        last: ClockComparison,
     ) -> float:
         """By how much a time that is measured now is too long: the receiver's tick at which the
         sender's clock is read now, less the one that it takes that for."""
@@ -122,7 +126,7 @@ class TimedRun:
         return (truly - taken_for) * 1e9 / hz
 
 
-def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: Reading) -> int:
+def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: ClockComparison) -> int:
     """By how much the receiver's clock is ahead of its sender's."""
     return (receiver.far - sender.far) * reading.ahead_ns
 
@@ -133,7 +137,7 @@ def _points(engines: Sequence[EngineProcess]) -> dict[int, EngineCounters]:
     return dict(zip(map(id, asked), counters_of(asked), strict=True))
 
 
-def corrected(seen: TimedDelays, correction: Correction) -> TimedDelays:
+def corrected(seen: TimedDelays, correction: ClockCorrection) -> TimedDelays:
     """What an application timed, with true one-way times. Delay variation is of differences and
     stays, but for what those of PDV are told from."""
     less = correction.less_ns

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.layout import cable_problem, nodes_have_devices
-from switchmark.engine.arguments import needed_powers, resolve_io, vnf_powers
+from switchmark.engine.arguments import needed_capabilities, resolve_io, vnf_capabilities
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
@@ -20,7 +20,7 @@ from switchmark.model.node import NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind
 from switchmark.model.scenario import resolve as resolve_scenario
 from switchmark.model.topology import (
-    Place,
+    NodePlace,
     Topology,
 )
 from switchmark.model.trial import Trial
@@ -190,9 +190,9 @@ class TrialPlan:
             vnf,
         )
 
-    def environment_of(self, place: Place) -> Environment:
+    def environment_of(self, place: NodePlace) -> Environment:
         """Where a node of the topology lives."""
-        return self.wires if self.wires and place is Place.WIRE else self.environment
+        return self.wires if self.wires and place is NodePlace.WIRE else self.environment
 
     def specs(self) -> list[NodeSpec]:
         """What environments are asked to make. Made on demand: plans are many, trials run
@@ -202,8 +202,8 @@ class TrialPlan:
             self.port_kind,
             self.placement.application_cores,
             past_ip_stack=io not in (Io.UDP, Io.UDP_MMSG),
-            powers=needed_powers(io, self.port_kind),
-            vnf_powers=vnf_powers(self.trial.vnf, self.port_kind),
+            linux_capabilities=needed_capabilities(io, self.port_kind),
+            vnf_capabilities=vnf_capabilities(self.trial.vnf, self.port_kind),
         )
 
 

@@ -15,7 +15,7 @@ from switchmark.engine import loads
 from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
 from switchmark.model.ports import PortCounters, Split, SwitchCounters
-from switchmark.results.record import Path, Place, Reconciliation, Stage
+from switchmark.results.record import FramePath, Place, Reconciliation, Stage
 from switchmark.results.record.reconciliation import ChainFrames
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import VnfCounters
@@ -33,7 +33,7 @@ class DeviceDrops:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """All counters at one moment: by node, and the switch's."""
 
     applications: dict[str, EngineCounters]
@@ -46,8 +46,8 @@ class Reading:
 class _Changes:
     """What has been counted between two readings."""
 
-    before: Reading
-    after: Reading
+    before: CounterReading
+    after: CounterReading
 
     def application(self, node: str, count: Callable[[EngineCounters], int]) -> int:
         return count(self.after.applications[node]) - count(self.before.applications[node])
@@ -80,11 +80,11 @@ class _Changes:
 
 @dataclass
 class _Cable:
-    """One direction of the cable between two hosts, which all paths share: whose frames were
-    lost there nobody knows, so they are laid to the account of the first that lack some."""
+    """One direction of the cable between two hosts, which all paths share: nobody knows whose
+    frames were lost there, so they are charged to the first paths that lack some."""
 
     lost: int  # on the cable itself
-    left: int  # with what its two ends own up to: not yet laid to a path's account
+    left: int  # with what its two ends have dropped: not yet charged to a path
 
     @classmethod
     def crossed(cls, changes: _Changes, ends: tuple[int, ...] | None) -> _Cable | None:
@@ -107,8 +107,8 @@ class _Cable:
 
 def reconcile(
     pairs: Sequence[PairEnds],
-    before: Reading,
-    after: Reading,
+    before: CounterReading,
+    after: CounterReading,
     via: Sequence[Sequence[str]] = (),
     cable: tuple[int, int] | None = None,
     split: Split | None = None,
@@ -153,7 +153,7 @@ def _path(
     ports: tuple[int, int],
     vnfs: Sequence[str],
     cable: _Cable | None = None,
-) -> Path:
+) -> FramePath:
     """One way, from this port of the switch to that one, through VNFs if there are any."""
     sent = changes.application(sender.node, lambda one: one.tx_offered)
     arrived = changes.application(receiver.node, loads.arrived)
@@ -170,7 +170,7 @@ def _path(
             stages[1] = _in_the_chain(changes, stages[1], ports, vnfs)
         if cable is not None:
             stages[1] = cable.between(stages[1])
-    return Path(
+    return FramePath(
         pair=sender.pair,
         sender=sender.node,
         receiver=receiver.node,
@@ -237,7 +237,7 @@ def _stage(place: Place, lost: int, counted: int) -> Stage:
     )
 
 
-def _findings(path: Path) -> list[str]:
+def _findings(path: FramePath) -> list[str]:
     way = f"pair {path.pair}, {path.sender} to {path.receiver}"
     found = []
     if path.not_sent:

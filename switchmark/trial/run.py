@@ -21,7 +21,7 @@ from switchmark.errors import TrialFailed
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import PLAIN, WIRE, Dimension
 from switchmark.model.ports import SwitchCounters
-from switchmark.model.topology import Place
+from switchmark.model.topology import NodePlace
 from switchmark.results.record import (
     Neighbour,
     Placement,
@@ -39,17 +39,17 @@ from switchmark.testbed.host import Session
 from switchmark.trial import latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.cost.far_cost import begin_far_cost, far_cost, hosts_used
 from switchmark.trial.cost.meter import Meter
 from switchmark.trial.cost.quota import QuotaReading, without_neighbour
+from switchmark.trial.cost.remote_cost import begin_remote_cost, hosts_used, remote_cost
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.failure import one_line, why
 from switchmark.trial.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.trial.measurement import Measurement
 from switchmark.trial.neighbour import NoisyNeighbour
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.quality import loop_costs
-from switchmark.trial.reconcile import Reading, reconcile
-from switchmark.trial.seen import Seen
+from switchmark.trial.reconcile import CounterReading, reconcile
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
 
 COUNTERS_SETTLE_S = 0.5
@@ -123,7 +123,7 @@ def run_trial(
         "wire_ends": [
             node.name
             for node in plan.topology.nodes
-            if node.place is Place.WIRE and node.nic is None
+            if node.place is NodePlace.WIRE and node.nic is None
         ],
         "provenance": provenance,
     }
@@ -176,7 +176,7 @@ def _measure(
     except TrialFailed:
         deployment.check_alive()  # which says more than silence
         raise
-    switch.settle()
+    switch.wait_converged()
     checked = _verified(deployment, plan)
     pids = switch.process_ids()
     watch.lap("verify")
@@ -195,8 +195,8 @@ def _measure(
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = QuotaReading.take(deployment.limit)
     machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
-    far_before = begin_far_cost(plan.far) if plan.far else None
-    state_before = deployment.state_probe.read()
+    remote_before = begin_remote_cost(plan.far) if plan.far else None
+    state_before = deployment.state_reader.read()
     with Meter.begin(switch, plan.placement, machines) as meter:
         threads = ThreadTimes.of(pids)
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
@@ -204,10 +204,10 @@ def _measure(
         here = [one for one in deployment.engines if one.has_result and not one.far]
         own = seen.cpu or [ApplicationCpu.of(one) for one in here]
         used = meter.end([*own, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame)
-    state_after = deployment.state_probe.read()
+    state_after = deployment.state_reader.read()
     used = without_neighbour(used, noise)
-    if plan.far is not None and far_before is not None:
-        plan.far.cpu = far_cost(deployment, plan.far, far_before, seen)
+    if plan.far is not None and remote_before is not None:
+        plan.far.cpu = remote_cost(deployment, plan.far, remote_before, seen)
     limited = quota.until_now(trial, deployment.limit, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
@@ -287,7 +287,7 @@ def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
 
 def _traffic(
     deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
-) -> Seen:
+) -> Measurement:
     """The measured part: one run, or the many of a method; the bench stays off the cores of a
     switch that has some. (Of one that it starts again meanwhile, it would keep that one, too.)"""
     trial, streams = plan.trial, deployment.streams
@@ -302,8 +302,8 @@ def _traffic(
 
 
 def _run_beside(
-    neighbour: NoisyNeighbour, traffic: Callable[[], Seen]
-) -> tuple[Seen, Neighbour | None]:
+    neighbour: NoisyNeighbour, traffic: Callable[[], Measurement]
+) -> tuple[Measurement, Neighbour | None]:
     """The traffic with the neighbour beside it, which is there neither before nor after."""
     try:
         neighbour.start()
@@ -313,7 +313,9 @@ def _run_beside(
         neighbour.close()
 
 
-def _reconciled(deployment: Deployment, before: Reading) -> tuple[Reading, Reconciliation]:
+def _reconciled(
+    deployment: Deployment, before: CounterReading
+) -> tuple[CounterReading, Reconciliation]:
     """The counters after the traffic. While they do not agree with each other they are read
     again for a moment: some are late, and a frame may still be on its way."""
     patience = max([1.0, *(machine.patience for machine in deployment.machines)])
@@ -340,7 +342,7 @@ def _whole_placement(deployment: Deployment) -> Placement:
     return here.model_copy(update={"oversubscribed": crowded})
 
 
-def _witness(reading: Reading) -> int:
+def _witness(reading: CounterReading) -> int:
     return reading.switch.witness_rx_frames or 0
 
 

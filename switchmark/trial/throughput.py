@@ -29,8 +29,8 @@ from switchmark.results.record import (
     Throughput,
 )
 from switchmark.statistics.steady_state import detect
+from switchmark.trial.measurement import Measurement
 from switchmark.trial.quality import jain, reordering
-from switchmark.trial.seen import Seen
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 from switchmark.trial.verification import PairEnds
 
@@ -130,7 +130,7 @@ def _exact(duration_s: float) -> str | float:
     return duration_s if duration_s == round(duration_s, 6) >= 1e-3 else f"{duration_s:.9f}"
 
 
-def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Seen:
+def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Measurement:
     """Run one throughput trial on applications that are ready and verified."""
     senders = [pair.a for pair in pairs]
     receivers = [pair.b for pair in pairs]
@@ -147,7 +147,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     streams = [_Stream.of(trial, pair, window) for pair in pairs]
     counted = sum_of(_kept(senders, window))
     samples = [s for pair in pairs for s in pair.b.intervals]
-    return Seen(
+    return Measurement(
         throughput=_sum(trial, streams),
         trim=describe(policy, begun_ns, ended_ns, samples),
         steady=_steady(pairs, (begun_ns, ended_ns)),

@@ -18,8 +18,8 @@ from switchmark.results.record import Direction, Verification
 
 TEACHING_FRAMES = 2
 ARRIVAL_TIMEOUT_S = 3.0  # probes cross a switch in far less, when it has a core
-SETTLE_TIMEOUT_S = 3.0  # in which a switch must stop flooding what it has learnt
-_SETTLE_POLL_S = 0.05
+CONVERGENCE_TIMEOUT_S = 3.0  # in which a switch must stop flooding what it has learnt
+_CONVERGENCE_POLL_S = 0.05
 _POLL_S = 0.01
 
 
@@ -69,13 +69,13 @@ def verify(
     half a second and more), or delivers late learning frames, is asked again until it has
     settled; lost probes get no second chance.
     """
-    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    deadline = time.monotonic() + CONVERGENCE_TIMEOUT_S
     while True:
         seen = _send_counted(pairs, policy, witness_frames)
         lost = seen.probes_arrived < policy.min_arrived_ratio * seen.probes_sent
         if seen.passed or lost or time.monotonic() > deadline:
             return seen
-        time.sleep(_SETTLE_POLL_S)
+        time.sleep(_CONVERGENCE_POLL_S)
 
 
 def _send_counted(

@@ -21,7 +21,7 @@ from switchmark.results.record import VnfRun
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import NOTHING, last_line
-from switchmark.testbed.undo.things import Link
+from switchmark.testbed.undo.entries import NetworkDevice
 from switchmark.trial.cost.cpu import ApplicationCpu
 
 READ_TIMEOUT_S = 5.0
@@ -142,7 +142,7 @@ class BridgeVnf:
         undo: Callable[[], object] = _nothing
         if node.netns is None:
             bridge = f"sm{session.id}{node.spec.name}"[:14] + "B"
-            undo = partial(session.ledger.undo, session.ledger.record(Link(bridge)))
+            undo = partial(session.ledger.undo, session.ledger.record(NetworkDevice(bridge)))
         devices = [str(port.device_inside) for port in node.spec.ports]
         lines = [
             f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",

@@ -86,7 +86,7 @@ def _seeds(first: int):  # type: ignore[no-untyped-def]
 def _there(registry, without):  # type: ignore[no-untyped-def]
     """What this machine can run, by name."""
     names = [name for name in registry if name not in without]
-    return [name for name in names if registry[name]().probe().available]
+    return [name for name in names if registry[name]().availability().available]
 
 
 def _tell(verdict: Verdict) -> None:

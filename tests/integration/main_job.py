@@ -51,11 +51,11 @@ def need(switches: Sequence[str] = (), environments: Sequence[str] = ()) -> None
         find_engine()
     except UnavailableError as error:
         pytest.skip(str(error))
-    probes = {name: SWITCHES[name]().probe() for name in switches}
-    probes |= {name: ENVIRONMENTS[name]().probe() for name in environments}
-    for name, probe in probes.items():
-        if not probe.available:
-            pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
+    availabilities = {name: SWITCHES[name]().availability() for name in switches}
+    availabilities |= {name: ENVIRONMENTS[name]().availability() for name in environments}
+    for name, availability in availabilities.items():
+        if not availability.available:
+            pytest.skip(f"{name}: {availability.reason}; {availability.remedy}")
 
 
 @dataclass

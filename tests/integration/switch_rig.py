@@ -28,7 +28,7 @@ from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import netlink, procfs
 from switchmark.testbed.session import open_session
 from switchmark.testbed.state import state_dir
-from switchmark.testbed.undo.things import Directory, Link, NetworkNamespace
+from switchmark.testbed.undo.entries import Directory, NetworkDevice, NetworkNamespace
 
 ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"
@@ -45,9 +45,9 @@ EXCLUSIVE = ("sriov",)  # a NIC has one user
 def available(name: str) -> Switch:
     """The switch, or a skip with its reason and remedy."""
     switch = make_switch(name)
-    probe = switch.probe()
-    if not probe.available:
-        pytest.skip(f"{name}: {probe.reason}; {probe.remedy}")
+    availability = switch.availability()
+    if not availability.available:
+        pytest.skip(f"{name}: {availability.reason}; {availability.remedy}")
     return switch
 
 
@@ -120,7 +120,7 @@ def veth_ends(session: Session, count: int) -> Iterator[list[VethEnd]]:
     for index in range(count):
         namespace, device = f"sm{session.id}n{index}", f"sm{session.id}v{index}"
         entries.append(session.ledger.record(NetworkNamespace(namespace)))
-        entries.append(session.ledger.record(Link(device)))
+        entries.append(session.ledger.record(NetworkDevice(device)))
         host.run(["ip", "netns", "add", namespace])
         quiet = "net.ipv6.conf.default.disable_ipv6=1"
         host.run(["ip", "netns", "exec", namespace, "sysctl", "-qw", quiet])

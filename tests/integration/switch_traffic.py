@@ -100,7 +100,7 @@ def veth_peers(switch: Switch, ends: list[VethEnd]) -> None:
     """Frames from every port to its peer, all at their peers and nowhere else."""
     count = how_many(switch)
     teach(ends)
-    switch.settle()
+    switch.wait_converged()
     before = switch.counters()
     for end in ends:
         end.send(mac_of(end.port.index ^ 1), count, gap_s(ends))
@@ -173,7 +173,7 @@ def vhost_peers(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> None
     for sender, receiver in PAIRS:
         if mode is ConnectMode.LEARNING:
             ends[receiver].send_for(0.05)
-            switch.settle()
+            switch.wait_converged()
         one_burst(switch, ends, sender, receiver, strange.get(sender))
 
 

@@ -10,7 +10,7 @@ import pytest
 from switchmark.model.ports import ConnectMode
 from switchmark.results.record import Record
 from switchmark.switch.registry import make_switch
-from switchmark.switch.support.base import probe_for
+from switchmark.switch.support.base import availability_for
 from tests.combinations import LEARNING, WAYS_BETWEEN_HOSTS
 from tests.integration.hosts_bench import measured, repeated
 from tests.integration.two_hosts import TwoHosts, missing, sh
@@ -40,7 +40,7 @@ def test_frames_cross_the_cable(hosts: TwoHosts, engine: Path, switch: str) -> N
     ways, kind = WAYS_BETWEEN_HOSTS[switch]
     for way in ways:
         mode = ConnectMode.LEARNING if LEARNING in way else ConnectMode.CROSS_CONNECT
-        found = probe_for(make_switch(switch), mode)
+        found = availability_for(make_switch(switch), mode)
         if not found.available:
             pytest.skip(f"{switch} does not run here: {found.reason}")
     if switch == "xdp-redirect":

@@ -32,7 +32,7 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.model.ports import PortKind
 from switchmark.testbed.undo.ledger import Ledger
 from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.things import Link
+from switchmark.testbed.undo.entries import NetworkDevice
 from tests.integration.machine import node_spec
 
 def deploy(environment, last, wait=False):
@@ -50,7 +50,7 @@ def deploy(environment, last, wait=False):
     Ledger._append = append_and_die
     with open_session() as session:
         bridge = f"sm{session.id}br"
-        entry = session.ledger.record(Link(bridge))
+        entry = session.ledger.record(NetworkDevice(bridge))
         session.host.run(["ip", "link", "add", bridge, "type", "bridge"])
         session.host.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 &"])
         guests = environment.name == "qemu"  # whose answers take their time
@@ -92,8 +92,8 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(params=every_environment())
 def environment(request: pytest.FixtureRequest) -> str:
-    if not (probe := ENVIRONMENTS[request.param]().probe()).available:
-        pytest.skip(f"{request.param}: {probe.reason}; {probe.remedy}")
+    if not (availability := ENVIRONMENTS[request.param]().availability()).available:
+        pytest.skip(f"{request.param}: {availability.reason}; {availability.remedy}")
     return str(request.param)
 
 
@@ -136,7 +136,7 @@ class container:  # noqa: N801
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> None:
-        if not ENVIRONMENTS["lxc"]().probe().available:
+        if not ENVIRONMENTS["lxc"]().availability().available:
             return
         command = ["lxc-execute", *self.where, "--", "/bin/sleep", "1000"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)

@@ -12,10 +12,10 @@ import pytest
 
 from switchmark.engine.binary import find_engine
 from switchmark.model.value import parse_utc
-from switchmark.results.answer import Verdict, answer_run
+from switchmark.results.answer import LeadVerdict, answer_run
 from switchmark.results.store import find_latest, open_run
 from switchmark.results.summary import summary
-from switchmark.switch.support.ovs import PLAIN_PROGRAMS
+from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS
 from switchmark.switch.support.tools import which
 from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, campaign_file, need, new_bench, settings
@@ -64,7 +64,7 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(
     (found,) = [one for one in answer_run(run, names) if one.decides]
     assert [one.contender for one in found.standings] == ["new", "old"]
     (lead,) = found.leads
-    assert (lead.ahead, lead.verdict) == ("new", Verdict.AHEAD), out
+    assert (lead.ahead, lead.verdict) == ("new", LeadVerdict.AHEAD), out
     assert all(one.low > 1 for one in lead.ratios), "above 1 for certain"
     assert any(one.low <= 1.05 <= one.high for one in lead.ratios), out
     records = [record for record in run.records() if record.trial.contender]

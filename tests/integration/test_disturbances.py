@@ -53,9 +53,9 @@ WITH_A_TABLE = {Bess: "static-mac", XdpRedirect: "static-mac"}  # by default the
 @pytest.fixture(scope="module")
 def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]:
     switch: Switch = request.param()
-    probe = switch.probe()
-    if not probe.available:
-        pytest.skip(f"{switch.name}: {probe.reason}")
+    availability = switch.availability()
+    if not availability.available:
+        pytest.skip(f"{switch.name}: {availability.reason}")
     mode = WITH_A_TABLE.get(request.param)
     with deployed(switch, **({"connect_mode": mode} if mode else {})) as made:
         yield made

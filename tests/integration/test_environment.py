@@ -24,7 +24,7 @@ from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import netlink
 from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.things import Link, LxcPivot
+from switchmark.testbed.undo.entries import LxcPivot, NetworkDevice
 from tests.integration.machine import every_environment, needs_root, node_spec, own_state, remains
 
 pytestmark = [pytest.mark.integration, needs_root]
@@ -40,10 +40,10 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 def environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Environment:
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     made = ENVIRONMENTS[request.param]()
-    probe = made.probe()
-    if not probe.available:
-        pytest.skip(f"{request.param}: {probe.reason}; {probe.remedy}")
-    assert probe.version
+    availability = made.availability()
+    if not availability.available:
+        pytest.skip(f"{request.param}: {availability.reason}; {availability.remedy}")
+    assert availability.version
     return made
 
 
@@ -59,7 +59,7 @@ def output_of(process: Spawned) -> str:
 def bridge(session: Session, *devices: str | None) -> None:
     """Join devices in the root namespace, as a switch under test would."""
     name = f"sm{session.id}br"
-    session.ledger.record(Link(name))
+    session.ledger.record(NetworkDevice(name))
     session.host.run(["ip", "link", "add", name, "type", "bridge", "mcast_snooping", "0"])
     netlink.disable_ipv6(name)  # else it sends frames of its own
     session.host.run(["ip", "link", "set", name, "up"])
@@ -313,8 +313,8 @@ def test_a_node_with_two_ports(state: Path, environment: Environment) -> None:
 
 def test_container_has_little_in_it(state: Path) -> None:
     made = ENVIRONMENTS["lxc"]()
-    if not (probe := made.probe()).available:
-        pytest.skip(f"lxc: {probe.reason}")
+    if not (availability := made.availability()).available:
+        pytest.skip(f"lxc: {availability.reason}")
     pivots = LxcPivot.existing()
     with open_session() as session:
         node = made.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
@@ -356,10 +356,12 @@ def test_container_may_do_what_is_asked_for(
     """Packet sockets; placing memory by NUMA node only where a seccomp filter asks for it."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     made = ENVIRONMENTS[environment]()
-    if not (probe := made.probe()).available:
-        pytest.skip(f"{environment}: {probe.reason}")
+    if not (availability := made.availability()).available:
+        pytest.skip(f"{environment}: {availability.reason}")
     with open_session() as session:
-        spec = replace(node_spec("tx0", 0, PortKind.VHOST_USER), powers=("net_raw", "sys_nice"))
+        spec = replace(
+            node_spec("tx0", 0, PortKind.VHOST_USER), linux_capabilities=("net_raw", "sys_nice")
+        )
         node = made.create(session, spec)
         asked = [BUSYBOX, "grep", "CapBnd", "/proc/self/status"]
         assert int(output_of(node.spawn_engine(asked)).split()[1], 16) == expected

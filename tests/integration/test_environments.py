@@ -17,7 +17,7 @@ import pytest
 
 from switchmark.testbed.cores.cpu_limit import find_hierarchy
 from switchmark.testbed.kernel import cgroups
-from switchmark.testbed.undo.things import chosen_of
+from switchmark.testbed.undo.entries import chosen_of
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.integration, needs_root]
 PROGRAM = """
 import os, subprocess
 from switchmark.testbed.kernel import netlink
-from switchmark.testbed.undo.things import NetworkNamespace
+from switchmark.testbed.undo.entries import NetworkNamespace
 
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
 netlink.create_namespace("smfirst")

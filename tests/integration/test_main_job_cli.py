@@ -120,7 +120,7 @@ def test_a_bad_file_is_named_with_key_and_remedy(bench: Bench, tmp_path: Path) -
 
 
 def test_a_switch_that_cannot_run_here_stops_it_before_anything_starts(bench: Bench) -> None:
-    missing = [name for name, make in SWITCHES.items() if not make().probe().available]
+    missing = [name for name, make in SWITCHES.items() if not make().availability().available]
     if not missing:
         pytest.skip("every switch can run on this machine")
     code, out, err = bench.run("trial", missing[0])

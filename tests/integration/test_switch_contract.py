@@ -3,7 +3,7 @@ that several of them live side by side. (Frames: test_switch_forwarding.py; what
 used up: test_switch_shortages.py.)
 
 Each test runs for every switch that this machine can run; the others are skipped by name with
-the probe's reason and remedy.
+the availability's reason and remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from switchmark.switch.support.base import Switch
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.clean import clean_stale
-from switchmark.testbed.undo.things import Link
+from switchmark.testbed.undo.entries import NetworkDevice
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
     EXCLUSIVE,
@@ -53,11 +53,11 @@ VHOST_SWITCHES = [name for name in REAL if rig_kind(SWITCHES[name]()) is PortKin
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_probe_tells_version_or_reason(name: str) -> None:
-    probe = SWITCHES[name]().probe()
-    if probe.available:
-        assert probe.version and any(letter.isdigit() for letter in probe.version)
+    availability = SWITCHES[name]().availability()
+    if availability.available:
+        assert availability.version and any(letter.isdigit() for letter in availability.version)
     else:
-        assert probe.reason and probe.remedy
+        assert availability.reason and availability.remedy
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -125,7 +125,7 @@ def break_it(switch: Switch, session: Session, port: SwitchPort) -> str:
         session.host.run(["ip", "-n", f"sm{session.id}sw", "link", "del", port.device])
         return port.device
     away = ["netns", str(os.getpid()), "name", f"sm{session.id}gone"]
-    entry = session.ledger.record(Link(f"sm{session.id}gone"))
+    entry = session.ledger.record(NetworkDevice(f"sm{session.id}gone"))
     session.host.run(["ip", "-n", str(port.far_netns), "link", "set", "eth0", *away])
     session.ledger.strike(entry)  # it goes with its switch
     return f"eth0 in {port.far_netns}"

@@ -72,9 +72,9 @@ def test_the_bridge_as_a_wire_passes_every_reserved_address_but_pause(session: S
 
 def ovs_or_skip() -> OvsDpdk:
     switch = OvsDpdk()
-    probe = switch.probe()
-    if not probe.available:
-        pytest.skip(f"ovs-dpdk: {probe.reason}; {probe.remedy}")
+    availability = switch.availability()
+    if not availability.available:
+        pytest.skip(f"ovs-dpdk: {availability.reason}; {availability.remedy}")
     return switch
 
 

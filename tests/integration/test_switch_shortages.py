@@ -58,13 +58,13 @@ def test_missing_program(
         monkeypatch.setenv(SETTINGS[name], str(tmp_path / "missing"))
         words = SETTINGS[name]
     else:
-        if not switch.probe().available:
-            pytest.skip(f"{name}: {switch.probe().reason}")
+        if not switch.availability().available:
+            pytest.skip(f"{name}: {switch.availability().reason}")
         monkeypatch.setattr(sys.modules[type(switch).__module__], "which", lambda _name: None)
         words = "not found"
-    probe = switch.probe()
-    assert not probe.available
-    assert words in f"{probe.reason}; {probe.remedy}"
+    availability = switch.availability()
+    assert not availability.available
+    assert words in f"{availability.reason}; {availability.remedy}"
     refuses(switch, session, some_ports(switch), words)
 
 

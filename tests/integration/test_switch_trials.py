@@ -88,10 +88,10 @@ def test_ranking_measures_what_is_there_and_names_what_is_not(bench: Bench) -> N
     assert went_well(code, err), err
     assert "ranking: left out: tc-redirect cannot do connect_mode static-mac" in err
     there = {"linux-bridge", "xdp-redirect"}
-    probe = SWITCHES["t4p4s"]().probe()
-    if probe.available:
+    availability = SWITCHES["t4p4s"]().availability()
+    if availability.available:
         there.add("t4p4s")
     else:
-        assert f"ranking: left out: t4p4s: {probe.reason}" in err
+        assert f"ranking: left out: t4p4s: {availability.reason}" in err
     found = Counter((r.trial.switch, r.trial.dimension.value) for r in bench.records())
     assert found == {(s, d): 1 for s in there for d in ("throughput", "latency")}

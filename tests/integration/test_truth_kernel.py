@@ -62,8 +62,8 @@ def shaped(module_state_dir: None) -> Iterator[Rig]:
 def metered(module_state_dir: None) -> Iterator[Rig]:
     """An Open vSwitch with a meter."""
     switch = OvsNetdev()
-    if not (probe := switch.probe()).available:
-        pytest.skip(f"{switch.name}: {probe.reason}")
+    if not (availability := switch.availability()).available:
+        pytest.skip(f"{switch.name}: {availability.reason}")
     with deployed(switch, application_cpus="1") as rig:
         meter(rig, RATE_PPS, 2 * BUCKET_S)
         yield rig

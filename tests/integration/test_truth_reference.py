@@ -50,8 +50,8 @@ def quiet_run(rig: Rig, load_pps: float, duration_s: float = 0.5) -> tuple[LoadP
     measurer = rig.measurer
     point = measurer.measure(duration_s, load_pps)
     assert point.offered_frames > 0
-    assert measurer.asides[-1].drained
-    assert measurer.asides[-1].socket_drops == 0
+    assert measurer.side_counts[-1].drained
+    assert measurer.side_counts[-1].socket_drops == 0
     return point, rig
 
 
@@ -84,9 +84,9 @@ def test_duplicates_are_counted_exactly_and_are_no_gain() -> None:
     with deployed(reference(duplicate_every=50)) as rig:
         measurer = rig.measurer
         point = measurer.measure(0.5, 5_000)
-        assert measurer.asides[-1].duplicates == hits(point.offered_frames, 50) > 0
+        assert measurer.side_counts[-1].duplicates == hits(point.offered_frames, 50) > 0
         assert point.lost_frames == 0
-        assert measurer.asides[-1].reordered == 0
+        assert measurer.side_counts[-1].reordered == 0
 
 
 @truth("frames reordered", "every 50th held by the reference", "ours", "exact but one")
@@ -97,7 +97,7 @@ def test_reordering_is_counted_exactly_and_is_no_loss() -> None:
             measurer = rig.measurer
             point = measurer.measure(0.5, 5_000)
             assert point.lost_frames == 0
-            seen, due = measurer.asides[-1].reordered, point.offered_frames / 50
+            seen, due = measurer.side_counts[-1].reordered, point.offered_frames / 50
             assert 0 < seen <= due + 1
             return due - seen
 
@@ -203,7 +203,7 @@ def test_a_switch_that_pauses_at_the_end_of_a_trial_loses_nothing() -> None:
             point = measurer.measure(duration_s, 2_000)
             assert held, "it was stopped"
             held[0].join()
-            return point.lost_frames - measurer.asides[-1].socket_drops
+            return point.lost_frames - measurer.side_counts[-1].socket_drops
 
         find(0, 0, lost)
 

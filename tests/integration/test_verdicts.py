@@ -57,8 +57,8 @@ def found(rig: Rig) -> str:
 @pytest.mark.parametrize("make", [LinuxBridge, OvsNetdev])
 def test_a_switch_keeps_the_mode_it_was_asked_for(make: type[Switch], mode: ConnectMode) -> None:
     switch = make()
-    if not switch.probe().available:
-        pytest.skip(f"{switch.name}: {switch.probe().reason}")
+    if not switch.availability().available:
+        pytest.skip(f"{switch.name}: {switch.availability().reason}")
     with deployed(switch, connect_mode=mode.value) as rig:
         assert found(rig) == ""
 
@@ -141,8 +141,8 @@ class AgeingBridge(LinuxBridge):
     """Forgets addresses a second after it has heard them; a receiver of one-way traffic is not
     heard again, and what is for it then goes to all ports."""
 
-    def settle(self) -> None:
-        super().settle()
+    def wait_converged(self) -> None:
+        super().wait_converged()
         bridge = next(
             link["ifname"] for link in self.namespace.query("ip", "link", "show", "type", "bridge")
         )
@@ -150,8 +150,8 @@ class AgeingBridge(LinuxBridge):
 
 
 def test_a_bridge_that_has_forgotten_floods() -> None:
-    """In mid-trial: all probes before it had arrived where they should. Applications on one core
-    that want one each are told of, too."""
+    """In mid-trial: all verification frames before it had arrived where they should. Applications
+    on one core that want one each are told of, too."""
     found = judged(AgeingBridge(), rate="5k", duration="3s", application_cpus="0")
     assert {"flooding", "oversubscribed"} <= marks_of(found)
     assert found.verification is not None and found.verification.passed

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from switchmark.certify.support.decision import judge, rule_for
-from switchmark.certify.support.stand import Clocks, Rig
+from switchmark.certify.support.stand import CpuTimes, Rig
 from switchmark.errors import TrialFailed
 from switchmark.method.back_to_back import back_to_back
 from switchmark.method.ndr_pdr import search
@@ -22,7 +22,7 @@ from switchmark.method.support.goal import Goal
 from switchmark.results.record.certificate import PROVEN, REFUTED
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.reference import Reference
-from switchmark.switch.support.ovs import OvsSwitch
+from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.ports import device_of
 from switchmark.trial.judge import DISTURBED_CORES
 
@@ -73,7 +73,7 @@ def meter(rig: Rig, pps: int, bucket_s: float = 0.01) -> None:
     band = f"type=drop,rate={pps},burst_size={burst}"
     run([*command, "add-meter", bridge, f"meter=1,pktps,burst,bands={band}"])
     run([*command, "add-flow", bridge, "priority=50000,in_port=1,actions=meter:1,NORMAL"])
-    switch.settle()
+    switch.wait_converged()
 
 
 def find(
@@ -86,7 +86,7 @@ def find(
     the figures. A trial that failed (its processes got no core in time) gave no figure."""
     seen: list[tuple[str, float]] = []
     for _ in range(attempts):
-        clocks = Clocks.read()
+        clocks = CpuTimes.read()
         try:
             value = attempt()
         except TrialFailed as failure:
@@ -123,7 +123,7 @@ def find_difference(
     for turn in range(1, rule.looks[-1] + 1):
         names = [floor, *sorted(open_names)]
         order.shuffle(names)
-        clocks = Clocks.read()
+        clocks = CpuTimes.read()
         with contextlib.suppress(TrialFailed):  # no core in time: no figure
             values = {name: measure(name) for name in names}
             for name in open_names:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from switchmark.environment.support.base import Environment, Node
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.testbed.host import Session
@@ -129,9 +129,9 @@ class WatchingEnvironment:
         """That of the environment itself."""
         return self.within.name
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """As the environment."""
-        return self.within.probe()
+        return self.within.availability()
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """As the environment."""

@@ -29,8 +29,8 @@ from switchmark.results.record import (
     Record,
     Throughput,
     Timing,
+    TrialVerdict,
     Trim,
-    Verdict,
     Verification,
 )
 from switchmark.results.store import Run
@@ -116,7 +116,7 @@ def synthetic_record(
             passed=True,
             message="3 of 3 probes arrived each way, none elsewhere",
         ),
-        "verdict": Verdict(
+        "verdict": TrialVerdict(
             valid=marks_are_valid(marks), marks=marks, explanations=[explain(m) for m in marks]
         ),
         "cpu": CpuCost(

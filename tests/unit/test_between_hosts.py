@@ -21,9 +21,9 @@ from switchmark.results.export import columns, flat_rows
 from switchmark.results.record import ClockOffset, FarHost, Latency
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import Histogram
-from switchmark.trial.cost.far_cost import hosts_used
+from switchmark.trial.cost.remote_cost import hosts_used
 from switchmark.trial.judge import Figures
-from switchmark.trial.one_way import Correction, TimedRun, corrected
+from switchmark.trial.one_way import ClockCorrection, TimedRun, corrected
 from switchmark.trial.verification import PairEnds
 from tests.unit.engine_lines import counted, event, timed
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
@@ -128,7 +128,7 @@ def test_a_result_is_corrected_as_a_whole() -> None:
             "intended": {"min_ns": 500, "max_ns": 9_000, "mean_ns": 4_000},
         }
     )  # fmt: skip
-    found = corrected(told, Correction(1_000, 50))
+    found = corrected(told, ClockCorrection(1_000, 50))
     assert (found.min_ns, found.mean_ns, found.max_ns) == (2_000, 6_000.5, 89_000)
     late = found.intended
     assert (late.min_ns, late.mean_ns, late.max_ns) == (0, 3_000, 8_000)

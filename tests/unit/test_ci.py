@@ -16,7 +16,7 @@ from switchmark.experiment import steps as steps_module
 from switchmark.language.source import CampaignError
 from switchmark.report.bmf import bmf
 from switchmark.report.junit import Case, CaseOutcome, cases_of_run, junit_xml
-from switchmark.results.expectations import Outcome, judge_run
+from switchmark.results.expectations import ExpectationOutcome, judge_run
 from switchmark.results.summary import summary
 from switchmark.testbed.facts import Cpu
 from tests.unit.campaign_fakes import INSTALLED, KNOWN
@@ -77,17 +77,17 @@ def outcomes(root, found, **bounds):
 
 def test_what_lies_beyond_the_interval_is_proven(tmp_path):
     found = records(1.0, 1, sizes=(64,), repetitions=6)  # 1 Mpps, 0.3 % apart
-    assert outcomes(tmp_path, found, throughput=">= 900k") == [Outcome.MET]
-    assert outcomes(tmp_path, found, throughput=">= 1.1M") == [Outcome.VIOLATED]
-    assert outcomes(tmp_path, found, throughput="<= 900k") == [Outcome.VIOLATED]
+    assert outcomes(tmp_path, found, throughput=">= 900k") == [ExpectationOutcome.MET]
+    assert outcomes(tmp_path, found, throughput=">= 1.1M") == [ExpectationOutcome.VIOLATED]
+    assert outcomes(tmp_path, found, throughput="<= 900k") == [ExpectationOutcome.VIOLATED]
     (one,) = judged(tmp_path, found, throughput=">= 1M")
-    assert one.outcome is Outcome.UNDECIDED
+    assert one.outcome is ExpectationOutcome.UNDECIDED
     assert "more repetitions" in one.reason or "at the bound" in one.reason
 
 
 def test_one_repetition_decides_nothing_and_says_what_would(tmp_path):
     (one,) = judged(tmp_path, records(1.0, 1, sizes=(64,), repetitions=1), throughput=">= 1k")
-    assert one.outcome is Outcome.UNDECIDED
+    assert one.outcome is ExpectationOutcome.UNDECIDED
     assert one.needs_s > 0
     assert "1 more" in one.reason
 
@@ -102,8 +102,8 @@ def test_many_verdicts_share_one_level(tmp_path):
     expectation = expectation.model_copy(update={"bound": bound})
     (alone,) = judge_run({}, [row], [expectation])
     among = judge_run({}, [row], [expectation] * 50)
-    assert alone.outcome is Outcome.MET
-    assert {one.outcome for one in among} == {Outcome.UNDECIDED}
+    assert alone.outcome is ExpectationOutcome.MET
+    assert {one.outcome for one in among} == {ExpectationOutcome.UNDECIDED}
 
 
 def test_looks_cost_level(tmp_path):
@@ -114,17 +114,17 @@ def test_looks_cost_level(tmp_path):
     bound = figure.low - 0.05 * (figure.mean - figure.low)
     expectation = expectation.model_copy(update={"bound": bound})
     searched = {"until_ci": 0.01, "repetitions": 2, "max_repetitions": 20}
-    assert judge_run(searched, [row], [expectation])[0].outcome is Outcome.UNDECIDED
+    assert judge_run(searched, [row], [expectation])[0].outcome is ExpectationOutcome.UNDECIDED
 
 
 def test_a_switch_is_held_against_its_wire(tmp_path):
     found = records(0.5, 1, sizes=(64,), repetitions=6)
     both = [*found, *wires(1e6, 6)]
-    assert outcomes(tmp_path, both, slower_than_baseline="<= 60%") == [Outcome.MET]
-    assert outcomes(tmp_path, both, slower_than_baseline="<= 40%") == [Outcome.VIOLATED]
+    assert outcomes(tmp_path, both, slower_than_baseline="<= 60%") == [ExpectationOutcome.MET]
+    assert outcomes(tmp_path, both, slower_than_baseline="<= 40%") == [ExpectationOutcome.VIOLATED]
     once = [*found, *wires(1e6, 1)]
     (one,) = judged(tmp_path, once, slower_than_baseline="<= 60%")
-    assert one.outcome is Outcome.UNDECIDED
+    assert one.outcome is ExpectationOutcome.UNDECIDED
     assert "one repetition proves nothing" in one.reason
     (one,) = judged(tmp_path, found, slower_than_baseline="<= 60%")
     assert "not measured beside it" in one.reason
@@ -135,10 +135,13 @@ def test_round_trips_are_judged_and_what_is_not_valid_is_not_used(tmp_path):
     text = 'switch: linux-bridge\ndimension: latency\nexpect: {rtt_p50: "<= 1s", rtt_p99: "<= 1ns"}'
     asked = load_text(text, "test.yaml", KNOWN).expect
     rows = summary(write_run(tmp_path, [synthetic_record(one) for one in trials]))
-    assert [one.outcome for one in judge_run({}, rows, asked)] == [Outcome.MET, Outcome.VIOLATED]
+    assert [one.outcome for one in judge_run({}, rows, asked)] == [
+        ExpectationOutcome.MET,
+        ExpectationOutcome.VIOLATED,
+    ]
     flooded = [synthetic_record(one, marks=["flooding"]) for one in trials]
     rows = summary(write_run(tmp_path, flooded))
-    assert {one.outcome for one in judge_run({}, rows, asked)} == {Outcome.UNUSABLE}
+    assert {one.outcome for one in judge_run({}, rows, asked)} == {ExpectationOutcome.UNUSABLE}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from switchmark.cli import list_, output, plan
 from switchmark.cli.main import run
 from switchmark.experiment.steps import plan_steps
 from switchmark.language.duration import format_duration
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import available, unavailable
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import facts
 from switchmark.testbed.facts import Cpu
@@ -21,7 +21,7 @@ from tests.unit.campaign_fakes import INSTALLED
 @pytest.fixture(autouse=True)
 def registries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_, "installed", lambda: INSTALLED)
-    monkeypatch.setattr(list_, "probe_switch", lambda _name: Probe(True, version="Linux 9.9"))
+    monkeypatch.setattr(list_, "switch_availability", lambda _name: available("Linux 9.9"))
     monkeypatch.setattr(plan, "installed", lambda: INSTALLED)
 
 
@@ -83,8 +83,8 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_says_why_a_switch_is_not_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    absent = Probe(False, reason="program `x` not found", remedy="apt install x")
-    monkeypatch.setattr(list_, "probe_switch", lambda _name: absent)
+    absent = unavailable("program `x` not found", remedy="apt install x")
+    monkeypatch.setattr(list_, "switch_availability", lambda _name: absent)
     assert run(["list", "switches"]) == 0
     shown = capsys.readouterr().out
     assert shown.count("no: program `x` not found") == len(INSTALLED.switches)

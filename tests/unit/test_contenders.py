@@ -16,7 +16,7 @@ from switchmark.model.campaign import Campaign
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import OF_CONTENDERS, PARAMETERS, point_of
 from switchmark.model.trial import Trial
-from switchmark.results.answer import Verdict, answer
+from switchmark.results.answer import LeadVerdict, answer
 from switchmark.results.blocks import observe
 from switchmark.results.proving import Proving
 from switchmark.results.query import read_table
@@ -164,10 +164,10 @@ def test_every_switch_says_whether_it_takes_a_program(name: str, tmp_path: Path)
         with pytest.raises(UsageError, match=f"{name} takes no program"):
             configured(switch, "", str(program))
         return
-    probe = configured(switch, "", str(program)).probe()
-    assert not probe.available
+    availability = configured(switch, "", str(program)).availability()
+    assert not availability.available
     reasons = f"{program} does not run", "needs root to make network devices"
-    assert probe.reason is not None and probe.reason.startswith(reasons)
+    assert availability.reason is not None and availability.reason.startswith(reasons)
 
 
 def test_a_record_tells_builds_of_one_version_apart(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_two_builds_are_told_apart_in_blocks_by_their_names(builds: str) -> None
     (found,) = answer(observed, Proving.of(made.model_dump()), {})
     assert [one.contender for one in found.standings] == ["new", "old"]
     (lead,) = found.leads
-    assert (lead.ahead, lead.behind, lead.verdict) == ("new", "old", Verdict.AHEAD)
+    assert (lead.ahead, lead.behind, lead.verdict) == ("new", "old", LeadVerdict.AHEAD)
 
 
 def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(builds: str) -> None:
@@ -224,5 +224,5 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(builds: 
         observed = [observe(one) for one in machine.records.values()]
         (found,) = answer(observed, Proving.of(made.model_dump()), {})
         (lead,) = found.leads
-        proven += lead.verdict is Verdict.AHEAD and lead.ahead == "new"
+        proven += lead.verdict is LeadVerdict.AHEAD and lead.ahead == "new"
     assert proven >= 18

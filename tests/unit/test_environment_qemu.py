@@ -348,8 +348,8 @@ def test_what_is_missing_is_told_with_its_remedy(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     packages.qemu.cache_clear()
     monkeypatch.setenv("SWITCHMARK_QEMU", str(tmp_path / "none"))
-    probe = qemu.QemuEnvironment().probe()
-    assert not probe.available and probe.remedy == "apt install qemu-system-x86"
+    availability = qemu.QemuEnvironment().availability()
+    assert not availability.available and availability.remedy == "apt install qemu-system-x86"
     monkeypatch.setenv("SWITCHMARK_VM_KERNEL", str(tmp_path))
     assert packages.kernel_problem() == (
         f"SWITCHMARK_VM_KERNEL={tmp_path}: no boot/vmlinuz-* in it", "name an unpacked package",

@@ -10,7 +10,7 @@ from switchmark.errors import UsageError
 from switchmark.experiment.blocks import GIVEN_UP_AFTER
 from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.trial import Trial
-from switchmark.results.answer import PointAnswer, Verdict, answer
+from switchmark.results.answer import LeadVerdict, PointAnswer, answer
 from switchmark.results.blocks import observe
 from switchmark.results.proving import Proving, round_s
 from switchmark.statistics.boundaries import FIRST_LOOK
@@ -25,7 +25,7 @@ def answers(machine: Machine, text: str = THREE) -> list[PointAnswer]:
     return answer(observed, Proving.of(campaign(text).model_dump()), {})
 
 
-def verdicts(found: PointAnswer) -> dict[tuple[str, str], Verdict]:
+def verdicts(found: PointAnswer) -> dict[tuple[str, str], LeadVerdict]:
     return {(one.ahead, one.behind): one.verdict for one in found.leads}
 
 
@@ -35,7 +35,7 @@ def test_clear_leads_are_proven_at_the_first_look_and_the_campaign_ends() -> Non
     assert len(machine.order) == 3 * FIRST_LOOK
     (found,) = answers(machine)
     assert [one.contender for one in found.standings] == ["basicfwd", "ovs-dpdk", "linux-bridge"]
-    assert set(verdicts(found).values()) == {Verdict.AHEAD}
+    assert set(verdicts(found).values()) == {LeadVerdict.AHEAD}
     lead = found.between("ovs-dpdk", "basicfwd")
     assert lead is not None and lead.ahead == "basicfwd"
     assert 1.5 < lead.ratios[0].low < 2.0 < lead.ratios[0].high
@@ -60,7 +60,7 @@ def test_a_decided_contender_drops_out_and_its_time_goes_to_the_others() -> None
     assert measured == list(range(len(measured))), "no block is left out before"
     (found,) = answers(machine)
     lead = found.between("basicfwd", "linux-bridge")
-    assert lead is not None and lead.verdict is Verdict.AHEAD, "once decided, always decided"
+    assert lead is not None and lead.verdict is LeadVerdict.AHEAD, "once decided, always decided"
 
 
 def test_the_budget_is_kept_and_the_undecided_say_what_they_would_take() -> None:
@@ -71,7 +71,7 @@ def test_the_budget_is_kept_and_the_undecided_say_what_they_would_take() -> None
     assert 0 <= course.left_s < 2 * TRIAL_S + 1
     (found,) = answers(machine, text)
     (lead,) = found.leads
-    assert lead.verdict is Verdict.UNDECIDED
+    assert lead.verdict is LeadVerdict.UNDECIDED
     assert lead.further_s is not None and lead.further_s > 0
 
 
@@ -81,7 +81,7 @@ def test_two_alike_are_the_same_within_the_smallest_lead_worth_knowing() -> None
     run_all(machine, campaign(text))
     (found,) = answers(machine, text)
     (lead,) = found.leads
-    assert lead.verdict is Verdict.SAME
+    assert lead.verdict is LeadVerdict.SAME
     assert machine.now_s < 120, "it ended before its time"
 
 
@@ -92,7 +92,7 @@ def test_states_are_told_apart_and_trials_in_which_they_changed_count_for_nothin
     assert found.lines is not None
     assert (found.lines.near_ns, found.lines.far_ns) == pytest.approx((30.0, 150.0))
     assert found.left_out["the machine's state changed meanwhile"] > 0
-    assert set(verdicts(found).values()) == {Verdict.AHEAD}
+    assert set(verdicts(found).values()) == {LeadVerdict.AHEAD}
 
 
 def test_points_take_turns_and_end_by_themselves() -> None:
@@ -112,7 +112,7 @@ def test_a_contender_that_always_fails_is_given_up() -> None:
     failed = [one for one in machine.order if one[1] == "linux-bridge"]
     assert len(failed) == GIVEN_UP_AFTER
     (found,) = answers(machine)
-    assert verdicts(found) == {("basicfwd", "ovs-dpdk"): Verdict.AHEAD}
+    assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
     assert found.left_out == {"failed": GIVEN_UP_AFTER}
 
 
@@ -158,7 +158,7 @@ def test_the_answer_of_a_set_number_of_blocks() -> None:
             for switch in sweep.switch:
                 machine.measure(_trial(text, switch, repetition))
     (found,) = answers(machine, text)
-    assert verdicts(found) == {("basicfwd", "ovs-dpdk"): Verdict.AHEAD}
+    assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
 
 
 def _trial(text: str, switch: str, repetition: int) -> Trial:
@@ -198,7 +198,7 @@ def test_contenders_on_different_cores_are_compared_within_a_state() -> None:
     assert found.left_out["the machine's state changed meanwhile"] > 0
     assert found.lines is not None
     lead = found.between("basicfwd", "ovs-dpdk")
-    assert lead is not None and lead.verdict is Verdict.AHEAD
+    assert lead is not None and lead.verdict is LeadVerdict.AHEAD
     assert all(one.low < 12 / 11 < one.high for one in lead.ratios)
     assert all(one.high / one.low < 1.2 for one in lead.ratios)
 

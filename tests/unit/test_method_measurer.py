@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.method import ndr_pdr
 from switchmark.method.support.goal import preset
-from switchmark.method.support.measurer import BudgetError, Ledger, LoadPoint, per_pair_pps
+from switchmark.method.support.measurer import (
+    BudgetedMeasurer,
+    BudgetError,
+    LoadPoint,
+    per_pair_pps,
+)
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 
@@ -61,7 +66,7 @@ def test_loads_are_totals_divided_equally():
 
 def test_a_budget_above_zero_is_needed():
     with pytest.raises(UsageError, match="above 0"):
-        Ledger(SimulatedSwitch(Behaviour(capacity_pps=1e6)), 0.0)
+        BudgetedMeasurer(SimulatedSwitch(Behaviour(capacity_pps=1e6)), 0.0)
 
 
 class Rounding:
@@ -83,11 +88,11 @@ class Rounding:
 
 
 def test_a_rounded_load_keeps_the_name_it_was_asked_by():
-    ledger = Ledger(Rounding(1000.0))
-    found = ledger.measure(2.0, 3_326_672.667)
+    budgeted = BudgetedMeasurer(Rounding(1000.0))
+    found = budgeted.measure(2.0, 3_326_672.667)
     assert (found.intended_pps, found.duration_s) == (3_326_672.667, 2.0)
     assert (found.intended_frames, found.load_met) == (6_654_000, True)
-    assert ledger.spent_s == 2.5
+    assert budgeted.spent_s == 2.5
 
 
 def test_a_searches_loads_may_be_rounded():
@@ -104,11 +109,13 @@ def test_a_searches_loads_may_be_rounded():
 
 def test_a_measurer_that_answers_for_another_load_is_refused():
     with pytest.raises(SwitchmarkError, match="another load"):
-        Ledger(Rounding(1e6)).measure(1.0, 1.4e6)
+        BudgetedMeasurer(Rounding(1e6)).measure(1.0, 1.4e6)
 
 
 def test_saturating_input_keeps_no_intended_load():
-    found = Ledger(SimulatedSwitch(Behaviour(capacity_pps=1e6))).measure(1.0, float("inf"))
+    found = BudgetedMeasurer(SimulatedSwitch(Behaviour(capacity_pps=1e6))).measure(
+        1.0, float("inf")
+    )
     assert found.intended_pps is None
     assert found.load_met
 
@@ -120,11 +127,11 @@ def test_saturating_input_keeps_no_intended_load():
 )
 def test_what_is_spent_never_exceeds_the_budget(budget, durations, overhead):
     switch = SimulatedSwitch(Behaviour(capacity_pps=1e6, overhead_s=overhead))
-    ledger = Ledger(switch, budget, overhead_s=overhead)
+    budgeted = BudgetedMeasurer(switch, budget, overhead_s=overhead)
     for duration in durations:
         try:
-            ledger.measure(duration, 1e5)
+            budgeted.measure(duration, 1e5)
         except BudgetError:
             continue
-    assert ledger.spent_s <= budget + 1e-6
-    assert switch.now_s == pytest.approx(ledger.spent_s)
+    assert budgeted.spent_s <= budget + 1e-6
+    assert switch.now_s == pytest.approx(budgeted.spent_s)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from switchmark.model.ports import PortCounters, Split, SwitchCounters
 from switchmark.results.record import Stage
-from switchmark.trial.reconcile import DeviceDrops, Reading, reconcile
+from switchmark.trial.reconcile import CounterReading, DeviceDrops, reconcile
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import VnfCounters
 from tests.unit.engine_lines import counted
@@ -28,8 +28,8 @@ def reading(
     tx_drops: int = 0,
     rx_drops: int = 0,
     not_sent: int = 0,
-) -> Reading:
-    return Reading(
+) -> CounterReading:
+    return CounterReading(
         applications={
             "se0": counted(tx_offered=sent, tx_dropped=not_sent),
             "re0": counted(rx_stream=arrived, rx_socket_drops=socket_drops),
@@ -46,7 +46,7 @@ def ends() -> list[PairEnds]:
 BEFORE = reading(sent=0, arrived=0, entry=PortCounters(50, 60), leaving=PortCounters(60, 50))
 
 
-def found(after: Reading, before: Reading = BEFORE):  # type: ignore[no-untyped-def]
+def found(after: CounterReading, before: CounterReading = BEFORE):  # type: ignore[no-untyped-def]
     return reconcile(ends(), before, after)
 
 
@@ -60,7 +60,7 @@ def port_pair(
     }
 
 
-def stages(after: Reading) -> list[tuple[int, int, int]]:
+def stages(after: CounterReading) -> list[tuple[int, int, int]]:
     (path,) = found(after).paths
     return [(stage.lost, stage.counted, stage.unexplained) for stage in path.stages]
 
@@ -68,7 +68,7 @@ def stages(after: Reading) -> list[tuple[int, int, int]]:
 def test_what_the_cable_lost_is_explained_and_told_apart() -> None:
     """Of 1000 frames that a path lacks, the cable lost 700, and its near end dropped 200."""
 
-    def with_cable(after: Reading, out: PortCounters, into: PortCounters) -> Reading:
+    def with_cable(after: CounterReading, out: PortCounters, into: PortCounters) -> CounterReading:
         return replace(after, switch=SwitchCounters({**after.switch.ports, 2: out, 3: into}))
 
     passed = SENT - 1000
@@ -158,7 +158,7 @@ def test_nothing_lost() -> None:
     ],
 )
 def test_where_frames_were_lost(
-    after: Reading, expected: list[tuple[int, int, int]], agrees: bool
+    after: CounterReading, expected: list[tuple[int, int, int]], agrees: bool
 ) -> None:
     assert stages(after) == expected
     assert found(after).agrees is agrees
@@ -207,7 +207,7 @@ def test_a_stage_that_does_not_add_up_is_refused() -> None:
         Stage(place="in the switch", lost=5, counted=3, unexplained=1)
 
 
-def chain(arrived: int, vnf: VnfCounters, inner: PortCounters) -> Reading:
+def chain(arrived: int, vnf: VnfCounters, inner: PortCounters) -> CounterReading:
     """One VNF between ports 1 and 2 of the switch; the sender is at 0, the receiver at 3."""
     there = reading(arrived=arrived)
     ports = {0: PortCounters(SENT, 0), 1: inner, 2: PortCounters(0, 0)}
@@ -238,7 +238,7 @@ def test_every_chain_is_counted_by_itself() -> None:
     """Two chains of one VNF: ports 0, then 1 and 2, then 3 and 4, then 5."""
     split = Split("src-mac", 2, 1, ())
 
-    def counted(*carried: tuple[int, int]) -> Reading:
+    def counted(*carried: tuple[int, int]) -> CounterReading:
         ports = {0: PortCounters(SENT, 0), 5: PortCounters(0, SENT)}
         for (head, tail), (entered, left) in zip(((1, 2), (3, 4)), carried, strict=True):
             ports |= {head: PortCounters(0, entered), tail: PortCounters(left, 0)}

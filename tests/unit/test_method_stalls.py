@@ -10,7 +10,7 @@ import pytest
 from switchmark.method import ndr_pdr
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.method.support.goal import preset
-from switchmark.method.support.measurer import Ledger, LoadPoint
+from switchmark.method.support.measurer import BudgetedMeasurer, LoadPoint
 from switchmark.simulation.stalls import StallingSwitch, Stalls
 
 CAPACITY_PPS = 7e6
@@ -74,7 +74,7 @@ def test_a_trial_that_says_little_is_measured_again_and_the_calmest_one_stands()
         def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
             return next(points)
 
-    asked = Ledger(Given(), repeats=2)
+    asked = BudgetedMeasurer(Given(), repeats=2)
     assert asked.measure(1.0, 1e6).lost_away == 80_000
     assert len(asked.repeated) == 2
     assert len(asked.points) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import (
     ConnectMode,
@@ -103,8 +103,8 @@ class FakeSwitch:
         self.counted, self.log, self.who = counted, log, name
         self.ports: Sequence[SwitchPort] = ()
 
-    def probe(self) -> Probe:
-        return Probe(True)
+    def availability(self) -> Availability:
+        return Availability(True)
 
     def start(self, *given: object) -> None:
         (self.ports,) = (one for one in given if isinstance(one, list))
@@ -116,7 +116,7 @@ class FakeSwitch:
     def wait_ports_up(self, timeout_s: float) -> None:
         self.log.append(f"{self.who} up")
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         self.log.append(f"{self.who} settles")
 
     def counters(self) -> SwitchCounters:

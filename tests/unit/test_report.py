@@ -16,15 +16,22 @@ from switchmark.cli.report import report
 from switchmark.model.choices import Dimension
 from switchmark.report.answer import answers
 from switchmark.report.axes import x_axis
-from switchmark.report.figures import Figure, log_ticks, looks, row_names
+from switchmark.report.figures import Drawing, log_ticks, looks, row_names
 from switchmark.report.html import flatten, write_report
 from switchmark.report.latency import spread_panels
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
 from switchmark.report.throughput import cpu_panels, throughput_panels
 from switchmark.report.trend import trends
-from switchmark.results.record import Attempt, EngineRun, Interval, Reconciliation, Record, Stage
-from switchmark.results.record import Path as Path_
+from switchmark.results.record import (
+    Attempt,
+    EngineRun,
+    FramePath,
+    Interval,
+    Reconciliation,
+    Record,
+    Stage,
+)
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.means import estimate
@@ -109,7 +116,7 @@ def test_a_lead_that_is_not_proven_is_called_so(tmp_path: Path) -> None:
 
 def test_frames_that_nobody_counted_are_shown_with_the_trial(tmp_path: Path) -> None:
     lost = Stage(place="in the switch", lost=500, counted=100, unexplained=400)
-    way = Path_(
+    way = FramePath(
         pair=0, sender="tx0", receiver="rx0", not_sent=7, sent=9000, switch_received=9000,
         switch_sent=8500, arrived=8500, stages=[lost],
     )  # fmt: skip
@@ -467,7 +474,7 @@ def test_nested_facts_become_lines() -> None:
 def test_text_of_pictures_has_no_tags_but_ours() -> None:
     evil = "<a href='https://example.com'>x</a>"
     (named,) = row_names([(evil, "1.23 Mpps")])
-    drawn = Figure("", [{"name": evil, "text": [evil]}], {"annotations": [named]}, 100).payload()
+    drawn = Drawing("", [{"name": evil, "text": [evil]}], {"annotations": [named]}, 100).payload()
     assert "<a" not in str(drawn)
     assert drawn["data"][0]["text"] == ["&lt;a href='https://example.com'&gt;x&lt;/a&gt;"]
     assert drawn["layout"]["annotations"][0]["text"].startswith("<b>&lt;a ")

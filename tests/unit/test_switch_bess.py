@@ -28,9 +28,9 @@ def test_client_library_that_does_not_load(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("SWITCHMARK_BESS", daemon)
     python = script(tmp_path / "python", "echo No module named grpc; exit 1")
     monkeypatch.setenv("SWITCHMARK_BESS_PYTHON", python)
-    probe = bess.Bess().probe()
-    assert not probe.available
-    assert "No module named grpc" in str(probe.reason)
-    assert "SWITCHMARK_BESS_PYTHON" in str(probe.remedy)
+    availability = bess.Bess().availability()
+    assert not availability.available
+    assert "No module named grpc" in str(availability.reason)
+    assert "SWITCHMARK_BESS_PYTHON" in str(availability.remedy)
     script(tmp_path / "python", "echo ok")
-    assert bess.Bess().probe().version == "bessd 1.2"
+    assert bess.Bess().availability().version == "bessd 1.2"

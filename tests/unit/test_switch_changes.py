@@ -27,11 +27,11 @@ def test_a_switch_says_whether_it_can_be_changed(name: str) -> None:
     switch = SWITCHES[name]()
     assert switch.capabilities.reconfigures == isinstance(switch, Reconfigurable)
     if switch.capabilities.reconfigures:
-        assert not switch.capabilities.settled
+        assert not switch.capabilities.cannot_reconfigure
         return
     with pytest.raises(TrialFailed) as refused:
         changes_of(switch)
-    assert str(refused.value) == f"{name}: {switch.capabilities.settled or UNKNOWN_WAY}"
+    assert str(refused.value) == f"{name}: {switch.capabilities.cannot_reconfigure or UNKNOWN_WAY}"
 
 
 class TestVpp:

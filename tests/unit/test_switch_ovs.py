@@ -11,13 +11,13 @@ from switchmark.errors import UsageError
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, Split, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.snabb import Snabb
-from switchmark.switch.support.ovs import rules
 from switchmark.switch.support.ovs_instance import (
     OvsInstance,
     option,
     other_config,
     parse_datapath_counters,
 )
+from switchmark.switch.support.ovs_switch import rules
 from switchmark.switch.support.ports import check_request, lent_of
 from switchmark.switch.support.private import parse_socket_drops
 

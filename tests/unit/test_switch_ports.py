@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Capabilities, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.switch.support.ports import check_request, device_of, peer_index, require, socket_of
@@ -56,7 +56,7 @@ def test_peers() -> None:
 
 def test_unavailable_carries_reason_and_remedy() -> None:
     with pytest.raises(UnavailableError, match="x: no such thing; apt install thing"):
-        require("x", Probe(False, reason="no such thing", remedy="apt install thing"))
+        require("x", unavailable("no such thing", remedy="apt install thing"))
 
 
 def test_socket_path_limit() -> None:

@@ -41,7 +41,7 @@ def test_missing_broken_and_short_of_memory(
     with pytest.raises(UnavailableError, match=f"{switch.name}: .*{wrong}"):
         switch.start(session, PORTS[:2], mode, [0])
     monkeypatch.setenv(setting, script(tmp_path / "mute", "exit 1"))
-    assert "does not run" in str(switch.probe().reason)
+    assert "does not run" in str(switch.availability().reason)
     monkeypatch.setenv(setting, script(tmp_path / "speaks", f"echo '{says}'"))
     for tool in ("vppctl", "vpp_get_stats"):
         script(tmp_path / tool, "exit 0")
@@ -51,6 +51,6 @@ def test_missing_broken_and_short_of_memory(
         switch.start(session, PORTS[:2], mode, [0])
     assert session.ledger.outstanding() == []
     monkeypatch.setattr(program, "hugepage_bytes_total", lambda: 0)
-    assert switch.probe().reason == "no hugepages are reserved"
+    assert switch.availability().reason == "no hugepages are reserved"
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "needs root" in str(switch.probe().reason)
+    assert "needs root" in str(switch.availability().reason)

@@ -67,9 +67,9 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 
 def said(switch: sriov.Sriov) -> str:
-    probe = switch.probe()
-    assert not probe.available
-    return f"{probe.reason}; {probe.remedy}"
+    availability = switch.availability()
+    assert not availability.available
+    return f"{availability.reason}; {availability.remedy}"
 
 
 def test_functions_are_made_addressed_and_taken_back(nic: Path, session: Session) -> None:
@@ -141,7 +141,7 @@ def test_vfio_without_an_iommu_is_told_before_anything_is_set(
 
 
 def test_why_it_is_not_available(nic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sriov.Sriov().probe().version == (
+    assert sriov.Sriov().availability().version == (
         f"igb 8086:10c9, 7 VFs at most, Linux {sriov.kernel_release()}"
     )
     (nic / "device/sriov_numvfs").write_text("2\n")

@@ -49,7 +49,7 @@ def test_address_that_is_not_compiled_in(
     other = SwitchPort(1, PortKind.VHOST_USER, "02:00:00:00:00:07", socket="/run/p1.sock")
     with pytest.raises(UsageError, match=r"port 1 has address 02:00.*compiled in"):
         t4p4s.T4p4s().start(session, [PORTS[0], other], STATIC, [0])
-    assert str(t4p4s.T4p4s().probe().version).endswith("DPDK 22.11.1")
+    assert str(t4p4s.T4p4s().availability().version).endswith("DPDK 22.11.1")
     assert session.ledger.outstanding() == []
 
 
@@ -58,19 +58,19 @@ def test_each_mode_has_a_program_of_its_own(
 ) -> None:
     switch, beside = t4p4s.T4p4s(), tmp_path / "p-cross-connect"
     monkeypatch.setenv("SWITCHMARK_T4P4S", compiled(tmp_path / "p", STATIC))
-    assert switch.probe_mode(STATIC).available
-    lacking = switch.probe_mode(CROSS)
+    assert switch.mode_availability(STATIC).available
+    lacking = switch.mode_availability(CROSS)
     assert f"no program {beside}" in str(lacking.reason)
     assert "compile" in str(lacking.remedy)
     assert "t4p4s_cross_connect.p4" in str(lacking.remedy)
     with pytest.raises(UnavailableError, match=r"no program .*p-cross-connect"):
         switch.start(session, PORTS[:2], CROSS, [0])
     compiled(beside, STATIC)  # the wrong one would look at addresses, and nobody notice
-    assert "was not made of t4p4s_cross_connect.p4" in str(switch.probe_mode(CROSS).reason)
+    assert "was not made of t4p4s_cross_connect.p4" in str(switch.mode_availability(CROSS).reason)
     compiled(beside, CROSS)
-    assert switch.probe_mode(CROSS).available
+    assert switch.mode_availability(CROSS).available
     compiled(tmp_path / "p", CROSS)
-    assert "was not made of t4p4s.p4" in str(switch.probe_mode(STATIC).reason)
+    assert "was not made of t4p4s.p4" in str(switch.mode_availability(STATIC).reason)
 
 
 def compiled(path: Path, mode: ConnectMode) -> str:

@@ -122,4 +122,4 @@ def test_without_its_tools(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("SWITCHMARK_VPP", script(tmp_path / "vpp", "echo vpp v1"))
-    assert "`vppctl` is neither beside" in str(vpp.Vpp().probe().reason)
+    assert "`vppctl` is neither beside" in str(vpp.Vpp().availability().reason)

@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.cli.doctor import judge
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import available, unavailable
 from switchmark.testbed import facts as facts_module
 from switchmark.testbed import hugepages
 from switchmark.testbed.diagnosis import Finding, Level, diagnose
@@ -210,7 +210,7 @@ def test_good_machine_is_called_good() -> None:
     assert {finding.level for finding in diagnose(good)} == {Level.GOOD}
 
 
-YES, NO = Probe(True, version="1"), Probe(False, reason="it is missing")
+YES, NO = available("1"), unavailable("it is missing")
 
 
 def test_verdict_names_what_is_missing() -> None:

@@ -14,23 +14,23 @@ import pytest
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.kernel.procfs import ProcessIdentity
+from switchmark.testbed.undo import entries
 from switchmark.testbed.undo import ledger as ledgers
-from switchmark.testbed.undo import things
 from switchmark.testbed.undo.clean import clean_stale
-from switchmark.testbed.undo.ledger import Ledger
-from switchmark.testbed.undo.things import (
+from switchmark.testbed.undo.entries import (
     Directory,
     File,
     FilesNamed,
     Hugepages,
-    Link,
+    KernelSetting,
     MarkedProcesses,
     Mount,
+    NetworkDevice,
     NetworkNamespace,
     Process,
-    Setting,
-    Thing,
+    UndoEntry,
 )
+from switchmark.testbed.undo.ledger import Ledger
 
 ID = "a1b2c3"
 
@@ -53,10 +53,10 @@ def kill_owner(path: Path, **changes: object) -> None:
     path.write_text("\n".join([json.dumps(header), *rest]) + "\n")
 
 
-def dead_ledger(state: Path, *made: Thing, **changes: object) -> Path:
+def dead_ledger(state: Path, *made: UndoEntry, **changes: object) -> Path:
     ledger = Ledger.create(state, ID)
-    for thing in made:
-        ledger.record(thing)
+    for entry in made:
+        ledger.record(entry)
     os.close(ledger._fd)
     kill_owner(ledger.path, **changes)
     return ledger.path
@@ -81,7 +81,7 @@ def test_undo_is_idempotent_and_in_reverse_order(state: Path, tmp_path: Path) ->
     outer.mkdir()
     inner.touch()
     order: list[str] = []
-    assert ledger.undo_all(lambda thing: order.append(str(thing))) == []
+    assert ledger.undo_all(lambda entry: order.append(str(entry))) == []
     assert [text.rpartition("/")[2] for text in order] == ["never-made", "inner", "outer"]
     assert not outer.exists()
     ledger.undo(first)
@@ -90,46 +90,46 @@ def test_undo_is_idempotent_and_in_reverse_order(state: Path, tmp_path: Path) ->
 
 
 def test_every_kind_goes_to_json_and_back() -> None:
-    samples: list[Thing] = [
+    samples: list[UndoEntry] = [
         Process(1, 2, "x"),
         MarkedProcesses(ID),
         NetworkNamespace("n"),
-        Link("l"),
+        NetworkDevice("l"),
         Mount("/m"),
         Directory("/d"),
         File("/f"),
         FilesNamed("/d", "p"),
-        things.LentDevice("eth1", "sm1a2b3csw"),
-        things.Cgroup("/c"),
-        Setting("/s", "0", "1"),
+        entries.LentDevice("eth1", "sm1a2b3csw"),
+        entries.Cgroup("/c"),
+        KernelSetting("/s", "0", "1"),
         Hugepages("/h", 1, 2),
-        things.Container("c", "/l"),
-        things.LxcPivot(),
-        things.ValeAttachment("n", "vale0:p"),
-        things.CgroupsNamed("c"),
-        things.CgroupController("/c", "cpu"),
-        things.MountsBelow("/m"),
-        things.DockerThing("container", "c", ""),
+        entries.Container("c", "/l"),
+        entries.LxcPivot(),
+        entries.ValeAttachment("n", "vale0:p"),
+        entries.CgroupsNamed("c"),
+        entries.CgroupController("/c", "cpu"),
+        entries.MountsBelow("/m"),
+        entries.DockerObject("container", "c", ""),
     ]
-    assert {type(sample) for sample in samples} == set(things.KINDS.values())
+    assert {type(sample) for sample in samples} == set(entries.KINDS.values())
     for sample in samples:
-        assert things.from_json(json.loads(json.dumps(things.to_json(sample)))) == sample
+        assert entries.from_json(json.loads(json.dumps(entries.to_json(sample)))) == sample
 
 
 def test_names_of_others_are_refused(state: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(state, ID)
     (tmp_path / "theirs").touch()
-    for thing, text in (
-        (Link("eth0"), "begins with sma1b2c3"),
+    for entry, text in (
+        (NetworkDevice("eth0"), "begins with sma1b2c3"),
         (NetworkNamespace("blue"), "begins with"),
         (FilesNamed("/dev/hugepages", "rte"), "begins with"),
-        (things.Container("web", "/var/lib/lxc"), "begins with"),
-        (Link(f"sm{ID}12345678"), "15 characters"),
+        (entries.Container("web", "/var/lib/lxc"), "begins with"),
+        (NetworkDevice(f"sm{ID}12345678"), "15 characters"),
         (File(str(tmp_path / "theirs")), "not ours"),
         (Directory(str(tmp_path)), "not ours"),
     ):
         with pytest.raises(SwitchmarkError, match=text):
-            ledger.record(thing)
+            ledger.record(entry)
     assert ledger.outstanding() == []
     ledger.close()
 
@@ -270,7 +270,7 @@ def test_settings_are_put_back_unless_another_changed_them(state: Path, tmp_path
     ours, changed = tmp_path / "ours", tmp_path / "changed"
     ours.write_text("1\n")
     changed.write_text("7\n")
-    dead_ledger(state, Setting(str(ours), "0", "1"), Setting(str(changed), "0", "1"))
+    dead_ledger(state, KernelSetting(str(ours), "0", "1"), KernelSetting(str(changed), "0", "1"))
     clean_stale()
     assert ours.read_text() == "0\n" and changed.read_text() == "7\n"
 
@@ -290,7 +290,7 @@ def test_line_that_was_cut_short_is_passed_over(state: Path, tmp_path: Path) -> 
     path = dead_ledger(state, File(str(kept)))
     with path.open("a") as ledger:
         ledger.write('{"made": 2, "kind": "fi')
-    assert [str(thing) for thing in ledgers.read(path).entries.values()] == [f"file {kept}"]
+    assert [str(entry) for entry in ledgers.read(path).entries.values()] == [f"file {kept}"]
     assert clean_stale()[0].problems == []
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from switchmark.errors import SwitchmarkError
 from switchmark.model.machine_state import MachineState
 from switchmark.model.placement import Placement
-from switchmark.testbed.cores.machine_state import MOST_CORES, StateProbe, cores_used
+from switchmark.testbed.cores.machine_state import MOST_CORES, StateReader, cores_used
 from tests.unit.trial_fakes import FakeEngine
 
 
@@ -43,8 +43,8 @@ def reading(line_ns: float | None) -> str:
     return json.dumps({"v": 1, "lines_ns": [line_ns], "steps_ns": [0.3, 0.5]})
 
 
-def probe(host: Host, cores: Sequence[int] = (0, 1)) -> StateProbe:
-    made = StateProbe(host, lambda: Path("/engine"), cores)  # type: ignore[arg-type]
+def probe(host: Host, cores: Sequence[int] = (0, 1)) -> StateReader:
+    made = StateReader(host, lambda: Path("/engine"), cores)  # type: ignore[arg-type]
     made.wait_ready()
     return made
 

@@ -13,7 +13,7 @@ from switchmark.model.ports import PortKind
 from switchmark.model.scenario import Resolved, resolve
 from switchmark.model.topology import Topology
 from switchmark.model.trial import Trial
-from switchmark.scenario.registry import SCENARIOS, expand, settle
+from switchmark.scenario.registry import SCENARIOS, expand, resolve_names
 from switchmark.scenario.support.draw import Labels, draw_lines, draw_svg
 from switchmark.scenario.support.split import split_of
 
@@ -138,10 +138,10 @@ def test_numbers_in_names() -> None:
     for name in ("loopback", "loopback-0", "loopback-65", "pairs-0", "chains-2", "ring"):
         assert resolve(name) is None
     asked = Trial(dimension=Dimension.THROUGHPUT, switch="x", packet_size_bytes=64)
-    chains = settle(asked.model_copy(update={"scenario": "chains-2x3"}))
+    chains = resolve_names(asked.model_copy(update={"scenario": "chains-2x3"}))
     assert (chains.scenario, chains.pairs) == ("loopback-3", 2)
-    assert settle(asked) == asked
-    assert settle(asked.model_copy(update={"scenario": "pairs-4"})).pairs == 4
+    assert resolve_names(asked) == asked
+    assert resolve_names(asked.model_copy(update={"scenario": "pairs-4"})).pairs == 4
     with pytest.raises(UsageError, match="scenario 'ring': not known; known: pairs, pairs-N, p2p"):
         expand(asked.model_copy(update={"scenario": "ring"}))
 

@@ -14,8 +14,8 @@ from switchmark.testbed.cores import cpu_limit
 from switchmark.testbed.cores.cpu_limit import CpuLimit, Hierarchy, find_hierarchy
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.undo.entries import chosen_of
 from switchmark.testbed.undo.ledger import Ledger
-from switchmark.testbed.undo.things import chosen_of
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.unit.trial_fakes import SESSION, FakeEnvironment, FakeSwitch, plan_fo
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "SETTLE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(verification, "CONVERGENCE_TIMEOUT_S", 0.05)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_trial_that_fails_does_not_stop_the_others(run: Run) -> None:
 
 
 def test_only_what_is_missing_runs_again(run: Run) -> None:
-    first, _ = go(run, [step(64), step(128, fail_at="settle")])
+    first, _ = go(run, [step(64), step(128, fail_at="wait_converged")])
     kept = run.path_of(first[0].trial_id)
     before = kept.stat()
     made, watcher = go(run, [step(64), step(128), step(256)])
@@ -111,7 +111,7 @@ def test_only_what_is_missing_runs_again(run: Run) -> None:
     assert [record.trial.packet_size_bytes for record in made] == [128, 256]
     assert (kept.stat().st_mtime_ns, kept.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert run.read(first[1].trial_id).status == "finished"
-    assert [record.message for record in run.earlier_failures()] == ["settle failed"]
+    assert [record.message for record in run.earlier_failures()] == ["wait_converged failed"]
 
 
 def test_a_finished_campaign_has_nothing_to_do(run: Run) -> None:
@@ -122,7 +122,7 @@ def test_a_finished_campaign_has_nothing_to_do(run: Run) -> None:
 
 def test_an_interruption_keeps_what_is_finished(run: Run) -> None:
     class Interrupted(FakeSwitch):
-        def settle(self) -> None:
+        def wait_converged(self) -> None:
             raise KeyboardInterrupt
 
     broken = Step(plan_for(trial(packet_size_bytes=128), Interrupted(), FakeEnvironment()), None)
@@ -142,7 +142,7 @@ def test_trials_are_judged_by_their_stored_baseline(run: Run) -> None:
 
 @pytest.mark.parametrize("fault", ["fails", "floods", "missing"])
 def test_a_baseline_that_must_not_be_used_is_none(run: Run, fault: str) -> None:
-    wire = step(64, switch="direct", fail_at="settle" if fault == "fails" else "")
+    wire = step(64, switch="direct", fail_at="wait_converged" if fault == "fails" else "")
     if fault == "floods":
         wire.plan.switch.witness = [0, 5, 10, 15, 20, 25, 30, 35]  # type: ignore[attr-defined]
     steps = [step(64, baseline=wire.plan.trial)]

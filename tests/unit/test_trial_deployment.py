@@ -10,10 +10,10 @@ import pytest
 
 from switchmark.engine.arguments import (
     engine_args,
-    needed_powers,
+    needed_capabilities,
     port_spec,
     resolve_io,
-    vnf_powers,
+    vnf_capabilities,
 )
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.choices import Io
@@ -297,7 +297,7 @@ def test_a_function_of_its_own_is_for_dpdk_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("io", "kind", "powers"),
+    ("io", "kind", "linux_capabilities"),
     [
         (Io.UDP_MMSG, PortKind.VETH, set()),
         (Io.RAW_MMSG, PortKind.VETH, {"net_raw"}),
@@ -307,23 +307,32 @@ def test_a_function_of_its_own_is_for_dpdk_alone() -> None:
         (Io.IO_URING, PortKind.VETH, {"net_raw"}),
     ],
 )
-def test_a_container_may_do_what_its_io_needs(io: Io, kind: PortKind, powers: set[str]) -> None:
-    assert set(needed_powers(io, kind)) == powers
+def test_a_container_may_do_what_its_io_needs(
+    io: Io, kind: PortKind, linux_capabilities: set[str]
+) -> None:
+    assert set(needed_capabilities(io, kind)) == linux_capabilities
 
 
 def test_a_vnf_may_do_what_it_needs_itself() -> None:
     """However the ends of its chain send and receive."""
-    assert vnf_powers("bridge", PortKind.VETH) == ()
-    assert vnf_powers("pcap", PortKind.VETH) == vnf_powers("forwarder", PortKind.VETH)
-    assert vnf_powers("forwarder", PortKind.MEMIF) == ("sys_nice",)
-    assert "net_raw" in vnf_powers("/opt/my-vnf", PortKind.VHOST_USER)
+    assert vnf_capabilities("bridge", PortKind.VETH) == ()
+    assert vnf_capabilities("pcap", PortKind.VETH) == vnf_capabilities("forwarder", PortKind.VETH)
+    assert vnf_capabilities("forwarder", PortKind.MEMIF) == ("sys_nice",)
+    assert "net_raw" in vnf_capabilities("/opt/my-vnf", PortKind.VHOST_USER)
 
 
 def test_a_container_without_any_power_is_told_so(tmp_path: Path) -> None:
     """LXC takes an empty list for all of them."""
 
-    def config(*powers: str) -> str:
-        return lxc_config("c", tmp_path, tmp_path / "log", network="", powers=powers, run_mib=1)
+    def config(*linux_capabilities: str) -> str:
+        return lxc_config(
+            "c",
+            tmp_path,
+            tmp_path / "log",
+            network="",
+            linux_capabilities=linux_capabilities,
+            run_mib=1,
+        )
 
     assert "lxc.cap.keep = none\n" in config()
     assert "lxc.cap.keep = net_raw sys_nice\n" in config("net_raw", "sys_nice")

@@ -12,7 +12,7 @@ from switchmark.campaign.load import load_text
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment import steps as planning
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.remote.site import Site
 from switchmark.testbed.facts import Cpu
@@ -131,10 +131,10 @@ def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
     )
     for step in (*wires, *trials):
         name = step.plan.switch.name
-        step.plan.switch.probe = lambda n=name: Probe(  # type: ignore[method-assign,misc]
+        step.plan.switch.availability = lambda n=name: Availability(  # type: ignore[method-assign,misc]
             not n.startswith("ovs"), reason=f"no {n} here", remedy=f"apt install {n}"
         )
-        step.plan.environment.probe = lambda: Probe(True)  # type: ignore[method-assign]
+        step.plan.environment.availability = lambda: Availability(True)  # type: ignore[method-assign]
     with pytest.raises(UnavailableError) as caught:
         check_available([*wires, *trials])
     lines = str(caught.value).splitlines()
@@ -149,7 +149,7 @@ def test_what_cannot_run_here_can_be_left_out() -> None:
     )
     for step in trials:
         here = step.plan.switch.name != "basicfwd"
-        step.plan.switch.probe = lambda h=here: Probe(  # type: ignore[method-assign,misc]
+        step.plan.switch.availability = lambda h=here: Availability(  # type: ignore[method-assign,misc]
             h, reason="no engine", remedy="build it"
         )
     kept, reasons = leave_out_unavailable([*wires, *trials])
@@ -158,7 +158,7 @@ def test_what_cannot_run_here_can_be_left_out() -> None:
     assert all(s.plan.port_kind == "veth" for s in kept), "its wire goes, too"
     assert reasons == ["basicfwd: no engine; build it"]
     for step in trials:
-        step.plan.switch.probe = lambda: Probe(  # type: ignore[method-assign]
+        step.plan.switch.availability = lambda: Availability(  # type: ignore[method-assign]
             False, reason="nothing"
         )
     with pytest.raises(UnavailableError, match="none of the switches can run here\n"):

@@ -31,7 +31,7 @@ from tests.unit.trial_fakes import (
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "SETTLE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(verification, "CONVERGENCE_TIMEOUT_S", 0.1)
 
 
 def run(plan: TrialPlan, baseline: Baseline | None = None) -> Record:
@@ -62,7 +62,7 @@ def test_a_throughput_trial() -> None:
     assert record.notation.startswith("(D=throughput, ")
     assert (record.connect_mode, record.port_kind, record.io) == ("learning", "veth", "raw-mmsg")
     assert Record.model_validate_json(record.model_dump_json()) == record
-    assert switch.log.index("settle") > switch.log.index("ports up")
+    assert switch.log.index("wait_converged") > switch.log.index("ports up")
 
 
 def test_a_clock_that_is_set_back_keeps_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,15 @@ def own_marks(record: Record) -> list[str]:
     return [mark for mark in record.verdict.marks if mark != "disturbed"]
 
 
-STEPS = ["create tx0", "create rx0", "spawn rx0", "start switch", "ports up", "settle", "counters"]
+STEPS = [
+    "create tx0",
+    "create rx0",
+    "spawn rx0",
+    "start switch",
+    "ports up",
+    "wait_converged",
+    "counters",
+]
 
 
 @pytest.mark.parametrize("step", [*STEPS, "stop switch", "close tx0"])
@@ -148,11 +156,11 @@ def test_a_switch_that_dies_while_measuring() -> None:
 
 def test_a_switch_that_dies_while_it_is_verified() -> None:
     """Engines fall silent when their switch has gone: its death is the reason, not the silence."""
-    switch = FakeSwitch("ovs-dpdk", fail_at="settle", dies_after=0)
+    switch = FakeSwitch("ovs-dpdk", fail_at="wait_converged", dies_after=0)
     record = run(plan_for(trial(switch="ovs-dpdk"), switch))
     assert record.status == "failed"
     assert record.message == (
-        "ovs-dpdk: was killed by signal 9: its last words (seen as: settle failed)"
+        "ovs-dpdk: was killed by signal 9: its last words (seen as: wait_converged failed)"
     )
     assert record.switch_log == "was killed by signal 9: its last words"
 
@@ -233,7 +241,7 @@ def test_two_faults_are_both_told() -> None:
 
 def test_the_user_s_interruption_passes_through_and_all_is_undone() -> None:
     class Interrupted(FakeSwitch):
-        def settle(self) -> None:
+        def wait_converged(self) -> None:
             raise KeyboardInterrupt
 
     switch = Interrupted()

@@ -18,8 +18,8 @@ POLICY = VerifyPolicy(probes=16)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "ARRIVAL_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(verification, "SETTLE_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(verification, "_SETTLE_POLL_S", 0.01)
+    monkeypatch.setattr(verification, "CONVERGENCE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(verification, "_CONVERGENCE_POLL_S", 0.01)
 
 
 class Network:
@@ -113,7 +113,7 @@ def test_witness_frames_are_flooding() -> None:
 
 def test_a_switch_that_settles_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Open vSwitch goes on flooding by its cache for up to half a second after learning."""
-    monkeypatch.setattr(verification, "SETTLE_TIMEOUT_S", 30.0)  # four rounds, however slow
+    monkeypatch.setattr(verification, "CONVERGENCE_TIMEOUT_S", 30.0)  # four rounds, however slow
     net = Network()
     rounds = iter([16, 16, 3, 0])
     net.flood = lambda sent: next(rounds, 0)

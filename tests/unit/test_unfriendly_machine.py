@@ -26,8 +26,8 @@ from switchmark.testbed.kernel.procfs import ProcessIdentity
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo import ledger as ledgers
 from switchmark.testbed.undo.clean import clean_stale
+from switchmark.testbed.undo.entries import File
 from switchmark.testbed.undo.ledger import Ledger
-from switchmark.testbed.undo.things import File
 from tests.unit.records import synthetic_trial
 
 BENCH = [sys.executable, "-m", "switchmark.cli.main"]

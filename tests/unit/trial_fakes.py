@@ -15,7 +15,7 @@ from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
 from switchmark.model.campaign import TrimPolicy, VerifyPolicy
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.choices import Dimension
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
@@ -200,8 +200,8 @@ class FakeSwitch:
         if self.fail_at == what:
             raise TrialFailed(f"{what} failed")
 
-    def probe(self) -> Probe:
-        return Probe(True, version="fake")
+    def availability(self) -> Availability:
+        return available("fake")
 
     def start(self, session: Any, ports: Any, mode: Any, cores: Any) -> None:
         self._do("start switch")
@@ -210,8 +210,8 @@ class FakeSwitch:
     def wait_ports_up(self, timeout_s: float) -> None:
         self._do("ports up")
 
-    def settle(self) -> None:
-        self._do("settle")
+    def wait_converged(self) -> None:
+        self._do("wait_converged")
 
     def counters(self) -> SwitchCounters:
         self._do("counters")
@@ -280,8 +280,8 @@ class FakeEnvironment:
         if what == self.fail_at:
             raise SwitchmarkError(f"{what} failed")
 
-    def probe(self) -> Probe:
-        return Probe(True, version="fake")
+    def availability(self) -> Availability:
+        return available("fake")
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         return (PortKind.VETH,)

@@ -251,8 +251,8 @@ def io_problem(io: Io, environment: str) -> str | None:
         )
     if environment == "docker" and io is Io.AF_XDP:
         return (
-            "io af-xdp loads a program into the kernel, for which Docker gives no power short of "
-            "all (SYS_ADMIN); use environment: lxc or netns"
+            "io af-xdp loads a program into the kernel, for which Docker gives no capability short "
+            "of all (SYS_ADMIN); use environment: lxc or netns"
         )
     return None
 

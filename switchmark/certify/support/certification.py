@@ -17,7 +17,7 @@ from switchmark import __version__
 from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.decision import MOST_TURNS
 from switchmark.certify.support.series import Series, all_open
-from switchmark.certify.support.stand import Clocks, Rig, deployed
+from switchmark.certify.support.stand import CpuTimes, Rig, deployed
 from switchmark.certify.support.truth import Stand, Truth
 from switchmark.errors import ContradictoryCounts, SwitchmarkError, UnavailableError
 from switchmark.experiment.calibration import machine_facts
@@ -116,7 +116,7 @@ class Certification:
         return self.fail_fast and any(one.outcome == REFUTED for one in self.series.values())
 
     def _turn(self, rig: Rig, one: Series) -> None:
-        begun, clocks = time.monotonic(), Clocks.read()
+        begun, clocks = time.monotonic(), CpuTimes.read()
         line_ns = rig.state().line_ns
         try:
             found = one.truth.turn(rig)

@@ -24,7 +24,7 @@ WRONG_TURNS = 3  # refute a count; one might be a stranger's frame
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedErrors:
     """What the errors so far say."""
 
     outcome: Outcome
@@ -41,35 +41,37 @@ def rule_for(quantities: int, most_turns: int = MOST_TURNS) -> StoppingRule:
 
 def judge(
     errors: Sequence[float], within: float, rule: StoppingRule, *, is_last: bool = False
-) -> Judged:
+) -> JudgedErrors:
     """Judge errors against a tolerance: at a planned look, or at the last when time has run out;
     in between nothing is decided."""
     turns = len(errors)
     if not turns or not (rule.is_look(turns) or is_last):
-        return Judged(UNDECIDED, -math.inf, math.inf, turns, _next(rule, turns))
+        return JudgedErrors(UNDECIDED, -math.inf, math.inf, turns, _next(rule, turns))
     low, high = median_interval(errors, rule.level_at(turns, is_last=is_last))
     if low > within or high < -within:
-        return Judged(REFUTED, low, high, turns)
+        return JudgedErrors(REFUTED, low, high, turns)
     if -within <= low and high <= within:
-        return Judged(PROVEN, low, high, turns)
+        return JudgedErrors(PROVEN, low, high, turns)
     further = _next(rule, turns)
     if math.isfinite(high - low):
         further = max(further, math.ceil(turns * (((high - low) / (2 * within)) ** 2 - 1)))
-    return Judged(UNDECIDED, low, high, turns, further)
+    return JudgedErrors(UNDECIDED, low, high, turns, further)
 
 
-def judge_counts(wrong: Sequence[float], frames: Sequence[int], due: int = FRAMES_DUE) -> Judged:
+def judge_counts(
+    wrong: Sequence[float], frames: Sequence[int], due: int = FRAMES_DUE
+) -> JudgedErrors:
     """Judge counts by how many frames each turn counted wrong, of how many."""
     counted, errors = sum(frames), sum(abs(one) for one in wrong)
     low, high = share_interval(errors, counted)
     turns = len(wrong)
     off = sum(one != 0 for one in wrong)
     if off >= WRONG_TURNS:
-        return Judged(REFUTED, low, high, turns)
+        return JudgedErrors(REFUTED, low, high, turns)
     if not off and counted >= due:
-        return Judged(PROVEN, low, high, turns)
+        return JudgedErrors(PROVEN, low, high, turns)
     left = math.ceil(max(due - counted, counted if off else 0) * turns / max(1, counted))
-    return Judged(UNDECIDED, low, high, turns, max(1, left))
+    return JudgedErrors(UNDECIDED, low, high, turns, max(1, left))
 
 
 def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from switchmark.certify.support.decision import Judged, judge, judge_counts, rule_for
+from switchmark.certify.support.decision import JudgedErrors, judge, judge_counts, rule_for
 from switchmark.certify.support.truth import Truth, Turn
 from switchmark.results.record import CertifiedFigure
 from switchmark.results.record.certificate import (
@@ -36,7 +36,7 @@ class Series:
     failures: list[str] = field(default_factory=list)  # turns that gave no figure
     contradicted: int = 0  # times that the bench itself refused the counts
     why_not: str = ""  # it cannot be tried
-    judged: dict[str, Judged] = field(default_factory=dict)
+    judged: dict[str, JudgedErrors] = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
@@ -140,7 +140,7 @@ class Series:
                 named.setdefault(state, []).append(turn.errors[quantity])
         return {state: float(median(errors)) for state, errors in named.items()}
 
-    def _what_it_would_take(self, found: Judged) -> str:
+    def _what_it_would_take(self, found: JudgedErrors) -> str:
         if found.outcome != UNDECIDED:
             return ""
         each_s = self.seconds / len(self.turns)

@@ -56,7 +56,7 @@ class Rig:
 
     def state(self) -> MachineState:
         """How far the cores are from each other, right now."""
-        return self.deployment.state_probe.read()
+        return self.deployment.state_reader.read()
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def deployed(switch: Switch, session: Session | None = None, **settings: str) ->
         stack.enter_context(made)
         stack.enter_context(raised_priority(within.id))
         wait_reachable(made.ends, plan.verify.timeout_s)
-        switch.settle()
+        switch.wait_converged()
         checked = verify(made.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
         if not checked.passed:
             raise TrialFailed(checked.message)
@@ -111,7 +111,7 @@ def set_autogroup_nice(pid: int, nice: str) -> None:
 
 
 @dataclass(frozen=True)
-class Clocks:
+class CpuTimes:
     """CPU time of the machine and of this process with all its children, dead or alive."""
 
     wall_s: float
@@ -119,7 +119,7 @@ class Clocks:
     own_s: float
 
     @classmethod
-    def read(cls) -> Clocks:
+    def read(cls) -> CpuTimes:
         """All of it, now."""
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         alive = sum(process_cpu_s(pid) for pid in descendants(os.getpid()))
@@ -129,7 +129,7 @@ class Clocks:
 
     def others_cores(self) -> float:
         """How many cores other programs used since."""
-        now = Clocks.read()
+        now = CpuTimes.read()
         used_s = (now.machine_s - self.machine_s) - (now.own_s - self.own_s)
         return max(0.0, used_s) / max(now.wall_s - self.wall_s, 1e-9)
 

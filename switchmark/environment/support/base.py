@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.testbed.host import Session, Spawned
@@ -80,7 +80,7 @@ class Environment(Protocol):
 
     name: str
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Say whether this machine can run it. Must not change the machine."""
         ...
 

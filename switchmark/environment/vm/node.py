@@ -25,7 +25,7 @@ from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.undo.things import File
+from switchmark.testbed.undo.entries import File
 
 DEV_VHOST_NET = Path("/dev/vhost-net")
 BOOT_S, EMULATED_BOOT_S = 60.0, 240.0

@@ -10,7 +10,7 @@ from switchmark.errors import UsageError
 from switchmark.method.ndr_pdr import DEFAULT_MIN_PPS
 from switchmark.method.support.bounds import SearchResult, Stopped, conclude
 from switchmark.method.support.goal import Goal
-from switchmark.method.support.measurer import BudgetError, Ledger, Measurer
+from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, Measurer
 
 
 def bisection_goal(
@@ -47,7 +47,7 @@ def search(
             f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
             "a finite maximum"
         )
-    ledger = Ledger(measurer, budget_s)
+    budgeted = BudgetedMeasurer(measurer, budget_s)
     lower: float | None = None
     upper: float | None = None
     forwarded: float | None = None
@@ -55,11 +55,11 @@ def search(
     warm_up_trials = 0
     try:
         if warm_up_s > 0:
-            ledger.measure(warm_up_s, max_pps)
+            budgeted.measure(warm_up_s, max_pps)
             warm_up_trials = 1
         load: float | None = max_pps
         while load is not None:
-            point = ledger.measure(goal.final_trial_s, load)
+            point = budgeted.measure(goal.final_trial_s, load)
             if point.search_loss_ratio > goal.loss_ratio:
                 upper = load
             else:
@@ -67,13 +67,13 @@ def search(
             load = _next_load(goal, lower, upper, min_pps)
     except BudgetError:
         stopped = "budget"
-    trials = ledger.points[warm_up_trials:]
+    trials = budgeted.points[warm_up_trials:]
     return SearchResult(
         method="bisection",
         bounds=(conclude(goal, lower, upper, forwarded, trials, (min_pps, max_pps)),),
-        trials=tuple(ledger.points),
+        trials=tuple(budgeted.points),
         warm_up_trials=warm_up_trials,
-        spent_s=ledger.spent_s,
+        spent_s=budgeted.spent_s,
         stopped=stopped,
     )
 

@@ -150,7 +150,7 @@ class BudgetError(SwitchmarkError):
     """The next trial would not fit into what is left of the budget."""
 
 
-class Ledger:
+class BudgetedMeasurer:
     """A measurer that keeps every trial and refuses the one that would exceed its budget.
 
     A trial costs its duration plus the overhead seen so far at most; `overhead_s` is the

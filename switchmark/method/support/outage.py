@@ -72,8 +72,8 @@ def last_loss(
     behind = _missing(sent, arrived, unique, begun_ns)
     if not behind:
         return Span(0.0, 0.0, (sent[-1].t_ns - begun_ns) / 1e9)
-    surely = _settled_at(behind, lost - min(resolution, lost // 2))
-    at_most = _settled_at(behind, lost)
+    surely = _reached_at(behind, lost - min(resolution, lost // 2))
+    at_most = _reached_at(behind, lost)
     before = max((t for t, _ in behind if t < surely), default=begun_ns)
     low, middle, high = ((t - begun_ns) / 1e9 for t in (before, surely, max(surely, at_most)))
     return Span(middle, low, high)
@@ -104,7 +104,7 @@ def _at(times: Sequence[int], counts: Sequence[int], t_ns: int) -> float:
     return counts[after - 1] + share * (counts[after] - counts[after - 1])
 
 
-def _settled_at(behind: Sequence[tuple[int, float]], lost: float) -> int:
+def _reached_at(behind: Sequence[tuple[int, float]], lost: float) -> int:
     """The first moment from which on never fewer than `lost` frames are missing."""
     settled = behind[-1][0]
     for t_ns, missing in reversed(behind):

@@ -21,7 +21,7 @@ from switchmark.results.record.method_result import (
     MethodTrial,
 )
 from switchmark.results.record.reconciliation import (
-    Path,
+    FramePath,
     Place,
     Reconciliation,
     Stage,
@@ -42,7 +42,7 @@ from switchmark.results.record.runs import (
 )
 from switchmark.results.record.trust import (
     Limit,
-    Verdict,
+    TrialVerdict,
     Verification,
 )
 
@@ -61,6 +61,7 @@ __all__ = [
     "DirectionLoads",
     "EngineRun",
     "FarHost",
+    "FramePath",
     "GoalBounds",
     "Interval",
     "Latency",
@@ -73,7 +74,6 @@ __all__ = [
     "Neighbour",
     "OutlierSample",
     "PairLoads",
-    "Path",
     "Place",
     "Placement",
     "Reconciliation",
@@ -82,8 +82,8 @@ __all__ = [
     "SteadyRun",
     "Throughput",
     "Timing",
+    "TrialVerdict",
     "Trim",
-    "Verdict",
     "Verification",
     "VnfRun",
 ]

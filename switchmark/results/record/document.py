@@ -42,7 +42,7 @@ from switchmark.results.record.runs import (
     Trim,
     VnfRun,
 )
-from switchmark.results.record.trust import Limit, Verdict, Verification
+from switchmark.results.record.trust import Limit, TrialVerdict, Verification
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -72,7 +72,7 @@ class Record(Value):
     one_way: Latency | None = None  # of a latency trial between hosts: the way to the server
     method: MethodResult | None = None
     limit: Limit | None = None
-    verdict: Verdict | None = None
+    verdict: TrialVerdict | None = None
     cpu: CpuCost | None = None
     cpu_quota: CpuQuota | None = None
     neighbour: Neighbour | None = None

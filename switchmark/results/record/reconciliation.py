@@ -19,7 +19,7 @@ Place = Literal[
 
 
 class Stage(Value):
-    """One part of a path: what went in less what came out, and who owns up to the difference."""
+    """One part of a path: what went in less what came out, and what of that was counted."""
 
     place: Place
     lost: int  # below 0: more came out than went in
@@ -36,7 +36,7 @@ class Stage(Value):
         return self
 
 
-class Path(Value):
+class FramePath(Value):
     """The frames that went one way through one pair, as each station counted them."""
 
     pair: Count
@@ -50,7 +50,7 @@ class Path(Value):
     stages: list[Stage]
 
     @model_validator(mode="after")
-    def _stages_add_up(self) -> Path:
+    def _stages_add_up(self) -> FramePath:
         lost = sum(stage.lost for stage in self.stages)
         if lost != self.sent - self.arrived:
             raise ValueError(
@@ -71,7 +71,7 @@ class ChainFrames(Value):
 class Reconciliation(Value):
     """The switch's counters against the applications': what was lost, and where."""
 
-    paths: list[Path]
+    paths: list[FramePath]
     sent: Count
     unexplained_frames: Count  # over all stages, too few and too many alike
     unexplained_ratio: Amount  # of the frames sent

@@ -28,7 +28,7 @@ class Limit(Value):
     evidence: list[str]
 
 
-class Verdict(Value):
+class TrialVerdict(Value):
     """How far the number can be trusted."""
 
     valid: bool
@@ -36,7 +36,7 @@ class Verdict(Value):
     explanations: list[str]  # one sentence a mark: what it means and what to do
 
     @model_validator(mode="after")
-    def _every_mark_is_explained(self) -> Verdict:
+    def _every_mark_is_explained(self) -> TrialVerdict:
         if len(self.marks) != len(self.explanations):
             raise ValueError(
                 f"verdict has {len(self.marks)} marks but {len(self.explanations)} explanations"

@@ -11,7 +11,7 @@ from html import escape
 from itertools import pairwise
 
 from switchmark.model.ports import PortKind
-from switchmark.model.topology import Path, Place, Topology, TopologyNode, wire_kind
+from switchmark.model.topology import NodePlace, Topology, TopologyNode, TrafficPath, wire_kind
 
 ROWS_DRAWN = 16  # of the SVG; the others are counted in its last line
 BOX, GAP, HEIGHT, MARGIN = 132, 36, 44, 24  # pixels
@@ -33,7 +33,7 @@ def draw_lines(topology: Topology, labels: Labels) -> list[str]:
     return [_line(topology, path, via, labels) for path in topology.paths for via in path.ways()]
 
 
-def _line(topology: Topology, path: Path, via: tuple[str, ...], labels: Labels) -> str:
+def _line(topology: Topology, path: TrafficPath, via: tuple[str, ...], labels: Labels) -> str:
     left = "<" if path.both_ways else ""
     nodes = _on(topology, path, via)
     line = f"[{_where(nodes[0], labels)}: {_what(nodes[0], labels)}]"
@@ -48,12 +48,12 @@ def _line(topology: Topology, path: Path, via: tuple[str, ...], labels: Labels) 
     return line
 
 
-def _on(topology: Topology, path: Path, via: tuple[str, ...]) -> list[TopologyNode]:
+def _on(topology: Topology, path: TrafficPath, via: tuple[str, ...]) -> list[TopologyNode]:
     return [topology.node(name) for name in (path.source, *via, path.target)]
 
 
 def _where(node: TopologyNode, labels: Labels) -> str:
-    where = "wire" if node.place is Place.WIRE else labels.environment
+    where = "wire" if node.place is NodePlace.WIRE else labels.environment
     if node.nic is not None:
         where = f"port {node.nic.tester}"
     return f"other host, {where}" if node.far else where
@@ -64,7 +64,7 @@ def _kind(node: TopologyNode, labels: Labels) -> str:
     if node.nic is not None:
         return f"port {node.nic.switch}"
     kind = PortKind(labels.port_kind)
-    return (wire_kind(kind) if node.place is Place.WIRE else kind).value
+    return (wire_kind(kind) if node.place is NodePlace.WIRE else kind).value
 
 
 def _what(node: TopologyNode, labels: Labels) -> str:
@@ -109,7 +109,7 @@ def _row(
     ]
     for column, node in enumerate(nodes):
         x = MARGIN + column * (BOX + GAP)
-        fill = "#f6efe0" if node.place is Place.WIRE else "#e9f3ea"
+        fill = "#f6efe0" if node.place is NodePlace.WIRE else "#e9f3ea"
         parts += [
             _box(x, top, BOX, HEIGHT, fill),
             _text(x + BOX / 2, top + 18, _what(node, labels)),

@@ -13,7 +13,14 @@ from functools import lru_cache
 from switchmark.errors import UsageError
 from switchmark.model.choices import Dimension, rewrites
 from switchmark.model.nics import parse_nics
-from switchmark.model.topology import Path, Place, Topology, TopologyNode, TopologyPort, port_mac
+from switchmark.model.topology import (
+    NodePlace,
+    Topology,
+    TopologyNode,
+    TopologyPort,
+    TrafficPath,
+    port_mac,
+)
 from switchmark.model.trial import Trial
 
 MOST_PAIRS = 500  # paths, that is: their addresses are planned
@@ -28,7 +35,7 @@ ENDS = {
 }
 
 
-def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topology:
+def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int = 0) -> Topology:
     """`trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other end.
 
     Raises UsageError when there are more than addresses or names are planned for."""
@@ -45,16 +52,16 @@ def lay_out(trial: Trial, places: tuple[Place, Place], chain: int = 0) -> Topolo
 def _laid_out(
     dimension: Dimension,
     pairs: int,
-    places: tuple[Place, Place],
+    places: tuple[NodePlace, NodePlace],
     chain: int,
     duplex: bool,
     rewriting: bool,
     remote: bool,
-) -> tuple[tuple[TopologyNode, ...], tuple[Path, ...]]:
+) -> tuple[tuple[TopologyNode, ...], tuple[TrafficPath, ...]]:
     """Campaigns have many trials and few layouts: equal ones are the same objects."""
     crossings = chain + 1  # of the switch, a path
     nodes: list[TopologyNode] = []
-    paths: list[Path] = []
+    paths: list[TrafficPath] = []
     for pair in range(pairs):
         first = 2 * crossings * pair  # port of the switch
         last = first + 2 * crossings - 1
@@ -65,7 +72,7 @@ def _laid_out(
         roles = [near, *["vnf"] * chain, far]
         numbers = [(first,), *((first + 2 * k - 1, first + 2 * k) for k in range(1, chain + 1))]
         numbers.append((last,))
-        between = places[0], *[Place.ENVIRONMENT] * chain, places[1]
+        between = places[0], *[NodePlace.ENVIRONMENT] * chain, places[1]
         # The first half of a chain is here, the rest and the other end there: one crossing of
         # the cable, wherever it is.
         here = 1 + (chain + 1) // 2 if remote else len(names)
@@ -83,7 +90,7 @@ def _laid_out(
             )
         ]
         both_ways = duplex or dimension is Dimension.LATENCY
-        paths.append(Path(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
+        paths.append(TrafficPath(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
     return tuple(nodes), tuple(paths)
 
 
@@ -110,7 +117,7 @@ def with_nics(topology: Topology, text: str) -> Topology:
     nics = parse_nics(text)
     if not nics:
         return topology
-    ends = [node.name for node in topology.nodes if node.place is Place.WIRE]
+    ends = [node.name for node in topology.nodes if node.place is NodePlace.WIRE]
     if len(ends) != len(nics):
         raise UsageError(
             f"nics: {text} names {len(nics)} of TESTER/SWITCH, and there are {len(ends)} wire ends"

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from switchmark.model.choices import rewrites
 from switchmark.model.ports import Split
-from switchmark.model.topology import Path, Place, Topology, TopologyNode, TopologyPort, port_mac
+from switchmark.model.topology import (
+    NodePlace,
+    Topology,
+    TopologyNode,
+    TopologyPort,
+    TrafficPath,
+    port_mac,
+)
 from switchmark.model.trial import Trial
 from switchmark.scenario.support.layout import ENDS, check_pairs, pair_ip
 
@@ -33,11 +40,11 @@ def lay_out_split(trial: Trial, chain: int) -> Topology:
     ]
     first, last = _end(split, 0), _end(split, split.last)
     nodes = (
-        TopologyNode(ends[0], near, 0, (first,), Place.WIRE),
+        TopologyNode(ends[0], near, 0, (first,), NodePlace.WIRE),
         *vnfs,
-        TopologyNode(ends[1], far, 0, (last,), Place.WIRE),
+        TopologyNode(ends[1], far, 0, (last,), NodePlace.WIRE),
     )
-    path = Path(0, 0, *ends, False, tuple(node.name for node in vnfs), split.chains)
+    path = TrafficPath(0, 0, *ends, False, tuple(node.name for node in vnfs), split.chains)
     return Topology(nodes, (path,), False, trial.frame_sizes.largest)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.base import Switch
 from switchmark.switch.support.cable import end_of
@@ -38,7 +38,7 @@ class FarSwitch(Protocol):
         """See `Switch`."""
         ...
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """See `Switch`."""
         ...
 
@@ -81,9 +81,9 @@ class AcrossHosts:
         self._far_indexes: list[int] = []
         self._far_started = False
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Of this host; the other one is asked when the connection to it is opened."""
-        return self.near.probe()
+        return self.near.availability()
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
@@ -108,10 +108,10 @@ class AcrossHosts:
         self.near.wait_ports_up(timeout_s)
         self.far.wait_ports_up(timeout_s)
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """Both."""
-        self.near.settle()
-        self.far.settle()
+        self.near.wait_converged()
+        self.far.wait_converged()
 
     def counters(self) -> SwitchCounters:
         """Of all ports; what came out of either's witness counts."""

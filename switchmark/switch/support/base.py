@@ -1,10 +1,10 @@
 """What every switch under test must offer: the protocol, its capabilities, its ports.
 
 A switch is one file of `switchmark/switch/`, which holds a class that fulfils `Switch` and has the
-file's name (`ovs_dpdk.py` is `ovs-dpdk`); nothing else names it. The bench calls `probe`, then
-`start` with the ports of the trial, reads `counters` around the measurement, and calls `stop`.
-Everything a switch makes on the machine is written to the session's ledger first, so that a
-killed bench can be cleaned up.
+file's name (`ovs_dpdk.py` is `ovs-dpdk`); nothing else names it. The bench asks for its
+`availability`, calls `start` with the ports of the trial, reads `counters` around the measurement,
+and calls `stop`. Everything a switch makes on the machine is written to the session's ledger
+first, so that a killed bench can be cleaned up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import (
     ConnectMode,
     MadePort,
@@ -34,10 +34,10 @@ class MakesPorts(Protocol):
 
 
 @runtime_checkable
-class ProbesModes(Protocol):
+class DiffersByMode(Protocol):
     """A switch that needs more for some connect modes than for others."""
 
-    def probe_mode(self, mode: ConnectMode) -> Probe:
+    def mode_availability(self, mode: ConnectMode) -> Availability:
         """Say whether this machine can run it in this mode, which it has in principle."""
         ...
 
@@ -77,9 +77,13 @@ def _has(kind: type, ability: Any, switch: Switch) -> bool:
     return _ABILITIES[kind, ability]
 
 
-def probe_for(switch: Switch, mode: ConnectMode) -> Probe:
+def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
     """Whether this machine can run the switch in this mode."""
-    return switch.probe_mode(mode) if isinstance(switch, ProbesModes) else switch.probe()
+    return (
+        switch.mode_availability(mode)
+        if isinstance(switch, DiffersByMode)
+        else switch.availability()
+    )
 
 
 @runtime_checkable
@@ -97,7 +101,7 @@ class Switch(Protocol):
     name: str
     capabilities: Capabilities
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Say whether this machine can run it. Must not change the machine."""
         ...
 
@@ -114,7 +118,7 @@ class Switch(Protocol):
         """Return when every port has its peer and passes frames; raise `TrialFailed` else."""
         ...
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """Called once every application has been heard: return when what the switch has
         learnt from that is in force for every frame to come."""
         ...

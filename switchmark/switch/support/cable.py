@@ -13,7 +13,7 @@ from switchmark.errors import UsageError
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.ports import CableEnd, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.ports import device_of, lent_of, socket_of
-from switchmark.switch.support.private import Footprint, LinkCounters, Namespace
+from switchmark.switch.support.private import LinkCounters, Namespace, Resources
 from switchmark.testbed.kernel.pci import pci_address
 
 DPDK_ENDS = (CableEnd.INTERFACE, CableEnd.PCI)  # what every switch on DPDK takes
@@ -64,13 +64,13 @@ def ethdev_numbers(ports: Sequence[SwitchPort]) -> dict[int, int]:
     return {port.index: number for number, port in enumerate(ordered)}
 
 
-def take_in(footprint: Footprint, ports: Sequence[SwitchPort]) -> Namespace | None:
+def take_in(resources: Resources, ports: Sequence[SwitchPort]) -> Namespace | None:
     """A namespace for the switch with those of its ports that are devices in it; None where
     there are none."""
     devices = [port.device for port in ports if port.device is not None]
     if not devices:
         return None
-    namespace = footprint.namespace("sw")
+    namespace = resources.namespace("sw")
     namespace.adopt(devices, lent_of(ports))
     return namespace
 

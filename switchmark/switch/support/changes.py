@@ -29,7 +29,7 @@ class Reconfigurable(Protocol):
 def changes_of(switch: Switch) -> Sequence[Change]:
     """The switch's changes. Raises `TrialFailed` naming a switch that has none."""
     if not isinstance(switch, Reconfigurable):
-        raise TrialFailed(f"{switch.name}: {switch.capabilities.settled or UNKNOWN_WAY}")
+        raise TrialFailed(f"{switch.name}: {switch.capabilities.cannot_reconfigure or UNKNOWN_WAY}")
     return switch.changes()
 
 

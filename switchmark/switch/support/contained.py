@@ -24,12 +24,12 @@ from switchmark.testbed.container.in_container import (
 )
 from switchmark.testbed.host import Completed, Host, Session, Spawned
 from switchmark.testbed.kernel import mounts, netlink
-from switchmark.testbed.undo.things import Container, Directory, DockerThing, NetworkNamespace
+from switchmark.testbed.undo.entries import Container, Directory, DockerObject, NetworkNamespace
 
 HOST = "host"
 CONTAINERS = ("lxc", "docker")  # which have a control group of their own
 
-# Root's powers that a switch needs: its devices and sockets, memory locked and placed by node.
+# What a switch needs of root's rights: its devices and sockets, memory locked and placed by node.
 CAPABILITIES = ("net_admin", "net_raw", "ipc_lock", "sys_nice")
 TUN = "/dev/net/tun"  # of an internal port in the container's own network
 
@@ -106,8 +106,8 @@ class ContainedHost:
 
     def _docker(self, inside: Inside, log: Path | None, netns: str | None) -> Spawned:
         daemon = docker_daemon.daemon_for(self._session, build_root(find_engine()))
-        thing = DockerThing("container", inside.name, daemon.host)
-        self._entries.append(self._session.ledger.record(thing))
+        entry = DockerObject("container", inside.name, daemon.host)
+        self._entries.append(self._session.ledger.record(entry))
         started = spawn_docker(self._session, daemon, inside, log)
         if netns:  # Docker joins none, so the name goes to the container's own
             path = netlink.NETNS_DIR / netns
@@ -134,7 +134,7 @@ def problem(kind: str) -> str | None:
 
     if kind == HOST:
         return None
-    found = ENVIRONMENTS[kind]().probe()
+    found = ENVIRONMENTS[kind]().availability()
     remedy = f"; {found.remedy}" if found.remedy else ""
     if not found.available:
         return f"switch_environment {kind} cannot run here: {found.reason}{remedy}"

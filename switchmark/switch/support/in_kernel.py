@@ -13,17 +13,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from switchmark.errors import TrialFailed
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.ports import check_request, device_of, lent_of, require
-from switchmark.switch.support.private import Footprint, LinkCounters, Namespace, WithFootprint
+from switchmark.switch.support.private import LinkCounters, Namespace, Resources, WithResources
 from switchmark.testbed.host import Session
 
 POLL_S = 0.005
 NONE_YET = LinkCounters(0, 0, 0, 0)
 
 
-class InKernelSwitch(WithFootprint, ABC):
+class InKernelSwitch(WithResources, ABC):
     """A switch that is kernel configuration: say how to `connect` the ports, the rest is here."""
 
     name: str
@@ -34,10 +34,10 @@ class InKernelSwitch(WithFootprint, ABC):
     mode: ConnectMode
     witness: str | None = None  # device outside the switch on which flooded frames come out
 
-    _footprint: Footprint | None = None
+    _resources: Resources | None = None
 
     @abstractmethod
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Say whether this machine can run it. Must not change the machine."""
 
     @abstractmethod
@@ -57,12 +57,12 @@ class InKernelSwitch(WithFootprint, ABC):
     ) -> None:
         """Take the ports in and connect them; `cores` mean nothing to an in-kernel switch."""
         del cores
-        require(self.name, self.probe())
+        require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
         self.session, self.ports, self.mode = session, tuple(ports), mode
-        self._footprint = Footprint(session)
+        self._resources = Resources(session)
         try:
-            self.namespace = self._footprint.namespace("sw")
+            self.namespace = self._resources.namespace("sw")
             self.namespace.adopt([device_of(port) for port in ports], lent_of(ports))
             self.connect()
             self._before = self.namespace.link_counters()
@@ -87,7 +87,7 @@ class InKernelSwitch(WithFootprint, ABC):
         up = {link["ifname"] for link in links if "LOWER_UP" in link["flags"]}
         return [device for device in map(device_of, self.ports) if device not in up]
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """What the kernel learns is in force at once."""
 
     def counters(self) -> SwitchCounters:
@@ -113,7 +113,7 @@ class InKernelSwitch(WithFootprint, ABC):
 
     def alive(self) -> str | None:
         """None while the switch is there and holds all its ports."""
-        if self._footprint is None:
+        if self._resources is None:
             return "not started"
         return self.fault()
 
@@ -123,6 +123,6 @@ class InKernelSwitch(WithFootprint, ABC):
 
     def stop(self) -> None:
         """Undo it all and hand the devices back."""
-        if self._footprint is not None:
-            self._footprint.undo()
-            self._footprint = None
+        if self._resources is not None:
+            self._resources.undo()
+            self._resources = None

@@ -13,7 +13,7 @@ from switchmark.errors import UnavailableError
 from switchmark.model.ports import ConnectMode, MadePort, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.ports import check_request, require
-from switchmark.switch.support.private import Footprint, Namespace
+from switchmark.switch.support.private import Namespace, Resources
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
 
@@ -22,24 +22,24 @@ class PortMakingSwitch(InKernelSwitch):
     """A switch inside the kernel or a NIC whose ports are made first: say how to `make`."""
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make the switch and these ports; `self.session` and `self.footprint` are there."""
+        """Make the switch and these ports; `self.session` and `self.resources` are there."""
         raise NotImplementedError
 
     @property
-    def footprint(self) -> Footprint:
+    def resources(self) -> Resources:
         """What the switch has made."""
-        assert self._footprint is not None
-        return self._footprint
+        assert self._resources is not None
+        return self._resources
 
     def make_namespace(self) -> Namespace:
         """A namespace for what is the switch's own: parent, witness."""
-        return self.footprint.namespace("sw")
+        return self.resources.namespace("sw")
 
     def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make the ports, in the bench's namespace; whatever goes wrong, nothing stays."""
-        require(self.name, self.probe())
+        require(self.name, self.availability())
         check_request(self.name, self.capabilities, wanted, self.capabilities.connect_modes[0])
-        self.session, self._footprint = session, Footprint(session)
+        self.session, self._resources = session, Resources(session)
         try:
             return self.make(wanted)
         except BaseException:
@@ -51,11 +51,11 @@ class PortMakingSwitch(InKernelSwitch):
     ) -> None:
         """It forwards already: take note of where its ports are now."""
         del cores
-        if self._footprint is None:
-            require(self.name, self.probe())
+        if self._resources is None:
+            require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
         self.session, self.ports, self.mode = session, tuple(ports), mode
-        if self._footprint is None:
+        if self._resources is None:
             names = ", ".join(str(port.device or port.index) for port in ports)
             raise UnavailableError(f"{self.name}: ports {names}: it makes its ports itself")
         if away := self._away():

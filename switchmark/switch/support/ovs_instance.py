@@ -21,7 +21,7 @@ from typing import Any
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.ports import PortCounters
 from switchmark.switch.support.ports import how_it_ended
-from switchmark.switch.support.private import Footprint, check_socket_path
+from switchmark.switch.support.private import Resources, check_socket_path
 from switchmark.switch.support.tools import find_program, version_text, which
 from switchmark.testbed.host import Session
 
@@ -67,16 +67,16 @@ class Interface:
 
 
 class OvsInstance:
-    """`configure`, then `launch`, then `flows`; `close` is the footprint's."""
+    """`configure`, then `launch`, then `flows`; `close` belongs to `Resources`."""
 
-    def __init__(self, session: Session, footprint: Footprint, program: Path) -> None:
+    def __init__(self, session: Session, resources: Resources, program: Path) -> None:
         self.session = session
         self.program = program
         self.version = version_text(program)
         self.bridge = f"sm{session.id}br"
-        self.namespace = footprint.namespace("sw")
-        self.folder = footprint.folder("ovs")
-        self._footprint = footprint
+        self.namespace = resources.namespace("sw")
+        self.folder = resources.folder("ovs")
+        self._resources = resources
         self._database = check_socket_path(self.folder / "db.sock")
         self._control = check_socket_path(self.folder / "vs.ctl")
         self._openflow = check_socket_path(self.folder / f"{self.bridge}.mgmt")
@@ -96,7 +96,7 @@ class OvsInstance:
             raise UnavailableError("vswitch.ovsschema not found; apt install openvswitch-common")
         file = self.folder / "conf.db"
         self.session.host.run(["ovsdb-tool", "create", str(file), str(schema)])
-        self._server = self._footprint.spawn(
+        self._server = self._resources.spawn(
             [
                 "ovsdb-server",
                 str(file),
@@ -122,7 +122,7 @@ class OvsInstance:
 
     def launch(self, cores: Sequence[int]) -> None:
         """Start the switch daemon on `cores` and return when it has applied everything."""
-        self._daemon = self._footprint.spawn(
+        self._daemon = self._resources.spawn(
             [
                 str(self.program),
                 f"unix:{self._database}",

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import CableEnd, ConnectMode, SwitchPort
 
 # The address of a witness that has one: where a table has an entry for it, too, a switch that
@@ -42,10 +42,10 @@ def check_request(
         raise UsageError(f"{name}: {len(ports)} ports, it takes at most {capabilities.max_ports}")
 
 
-def require(name: str, probe: Probe) -> None:
-    """Raise `UnavailableError` with the probe's reason and remedy unless it is available."""
-    if not probe.available:
-        raise UnavailableError(f"{name}: {probe.reason}; {probe.remedy}")
+def require(name: str, availability: Availability) -> None:
+    """Raise `UnavailableError` with the availability's reason and remedy unless it is available."""
+    if not availability.available:
+        raise UnavailableError(f"{name}: {availability.reason}; {availability.remedy}")
 
 
 def device_of(port: SwitchPort) -> str:

@@ -1,6 +1,6 @@
 """What a switch makes on the machine for itself alone: a network namespace, a folder, processes.
 
-Each thing is entered in the session's ledger before it is made and struck out after it is
+Each is entered in the session's ledger before it is made and struck out after it is
 undone, in reverse order. A namespace of its own keeps a switch apart from the host's
 firewall hooks, from a user's own switch, and from another instance of the same switch
 (every userspace Open vSwitch makes a device of the same name, for example).
@@ -21,7 +21,7 @@ from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import netlink, procfs
 from switchmark.testbed.kernel.netlink import NETNS_DIR
-from switchmark.testbed.undo.things import Directory, LentDevice, NetworkNamespace, Thing
+from switchmark.testbed.undo.entries import Directory, LentDevice, NetworkNamespace, UndoEntry
 
 # A line of `ss -0 -m`: `p_raw 0 0 *:DEVICE * skmem:(...,dDROPS)`.
 PACKET_SOCKET = re.compile(
@@ -168,7 +168,7 @@ def prepare_namespace(session: Session) -> tuple[str, int]:
     return namespace.name, entry
 
 
-class Footprint:
+class Resources:
     """Everything one started switch has made, undone in reverse by `undo`."""
 
     def __init__(self, session: Session) -> None:
@@ -186,9 +186,9 @@ class Footprint:
             namespace.make()
         return namespace
 
-    def note(self, thing: Thing) -> None:
+    def note(self, made: UndoEntry) -> None:
         """Enter something that a program is about to make by itself."""
-        entry = self.session.ledger.record(thing)
+        entry = self.session.ledger.record(made)
         self._undo.callback(self.session.ledger.undo, entry)
 
     def folder(self, name: str) -> Path:
@@ -230,10 +230,10 @@ class Footprint:
         self._undo.close()
 
 
-class WithFootprint:
+class WithResources:
     """What a switch that has one can do more quickly than `stop`."""
 
-    _footprint: Footprint | None = None
+    _resources: Resources | None = None
 
     def stop(self) -> None:
         """See `Switch`."""
@@ -242,8 +242,8 @@ class WithFootprint:
     def discard(self) -> None:
         """Stop for good: the devices of its ports that were made in its namespace go with it.
         (Handed back, each would take the kernel some 30 ms.)"""
-        if self._footprint is not None:
-            self._footprint.for_good = True
+        if self._resources is not None:
+            self._resources.for_good = True
         self.stop()
 
 

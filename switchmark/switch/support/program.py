@@ -14,12 +14,12 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
-from switchmark.switch.support.private import Footprint, WithFootprint, check_socket_path
+from switchmark.switch.support.private import Resources, WithResources, check_socket_path
 from switchmark.switch.support.tools import (
     find_program,
     hugepage_bytes_free,
@@ -36,7 +36,7 @@ NR_HUGEPAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 MAC_AGING_S = 300  # the same for every learning switch
 
 
-class ProgramSwitch(WithProgram, WithFootprint):
+class ProgramSwitch(WithProgram, WithResources):
     """One process that forwards; subclasses say which."""
 
     name: str
@@ -48,53 +48,49 @@ class ProgramSwitch(WithProgram, WithFootprint):
     session: Session
     netns: str | None = None  # where its devices are; None: it has none
     process: Spawned | None = None
-    _footprint: Footprint | None = None
+    _resources: Resources | None = None
 
     def program_for(self, mode: ConnectMode | None) -> Path | None:  # noqa: ARG002
         """The program for this connect mode (None: for its natural one), where there is one."""
         return self.chosen_program or find_program(self.setting, self.programs)
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the program runs, and hugepages are reserved."""
-        return self._probe_program(self.program_for(None))
+        return self._check_program(self.program_for(None))
 
-    def probe_mode(self, mode: ConnectMode) -> Probe:  # noqa: ARG002
+    def mode_availability(self, mode: ConnectMode) -> Availability:  # noqa: ARG002
         """The same, where every mode has the same program."""
-        return self.probe()
+        return self.availability()
 
-    def _probe_program(self, program: Path | None) -> Probe:
+    def _check_program(self, program: Path | None) -> Availability:
         if (answer := not_root()) is not None:
             return answer
         if program is None and (wrong := setting_problem(self.setting)) is not None:
             return wrong
         if program is None:
-            return Probe(
-                False,
-                reason=f"program `{self.programs[0]}` not found",
+            return unavailable(
+                f"program `{self.programs[0]}` not found",
                 remedy=f"{self.obtain}, and set {self.setting} to the program",
             )
         version = _version(self.version_of, program, program.stat().st_mtime_ns)
         if not version:
-            return Probe(
-                False,
-                reason=f"{program} does not run",
+            return unavailable(
+                f"{program} does not run",
                 remedy="choose another `program`"
                 if self.chosen_program
                 else f"{self.obtain}, and set {self.setting} to the program",
             )
         if hugepage_bytes_total() == 0:
-            return Probe(
-                False, reason="no hugepages are reserved", remedy=f"echo 1024 > {NR_HUGEPAGES}"
-            )
-        return self.probe_more(program, version)
+            return unavailable("no hugepages are reserved", remedy=f"echo 1024 > {NR_HUGEPAGES}")
+        return self.check_more(program, version)
 
     def version_of(self, program: Path) -> str:
         """The version, on one line; empty when the program does not run."""
         raise NotImplementedError
 
-    def probe_more(self, program: Path, version: str) -> Probe:  # noqa: ARG002
+    def check_more(self, program: Path, version: str) -> Availability:  # noqa: ARG002
         """What else it needs."""
-        return Probe(True, version=version)
+        return available(version)
 
     def memory_mb(self) -> int:
         """Hugepages that the instance takes, in MiB."""
@@ -118,29 +114,29 @@ class ProgramSwitch(WithProgram, WithFootprint):
         raise NotImplementedError
 
     @property
-    def footprint(self) -> Footprint:
+    def resources(self) -> Resources:
         """What the running instance has made."""
-        assert self._footprint is not None
-        return self._footprint
+        assert self._resources is not None
+        return self._resources
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
         """Start a private instance; whatever goes wrong, nothing of it stays."""
-        require(self.name, self.probe())
+        require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
-        require(self.name, self.probe_mode(mode))
+        require(self.name, self.mode_availability(mode))
         for port in ports:
             if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF) and not port.cable:
                 check_socket_path(socket_of(port))
         program = self.program_for(mode)
-        assert program is not None  # the probe has seen it
+        assert program is not None  # the availability has seen it
         self.session, self.ports, self.mode = session, tuple(ports), mode
         self.cores = tuple(cores)
         self._check_memory()
-        self._footprint = Footprint(session)
+        self._resources = Resources(session)
         try:
-            namespace = take_in(self._footprint, ports)
+            namespace = take_in(self._resources, ports)
             self.netns = namespace.name if namespace else None
             self._at_interface = AtInterface(namespace, ports)
             self.launch(program)
@@ -186,7 +182,7 @@ class ProgramSwitch(WithProgram, WithFootprint):
                 )
             time.sleep(POLL_S)
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """What it has learnt is in force at once."""
 
     def said(self) -> str:
@@ -195,7 +191,7 @@ class ProgramSwitch(WithProgram, WithFootprint):
 
     def alive(self) -> str | None:
         """None while the process runs."""
-        if self._footprint is None or self.process is None:
+        if self._resources is None or self.process is None:
             return "not started"
         if (code := self.process.poll()) is None:
             return None
@@ -209,7 +205,7 @@ class ProgramSwitch(WithProgram, WithFootprint):
     def details(self) -> dict[str, str]:
         """What every one of them has to say."""
         return {
-            "version": str(self.probe().version),
+            "version": str(self.availability().version),
             "connect_mode": self.mode.value,
             "cores": ",".join(map(str, self.cores)),
             "hugepages_mb": str(self.memory_mb()),
@@ -217,9 +213,9 @@ class ProgramSwitch(WithProgram, WithFootprint):
 
     def stop(self) -> None:
         """End it and remove what it made."""
-        if self._footprint is not None:
-            self._footprint.undo()
-            self._footprint = None
+        if self._resources is not None:
+            self._resources.undo()
+            self._resources = None
         self.process = None
 
 

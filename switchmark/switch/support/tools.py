@@ -1,6 +1,6 @@
 """Small questions a switch asks the machine before it starts: programs, kernel features, memory.
 
-Nothing here changes the machine; `probe` is built on it.
+Nothing here changes the machine; `availability` is built on it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from switchmark.model.capabilities import Probe
+from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.output import stdout_of
 
@@ -21,14 +21,14 @@ HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 NODES = Path("/sys/devices/system/node")
 
 
-def not_root() -> Probe | None:
-    """A probe that says so when we may not make devices; None for root."""
+def not_root() -> Availability | None:
+    """A availability that says so when we may not make devices; None for root."""
     if os.geteuid() == 0:
         return None
-    return Probe(False, reason="needs root to make network devices", remedy="run it with sudo")
+    return unavailable("needs root to make network devices", remedy="run it with sudo")
 
 
-def no_rights() -> Probe | None:
+def no_rights() -> Availability | None:
     """The same, but None, too, for an account with the capabilities that a switch of plain kernel
     devices takes."""
     return None if capabilities.enough() else not_root()
@@ -48,7 +48,7 @@ def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
     return next((program for program in found if program), None)
 
 
-def setting_problem(setting: str) -> Probe | None:
+def setting_problem(setting: str) -> Availability | None:
     """That the environment variable `setting` names what nobody can run; None where it is not
     set, or names a program."""
     chosen = os.environ.get(setting)
@@ -56,7 +56,7 @@ def setting_problem(setting: str) -> Probe | None:
         return None
     problem = program_problem(chosen) or "is no program; name another"
     reason, _, remedy = problem.partition("; ")
-    return Probe(False, reason=f"{setting}={chosen} {reason}", remedy=remedy)
+    return unavailable(f"{setting}={chosen} {reason}", remedy=remedy)
 
 
 def program_problem(path: str) -> str | None:

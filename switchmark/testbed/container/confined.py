@@ -1,6 +1,6 @@
 """Containers that may do the least that works: how an LXC and a Docker one are told so.
 
-The root is read-only, only what is named of root's powers is left, and what a program writes
+The root is read-only, root has only the capabilities that are named, and what a program writes
 goes to small file systems in memory. Applications and switches differ in what they are given.
 """
 
@@ -25,7 +25,7 @@ lxc.autodev = 1
 lxc.tty.max = 0
 lxc.pty.max = 1
 lxc.console.path = none
-lxc.cap.keep = {powers}
+lxc.cap.keep = {linux_capabilities}
 lxc.apparmor.profile = unconfined
 {seccomp}lxc.log.level = WARN
 lxc.log.file = {log}
@@ -43,23 +43,29 @@ def lxc_network(netns: Path | None) -> str:
 
 
 def lxc_config(
-    name: str, root: Path, log: Path, *, network: str, powers: Iterable[str], run_mib: int
+    name: str,
+    root: Path,
+    log: Path,
+    *,
+    network: str,
+    linux_capabilities: Iterable[str],
+    run_mib: int,
 ) -> str:
-    """The configuration; mounts may be added at its end. `powers` are capabilities in lower case
-    without prefix, `run_mib` the size of /run."""
+    """The configuration; mounts may be added at its end. `linux_capabilities` are in lower
+    case without prefix, `run_mib` the size of /run."""
     return _LXC.format(
         seccomp=f"lxc.seccomp.profile = {_SECCOMP}\n" if _SECCOMP.exists() else "",
         name=name,
         root=root,
         log=log,
         network=network,
-        powers=" ".join(powers) or "none",
+        linux_capabilities=" ".join(linux_capabilities) or "none",
         run_mib=run_mib,
     )
 
 
 def docker_least(run_mib: int) -> list[str]:
-    """The options of `docker run` without any power; `run_mib` is the size of /run."""
+    """The options of `docker run` without any capability; `run_mib` is the size of /run."""
     return [
         *("--pull", "never", "--read-only", "--cap-drop", "ALL", "--log-driver", "none"),
         *("--security-opt", "no-new-privileges"),
@@ -67,6 +73,6 @@ def docker_least(run_mib: int) -> list[str]:
     ]
 
 
-def docker_powers(powers: Iterable[str]) -> list[str]:
-    """The options that give powers back, named as for LXC."""
-    return [word for power in powers for word in ("--cap-add", power.upper())]
+def docker_capabilities(linux_capabilities: Iterable[str]) -> list[str]:
+    """The options that give capabilities back, named as for LXC."""
+    return [word for capability in linux_capabilities for word in ("--cap-add", capability.upper())]

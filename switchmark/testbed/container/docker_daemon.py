@@ -22,7 +22,7 @@ from switchmark.testbed.kernel.mounts import filesystem_of
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.output import stdout_of
 from switchmark.testbed.state import cache_dir
-from switchmark.testbed.undo.things import CgroupsNamed, Directory, DockerThing, MountsBelow
+from switchmark.testbed.undo.entries import CgroupsNamed, Directory, DockerObject, MountsBelow
 
 START_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 5.0
@@ -82,7 +82,7 @@ def daemon_for(session: Session, root: Path) -> Daemon:
     name = f"sm{session.id}:engine"
     daemon = Daemon(host, version or server_version(host) or "unknown", name)
     if not daemon.is_private:
-        session.ledger.record(DockerThing("image", name, host))
+        session.ledger.record(DockerObject("image", name, host))
     _import(daemon, root)
     _RUNNING[session.id] = daemon
     return daemon

@@ -18,8 +18,8 @@ from pathlib import Path
 from switchmark.errors import TrialFailed
 from switchmark.testbed.container.confined import (
     DOCKER_SCRATCH,
+    docker_capabilities,
     docker_least,
-    docker_powers,
     lxc_config,
     lxc_network,
 )
@@ -54,7 +54,7 @@ class Inside:
 
     name: str  # of the container
     args: Sequence[str]
-    powers: Sequence[str]  # capabilities in lower case, without prefix
+    linux_capabilities: Sequence[str]  # capabilities in lower case, without prefix
     shown: Sequence[Shown]  # beside /usr and the program's own folder
     cores: Sequence[int] = ()  # none: all
     env: Mapping[str, str] | None = None
@@ -150,7 +150,7 @@ def spawn_lxc(
         root,
         folder / "log",
         network=lxc_network(netns),
-        powers=inside.powers,
+        linux_capabilities=inside.linux_capabilities,
         run_mib=inside.run_mib,
     )
     config += "".join(
@@ -184,7 +184,11 @@ def spawn_docker(
 
     Raises TrialFailed with the last words of what did not start."""
     words = ["run", "-i", "--rm", "--name", inside.name, "--network", network]
-    words += [*docker_least(inside.run_mib), *DOCKER_SCRATCH, *docker_powers(inside.powers)]
+    words += [
+        *docker_least(inside.run_mib),
+        *DOCKER_SCRATCH,
+        *docker_capabilities(inside.linux_capabilities),
+    ]
     words += [word for path in inside.devices for word in ("--device", str(path))]
     for one in inside.everything():
         words += ["-v", f"{one.path}:{one.place}{'' if one.writable else ':ro'}"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.mounts import mounted
-from switchmark.testbed.undo.things import Cgroup, CgroupController
+from switchmark.testbed.undo.entries import Cgroup, CgroupController
 
 PERIOD_US = 100_000  # the kernel's default, and that of the container engines
 

@@ -32,7 +32,7 @@ def cores_used(placement: Placement) -> list[int]:
     return list(dict.fromkeys([*placement.switch_cores, *applications]))[:MOST_CORES]
 
 
-class StateProbe:
+class StateReader:
     """Asks for the state of some cores, as often as wanted. A context manager."""
 
     def __init__(self, host: Host, engine: Callable[[], Path], cores: Sequence[int]) -> None:
@@ -45,7 +45,7 @@ class StateProbe:
             listed = ",".join(map(str, self._cores))
             self._process = host.spawn([str(engine()), "cache-line", listed])
 
-    def __enter__(self) -> StateProbe:
+    def __enter__(self) -> StateReader:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -25,12 +25,12 @@ class Cleaned:
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        text = f"session {self.session} ({self.command}): {len(self.removed)} things removed"
+        text = f"session {self.session} ({self.command}): {len(self.removed)} entries removed"
         return text + "".join(f"; could not remove {problem}" for problem in self.problems)
 
 
 def clean_stale(*, dry_run: bool = False) -> list[Cleaned]:
-    """Undo everything that dead sessions left, session by session, last thing first.
+    """Undo everything that dead sessions left, session by session, last made first.
 
     Sessions that are alive, and those that another process is cleaning at this moment, are
     left alone. With `dry_run` nothing is changed. Raises PermissionError without root."""
@@ -44,7 +44,7 @@ def _clean(path: Path) -> Cleaned | None:
     if ledger is None:
         return None
     removed: list[str] = []
-    problems = ledger.undo_all(lambda thing: removed.append(str(thing)))
+    problems = ledger.undo_all(lambda entry: removed.append(str(entry)))
     ledger.close()
     return Cleaned(ledger.session, ledger.owner.command, ledger.owner.opened_at, removed, problems)
 
@@ -56,11 +56,11 @@ def _would_clean(path: Path) -> Cleaned | None:
         return None
     if content.owner is None or content.owner.alive():
         return None
-    things = [str(thing) for _, thing in sorted(content.entries.items(), reverse=True)]
+    entries = [str(entry) for _, entry in sorted(content.entries.items(), reverse=True)]
     return Cleaned(
         content.owner.session,
         content.owner.command,
         content.owner.opened_at,
-        things,
+        entries,
         [f"{line}: written by another version of switchmark" for line in content.unknown],
     )

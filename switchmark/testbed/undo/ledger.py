@@ -1,12 +1,12 @@
 """The ledger of everything the bench has made on the machine and not yet undone.
 
 One append-only JSON-lines file per session in the state directory. An entry is written
-before the thing is made; a strike is written after it is undone. Undoing is idempotent, so
-a thing that was never made does no harm. `clean.py` replays ledgers whose owner is dead.
+before its object is made; a strike is written after it is undone. Undoing is idempotent, so
+an object that was never made does no harm. `clean.py` replays ledgers whose owner is dead.
 
-    entry = ledger.record(Link("sm1a2b3cp0"))   # first this
-    ...make the device...                       # then the deed
-    ledger.undo(entry)                          # remove it and strike it out
+    number = ledger.record(NetworkDevice("sm1a2b3cp0"))   # first this
+    ...make the device...                               # then the deed
+    ledger.undo(number)                                 # remove it and strike it out
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from switchmark.errors import SwitchmarkError
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.kernel.procfs import ProcessIdentity
 from switchmark.testbed.state import not_ours
-from switchmark.testbed.undo import things
-from switchmark.testbed.undo.things import MarkedProcesses, Thing
+from switchmark.testbed.undo import entries
+from switchmark.testbed.undo.entries import MarkedProcesses, UndoEntry
 
 SUFFIX = ".ledger"
 COMPACT_BYTES = 1 << 18
@@ -67,11 +67,11 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A thing in the ledger, under its number."""
+class NumberedEntry:
+    """An undo entry of the ledger, under its number."""
 
     number: int
-    thing: Thing
+    entry: UndoEntry
 
 
 class Ledger:
@@ -125,40 +125,40 @@ class Ledger:
         os.close(fd)
         return None
 
-    def record(self, thing: Thing) -> int:
-        """Note a thing that is about to be made; returns the number of its entry.
+    def record(self, entry: UndoEntry) -> int:
+        """Note what is about to be made; returns the number of its entry.
 
         Raises SwitchmarkError when it is not ours to make (it would be undone later)."""
-        if problem := thing.problem(self.session):
-            raise SwitchmarkError(f"{thing.kind}: {problem}")
+        if problem := entry.problem(self.session):
+            raise SwitchmarkError(f"{entry.kind}: {problem}")
         with self._mutex:
             number = self._next
             self._next += 1
-            self._append({"made": number, **things.to_json(thing)})
-            self._entries[number] = thing
+            self._append({"made": number, **entries.to_json(entry)})
+            self._entries[number] = entry
             return number
 
     def strike(self, number: int) -> None:
-        """Note that a thing is gone. Striking twice is fine."""
+        """Note that what was made is gone. Striking twice is fine."""
         with self._mutex:
             if self._entries.pop(number, None) is not None:
                 self._append({"undone": number})
 
     def undo(self, number: int) -> None:
-        """Undo one thing and strike it out; undone already is fine. Raises OSError."""
+        """Undo an entry and strike it out; undone already is fine. Raises OSError."""
         with self._mutex:
-            thing = self._entries.get(number)
-        if thing is not None:
-            thing.undo()
+            entry = self._entries.get(number)
+        if entry is not None:
+            entry.undo()
             self.strike(number)
 
-    def outstanding(self) -> list[Entry]:
+    def outstanding(self) -> list[NumberedEntry]:
         """What is made and not undone, in the order of making."""
         with self._mutex:
-            return [Entry(number, thing) for number, thing in sorted(self._entries.items())]
+            return [NumberedEntry(number, entry) for number, entry in sorted(self._entries.items())]
 
-    def undo_all(self, done: Callable[[Thing], None] = lambda _: None) -> list[str]:
-        """Undo everything, last first; returns one line for each thing that would not go.
+    def undo_all(self, done: Callable[[UndoEntry], None] = lambda _: None) -> list[str]:
+        """Undo everything, last first; returns one line for each entry that could not be undone.
 
         Before all else the session's processes are ended, lest one of them (a container that
         is just starting) makes something anew behind our back."""
@@ -170,14 +170,14 @@ class Ledger:
         if same_boot:
             with suppress(OSError):  # told again when the entry itself is undone
                 MarkedProcesses(self.session).undo()
-        for entry in reversed(self.outstanding()):
+        for one in reversed(self.outstanding()):
             try:
-                if same_boot or entry.thing.survives_boot:
-                    entry.thing.undo()
-                self.strike(entry.number)
-                done(entry.thing)
+                if same_boot or one.entry.survives_boot:
+                    one.entry.undo()
+                self.strike(one.number)
+                done(one.entry)
             except OSError as error:
-                problems.append(f"{entry.thing}: {error}")
+                problems.append(f"{one.entry}: {error}")
         return problems
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class Ledger:
         new file takes the old one's name at once, so that one of them is there whole; where that
         cannot be done the old one goes on."""
         lines = [{"v": 1, **asdict(self.owner)}]
-        lines += [{"made": e.number, **things.to_json(e.thing)} for e in self.outstanding()]
+        lines += [{"made": e.number, **entries.to_json(e.entry)} for e in self.outstanding()]
         text = "".join(f"{one}\n" for one in [*map(json.dumps, lines), *self._unknown])
         fd = -1
         with suppress(OSError):
@@ -247,7 +247,7 @@ class Content:
     version does not know."""
 
     owner: Owner | None
-    entries: dict[int, Thing]
+    entries: dict[int, UndoEntry]
     unknown: list[str]
 
 
@@ -270,7 +270,7 @@ def _parse(path: Path) -> Content:
         match line:
             case {"made": int() as number}:
                 try:
-                    content.entries[number] = things.from_json(
+                    content.entries[number] = entries.from_json(
                         {key: value for key, value in line.items() if key != "made"}
                     )
                 except (KeyError, TypeError, ValueError):

@@ -9,11 +9,11 @@ from typing_extensions import override
 
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.kernel.procfs import ProcessIdentity
-from switchmark.testbed.undo.things.thing import Thing
+from switchmark.testbed.undo.entries.entry import UndoEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Process(Thing):
+class Process(UndoEntry):
     """A process. Its children carry the session's mark, so they need no entries."""
 
     kind: ClassVar[str] = "process"
@@ -34,7 +34,7 @@ class Process(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedProcesses(Thing):
+class MarkedProcesses(UndoEntry):
     """Every process that carries the session's mark in its environment: also those that
     daemonised, and those started by a bench that was killed before it could note the pid."""
 

@@ -10,7 +10,7 @@ from switchmark.trial.cost.cpu import ApplicationCpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Measurement:
     """One trial as measured. Exactly one of the three figures is there."""
 
     throughput: Throughput | None = None

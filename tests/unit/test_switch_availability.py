@@ -11,7 +11,7 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import basicfwd, linux_bridge, ovs_dpdk, tc_redirect
 from switchmark.switch import ovs as ovs_kernel
 from switchmark.switch.direct import Direct
-from switchmark.switch.support import ovs, tools
+from switchmark.switch.support import ovs_switch, tools
 from switchmark.switch.support.base import Switch
 from switchmark.testbed.host import Session
 
@@ -29,9 +29,9 @@ def program(folder: Path, says: str, name: str = "ovs-vswitchd") -> str:
 
 
 def told(switch: Switch) -> str:
-    probe = switch.probe()
-    assert not probe.available
-    return f"{probe.reason}; {probe.remedy}"
+    availability = switch.availability()
+    assert not availability.available
+    return f"{availability.reason}; {availability.remedy}"
 
 
 @pytest.mark.parametrize(
@@ -61,24 +61,24 @@ def test_program_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_ovs_kernel_half_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_OVS_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
-    monkeypatch.setattr(ovs, "missing_helper", lambda: None)
+    monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
     monkeypatch.setattr(ovs_kernel, "kernel_has", lambda *_: False)
     assert "no openvswitch.ko; use a kernel with CONFIG_OPENVSWITCH" in told(ovs_kernel.OvsKernel())
     monkeypatch.setattr(ovs_kernel, "kernel_has", lambda *_: True)
-    version = ovs_kernel.OvsKernel().probe().version
+    version = ovs_kernel.OvsKernel().availability().version
     assert version is not None
     assert version.startswith("ovs-vswitchd 3.9, Linux ")
 
 
 def test_ovs_without_its_helpers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_OVS_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
-    monkeypatch.setattr(ovs, "missing_helper", lambda: "program `ovsdb-tool`")
+    monkeypatch.setattr(ovs_switch, "missing_helper", lambda: "program `ovsdb-tool`")
     assert told(ovs_kernel.OvsKernel()).startswith("program `ovsdb-tool` not found; apt install")
 
 
 def test_ovs_dpdk_built_without_dpdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_OVS_DPDK_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
-    monkeypatch.setattr(ovs, "missing_helper", lambda: None)
+    monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
     assert "built without DPDK" in told(ovs_dpdk.OvsDpdk())
 
 
@@ -86,7 +86,7 @@ def test_no_hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     says = "ovs-vswitchd 3.9, DPDK 24.11"
     monkeypatch.setenv("SWITCHMARK_OVS_DPDK_VSWITCHD", program(tmp_path, says))
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", program(tmp_path, "switchmark-traffic 1", "engine"))
-    monkeypatch.setattr(ovs, "missing_helper", lambda: None)
+    monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
     for module in (ovs_dpdk, basicfwd):
         monkeypatch.setattr(module, "hugepage_bytes_total", lambda: 0)
     for switch in (ovs_dpdk.OvsDpdk(), basicfwd.BasicForwarder()):
@@ -123,7 +123,7 @@ def test_hugepages_are_summed_over_sizes(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_direct_is_only_a_wire() -> None:
     wire = Direct()
-    assert wire.probe().available
+    assert wire.availability().available
     assert wire.capabilities.connect_modes == (ConnectMode.CROSS_CONNECT,)
     assert wire.capabilities.port_kinds == (PortKind.VHOST_USER, PortKind.VETH, PortKind.MEMIF)
     assert wire.alive() is None

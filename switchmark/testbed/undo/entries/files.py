@@ -11,7 +11,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from switchmark.testbed.kernel import mounts
-from switchmark.testbed.undo.things.thing import NewPath, Thing, foreign_name
+from switchmark.testbed.undo.entries.entry import NewPath, UndoEntry, foreign_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class File(NewPath):
 
 
 @dataclass(frozen=True, slots=True)
-class FilesNamed(Thing):
+class FilesNamed(UndoEntry):
     """Files in a shared directory whose names begin with a prefix that holds the session id
     (hugepage files of a DPDK program: `sm1a2b3cmap_0` in /dev/hugepages)."""
 
@@ -67,8 +67,8 @@ class FilesNamed(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class Mount(Thing):
-    """A mount point (what is mounted is detached; the directory is another thing)."""
+class Mount(UndoEntry):
+    """A mount point (what is mounted is detached; the directory is an entry of its own)."""
 
     kind: ClassVar[str] = "mount"
     survives_boot: ClassVar[bool] = False

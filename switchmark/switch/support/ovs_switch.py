@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.model.capabilities import Capabilities, Probe
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, Split, SwitchCounters, SwitchPort
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
@@ -24,7 +24,7 @@ from switchmark.switch.support.ovs_instance import (
     other_config,
 )
 from switchmark.switch.support.ports import check_request, device_of, lent_of, peer_index, require
-from switchmark.switch.support.private import Footprint, WithFootprint
+from switchmark.switch.support.private import Resources, WithResources
 from switchmark.switch.support.tools import find_program, not_root, version_text
 from switchmark.testbed.host import Session
 
@@ -78,7 +78,7 @@ def split_rules(split: Split) -> list[str]:
     ]
 
 
-class OvsSwitch(WithProgram, WithFootprint):
+class OvsSwitch(WithProgram, WithResources):
     """A private Open vSwitch with one bridge; subclasses say which datapath and ports."""
 
     name: str
@@ -90,38 +90,35 @@ class OvsSwitch(WithProgram, WithFootprint):
 
     split: Split | None = None
     instance: OvsInstance
-    _footprint: Footprint | None = None
+    _resources: Resources | None = None
 
-    def probe(self) -> Probe:
+    def availability(self) -> Availability:
         """Available where the programs, and what the datapath needs, are there."""
         if (answer := not_root()) is not None:
             return answer
         program = self.program()
         missing = "program `ovs-vswitchd`" if program is None else missing_helper()
         if program is None or missing:
-            return Probe(
-                False,
-                reason=f"{missing} not found",
-                remedy=f"apt install {self.package}, or set {self.setting}",
+            return unavailable(
+                f"{missing} not found", remedy=f"apt install {self.package}, or set {self.setting}"
             )
         version = version_text(program)
         if not version:
-            return Probe(
-                False,
-                reason=f"{program} does not run",
+            return unavailable(
+                f"{program} does not run",
                 remedy="choose another `program`"
                 if self.chosen_program
                 else f"reinstall {self.package}",
             )
-        return self.probe_datapath(version)
+        return self.check_datapath(version)
 
     def program(self) -> Path | None:
         """The switch daemon."""
         return self.chosen_program or find_program(self.setting, self.programs)
 
-    def probe_datapath(self, version: str) -> Probe:
+    def check_datapath(self, version: str) -> Availability:
         """What else this datapath needs."""
-        return Probe(True, version=version)
+        return available(version)
 
     def settings(self) -> dict[str, str]:
         """The daemon's `other_config`."""
@@ -168,14 +165,14 @@ class OvsSwitch(WithProgram, WithFootprint):
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
         """Start both daemons with everything configured, then write the rules."""
-        require(self.name, self.probe())
+        require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
         program = self.program()
-        assert program is not None  # the probe has seen it
+        assert program is not None  # the availability has seen it
         self._ports, self._mode, self._cores = tuple(ports), mode, tuple(cores)
-        self._footprint = Footprint(session)
+        self._resources = Resources(session)
         try:
-            self.instance = OvsInstance(session, self._footprint, program)
+            self.instance = OvsInstance(session, self._resources, program)
             self._names = {port.index: self.interface(port)[0] for port in ports}
             self._witness = None if mode is ConnectMode.CROSS_CONNECT else f"sm{session.id}w"
             self._settings = self.settings()
@@ -245,7 +242,7 @@ class OvsSwitch(WithProgram, WithFootprint):
                 )
             time.sleep(POLL_S)
 
-    def settle(self) -> None:
+    def wait_converged(self) -> None:
         """Forget the datapath flows that were made before an address was learnt: they would go
         on flooding until the next revalidation, up to a second at full rate."""
         if self._mode is ConnectMode.LEARNING:
@@ -285,13 +282,13 @@ class OvsSwitch(WithProgram, WithFootprint):
 
     def alive(self) -> str | None:
         """None while both daemons run."""
-        if self._footprint is None:
+        if self._resources is None:
             return "not started"
         return self.instance.died()
 
     def process_ids(self) -> Sequence[int]:
         """The switch daemon."""
-        return () if self._footprint is None else self.instance.process_ids
+        return () if self._resources is None else self.instance.process_ids
 
     def details(self) -> dict[str, str]:
         """Versions, datapath, settings and rules."""
@@ -306,6 +303,6 @@ class OvsSwitch(WithProgram, WithFootprint):
 
     def stop(self) -> None:
         """End both daemons, remove folder and namespace, hand the devices back."""
-        if self._footprint is not None:
-            self._footprint.undo()
-            self._footprint = None
+        if self._resources is not None:
+            self._resources.undo()
+            self._resources = None

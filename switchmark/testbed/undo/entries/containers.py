@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from switchmark.testbed.undo.things.thing import NamedThing, NewPath, Thing, foreign_name
+from switchmark.testbed.undo.entries.entry import NamedEntry, NewPath, UndoEntry, foreign_name
 
 
 @dataclass(frozen=True, slots=True)
-class Container(NamedThing):
+class Container(NamedEntry):
     """An LXC container of ours: its processes, control groups, lock file and directory."""
 
     kind: ClassVar[str] = "lxc"
@@ -27,7 +27,7 @@ class Container(NamedThing):
 
 
 @dataclass(frozen=True, slots=True)
-class LxcPivot(Thing):
+class LxcPivot(UndoEntry):
     """The groups that LXC makes in every hierarchy for moving processes, once, and keeps: ours to
     remove where none was there before. Containers of others make them anew when they want them."""
 
@@ -53,7 +53,7 @@ class LxcPivot(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class DockerThing(Thing):
+class DockerObject(UndoEntry):
     """A container or image of ours in a Docker daemon; `host` is empty for the user's daemon.
 
     A daemon of our own may be gone already, and everything in it with it."""
@@ -90,7 +90,7 @@ class Cgroup(NewPath):
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupController(Thing):
+class CgroupController(UndoEntry):
     """A controller that was not on for the groups below one, and was switched on (version 2)."""
 
     kind: ClassVar[str] = "cgroup-controller"
@@ -107,7 +107,7 @@ class CgroupController(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class CgroupsNamed(NamedThing):
+class CgroupsNamed(NamedEntry):
     """Control groups of one name in every hierarchy, with those nested in them (the parents of
     a container engine's own groups)."""
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from switchmark.testbed.undo.things.thing import Thing
+from switchmark.testbed.undo.entries.entry import UndoEntry
 
 
 def chosen_of(text: str) -> str:
@@ -20,7 +20,7 @@ def chosen_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting(Thing):
+class KernelSetting(UndoEntry):
     """A kernel setting in /proc/sys or /sys that had `old` and was given `new`.
 
     It is put back only while it still reads `new`: another's later change is left alone."""
@@ -40,7 +40,7 @@ class Setting(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class Hugepages(Thing):
+class Hugepages(UndoEntry):
     """A number of hugepages that was raised from `old` towards `new` (the kernel may have
     found fewer). Put back only while it lies between the two."""
 

@@ -11,13 +11,13 @@ from typing import ClassVar
 from typing_extensions import override
 
 from switchmark.testbed.kernel import mounts
-from switchmark.testbed.undo.things.thing import NamedThing, Thing, foreign_name
+from switchmark.testbed.undo.entries.entry import NamedEntry, UndoEntry, foreign_name
 
 NETNS_DIR = Path("/run/netns")
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkNamespace(NamedThing):
+class NetworkNamespace(NamedEntry):
     """A named network namespace, as `ip netns` knows it. Devices inside go with it."""
 
     kind: ClassVar[str] = "netns"
@@ -30,7 +30,7 @@ class NetworkNamespace(NamedThing):
 
 
 @dataclass(frozen=True, slots=True)
-class Link(NamedThing):
+class NetworkDevice(NamedEntry):
     """A network device in the root namespace (veth end, bridge, tap)."""
 
     kind: ClassVar[str] = "link"
@@ -49,7 +49,7 @@ class Link(NamedThing):
 
 
 @dataclass(frozen=True, slots=True)
-class LentDevice(Thing):
+class LentDevice(UndoEntry):
     """A network device of the host's own that is lent to a namespace of ours: it goes back, and
     is set up, promiscuous only if it was so before. (The kernel would destroy a virtual one with
     the namespace.)"""
@@ -79,7 +79,7 @@ class LentDevice(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class ValeAttachment(Thing):
+class ValeAttachment(UndoEntry):
     """A device of a named namespace that is attached to a VALE switch there (`vale0:eth0`): the
     kernel does not let go of the device, nor of its namespace, before it is taken off."""
 

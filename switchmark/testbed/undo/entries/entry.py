@@ -1,7 +1,7 @@
 """Something that the bench makes on a machine, and how it is undone.
 
-Undoing is idempotent and tolerant: a thing that was never made, or is gone already, does
-no harm. A thing that cannot be undone raises OSError with a line that says why.
+Undoing is idempotent and tolerant: what was never made, or is gone already, does
+no harm. What cannot be undone raises OSError with a line that says why.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing_extensions import override
 
 
 @dataclass(frozen=True, slots=True)
-class Thing(ABC):
+class UndoEntry(ABC):
     """Something made on the machine. Subclasses are plain values that go to JSON and back."""
 
     kind: ClassVar[str]
@@ -47,7 +47,7 @@ def exists_already(path: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedThing(Thing):
+class NamedEntry(UndoEntry):
     """Known by a name of our making."""
 
     name: str
@@ -58,7 +58,7 @@ class NamedThing(Thing):
 
 
 @dataclass(frozen=True, slots=True)
-class NewPath(Thing):
+class NewPath(UndoEntry):
     """At a path where nothing was before."""
 
     path: str

@@ -9,16 +9,18 @@ from switchmark.testbed.cores.cpu_time import CpuReading
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
 from switchmark.trial.cost.hardware import energy_between, hardware_use
 from switchmark.trial.deployment import Deployment
-from switchmark.trial.seen import Seen
+from switchmark.trial.measurement import Measurement
 
 
-def begin_far_cost(far: FarSide) -> CpuReading:
+def begin_remote_cost(far: FarSide) -> CpuReading:
     """Before the traffic: the clocks over there; its hardware counters begin to run."""
     cores = far.placement.application_cores.values() if far.placement else ()
     return far.site.begin_meter([core for own in cores for core in own])
 
 
-def far_cost(deployment: Deployment, far: FarSide, before: CpuReading, seen: Seen) -> CpuCost:
+def remote_cost(
+    deployment: Deployment, far: FarSide, before: CpuReading, seen: Measurement
+) -> CpuCost:
     """Since that reading. Every frame that passed went through that host, too."""
     read = far.site.end_meter()
     there = [ApplicationCpu.of(one) for one in deployment.engines if one.has_result and one.far]
