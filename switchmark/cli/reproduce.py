@@ -25,11 +25,13 @@ from switchmark.experiment.execute import Request, execute
 from switchmark.language import values
 from switchmark.language.duration import format_duration
 from switchmark.model.choices import MAX_TIME_S
+from switchmark.remote.site import Site
 from switchmark.reproduction import budget as scaling
 from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
 from switchmark.reproduction.run import folder_of, latest
 from switchmark.reproduction.state import State, state_of
 from switchmark.results.store import DEFAULT_ROOT, open_run
+from switchmark.testbed.testbed_file import find_testbed
 
 EPILOG = """
 Examples:
@@ -84,18 +86,26 @@ def command(
     chosen = _chosen(paper, items or [])
     budget_s = None if budget is None else _budget_s(budget)
     there = installed()
-    states = {
-        (one.name, item.name): state_of(item, there, more=settings or ())
-        for one, held in chosen
-        for item in held
-    }
-    if listing:
-        _print_states(chosen, states)
-        return 0
-    failed = 0
-    if not only_report:
-        runner = _Runner(there, results, budget_s, settings or [], testbed, anew=anew, quiet=quiet)
-        failed = runner.run(chosen, states)
+    machines = find_testbed(testbed)
+    site = None if machines is None else Site(machines)
+    try:
+        states = {
+            (one.name, item.name): state_of(item, there, more=settings or (), site=site)
+            for one, held in chosen
+            for item in held
+        }
+        if listing:
+            _print_states(chosen, states)
+            return 0
+        failed = 0
+        if not only_report:
+            runner = _Runner(
+                there, results, budget_s, settings or [], testbed, site, anew=anew, quiet=quiet
+            )
+            failed = runner.run(chosen, states)
+    finally:
+        if site is not None and (words := site.close()):
+            note(f"{site.testbed.far}: {words}")
     _write(chosen, there, states, results, output, markdown)
     return 1 if failed else 0
 
@@ -152,12 +162,14 @@ class _Runner:
         budget_s: float | None,
         settings: list[str],
         testbed: Path | None,
+        site: Site | None,
         *,
         anew: bool,
         quiet: bool,
     ) -> None:
         self.there, self.results, self.settings = there, results, settings
-        self.budget_s, self.testbed, self.anew, self.quiet = budget_s, testbed, anew, quiet
+        self.budget_s, self.testbed, self.site = budget_s, testbed, site
+        self.anew, self.quiet = anew, quiet
         self.began = time.monotonic()
         self.overhead_s = scaling.OVERHEAD_S  # around a trial; learnt as they run
         self.failed = 0
@@ -193,8 +205,9 @@ class _Runner:
             return False
         run = open_run(directory)
         given = [str(one) for one in run.info.settings.get("set", [])]
-        planned = state_of(item, self.there, more=_more(given, state)).steps
-        done = {step.plan.trial.id for step in planned} <= run.finished_ids()
+        more = _more(given, state)
+        planned = state_of(item, self.there, more=more, site=self.site).steps
+        done = bool(planned) and {step.plan.trial.id for step in planned} <= run.finished_ids()
         if done:
             note(f"{paper.name} {item.name}: finished before, in {directory}")
         return done
@@ -246,7 +259,8 @@ class _Runner:
         assert state.campaign is not None
         if share_s is None:
             return scaling.Scale((), scaling.FULL, 0.0)
-        coarse = state_of(item, self.there, more=[*self.settings, *item.coarse])
+        more = [*self.settings, *item.coarse]
+        coarse = state_of(item, self.there, more=more, site=self.site)
         return scaling.fit(
             state.campaign, state.trials, share_s, self.overhead_s,
             scaling.usual_share(state.campaign), item.coarse if coarse.runs else (), coarse.trials,
