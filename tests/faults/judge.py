@@ -17,7 +17,7 @@ from tests.faults.bench import CAMPAIGN, TRIALS, Job, Places, begun, stored
 from tests.faults.case import Case
 from tests.faults.phases import meet
 
-ENDS_WITHIN_S = 150.0
+ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
 RESUMES = 4  # a trial that the machine starved is tried again
 SETTLES_S = 10.0  # the kernel takes namespaces and devices away late
 

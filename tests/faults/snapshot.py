@@ -13,11 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 
 FOLDERS = ("/tmp", "/run", "/dev/shm", "/var/tmp", "/dev/hugepages")
-SYSCTLS = ("net", "kernel/sched_rt_runtime_us", "kernel/core_pattern", "vm/nr_hugepages")
+SYSCTLS = ("net", "kernel/sched_rt_runtime_us", "kernel/core_pattern")
 VOLATILE = ("/net/netfilter/nf_conntrack_count", "route/gc_", "/random/")
 _TIMER = re.compile(r"\w+_timer [\d.]+ ")
 # What programs of the system make once, for themselves, and everybody has from then on.
-OF_THE_SYSTEM = ("/run/lxc", "/run/netns", "/run/mount", "/run/lock", "/run/dpdk", "/run/docker")
+OF_THE_SYSTEM = (
+    "/run/lxc",
+    "/run/netns",
+    "/run/mount",
+    "/run/lock",
+    "/run/dpdk",
+    "/run/docker",
+    "/run/containerd",
+)
 
 
 _foreign: set[str] = set()
