@@ -21,7 +21,8 @@ for folder in /run /tmp /var/tmp /dev/shm; do
 done
 chmod 755 /run
 [ ! -d /dev/hugepages ] || mount -t hugetlbfs own /dev/hugepages
-mkdir -p /run/netns /run/lock
+mkdir -p /run/lock
+ip netns add first && ip netns delete first # (what `ip` mounts for itself is there from then on)
 hostname own-host
 ip link set lo up
 "$PYTHON" -m "$@"

@@ -105,6 +105,9 @@ class LocalHost:
         with _affinity(cores):
             popen = _popen(command, self._environment(env), stdin_pipe=True, log=log)
         process = LocalProcess(popen, args, self._ledger, self._pump)
+        for ended in [one for one in self._spawned if one.poll() is not None]:
+            with suppress(ValueError):  # (another thread may have)
+                self._spawned.remove(ended)  # with all that it printed: sessions are long
         self._spawned.append(process)
         return process
 

@@ -223,3 +223,12 @@ def test_state_directory_must_leave_room_for_sockets(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SWITCHMARK_STATE_DIR", "relative")
     with pytest.raises(UsageError, match="absolute"):
         state_dir()
+
+
+def test_what_has_ended_is_not_kept_for_the_session(state: Path) -> None:
+    with open_session(measuring=False) as session:
+        host = session.host
+        assert isinstance(host, LocalHost)
+        for _ in range(5):
+            host.spawn(["true"]).wait(20.0)
+        assert len(host._spawned) == 1
