@@ -160,6 +160,8 @@ def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit
     if open_ and evidence.cable_lost and 2 * evidence.cable_lost >= lost:
         cable = f"{evidence.cable_lost} frames were lost on the cable between the hosts"
         return Limit(what="link", evidence=[*bound.evidence, cable])
+    if bound.what == "switch" and evidence.switch_wait_share >= MOSTLY_WAITED:
+        return bound.model_copy(update={"what": "cpu-shared"})
     return bound
 
 
@@ -177,6 +179,8 @@ def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limi
         return Limit(what="generator", evidence=notes)
     if wire and pps and CEILING_SHARE * wire <= pps <= BEATEN_SHARE * wire:
         return Limit(what="generator", evidence=notes)
+    if evidence.switch_wait_share > SWITCH_WAIT_WORTH_NAMING:
+        notes.append(_switch_waited(evidence))
     if found.bounds:
         decided = found.bounds[0].decided_by
         notes.append(f"{found.bounds[0].goal} was decided by: {decided}")
@@ -379,14 +383,17 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:
         notes.append(_waited(evidence))
     if evidence.switch_wait_share > SWITCH_WAIT_WORTH_NAMING:
-        waited = f"{evidence.switch_wait_share:.0%} of the time"
-        notes.append(f"the switch was kept from its core {waited}")
+        notes.append(_switch_waited(evidence))
     return notes
 
 
 def _from(evidence: Evidence) -> str:
     """Where the baseline is from, when it was not measured in this run."""
     return f" ({evidence.baseline.source})" if evidence.baseline.source else ""
+
+
+def _switch_waited(evidence: Evidence) -> str:
+    return f"the switch was kept from its core {evidence.switch_wait_share:.0%} of the time"
 
 
 def _waited(evidence: Evidence) -> str:

@@ -96,6 +96,19 @@ def test_a_search_between_hosts_can_be_limited_by_the_cable(
     assert method_limit(trial, found, seen).what == limited_by
 
 
+@pytest.mark.parametrize(("waited", "limited_by"), [(0.6, "cpu-shared"), (0.2, "switch")])
+def test_a_switch_that_mostly_waited_for_its_core_was_not_the_limit(
+    waited: float, limited_by: str
+) -> None:
+    trial = Trial(
+        dimension=Dimension.THROUGHPUT, switch="a-switch", packet_size_bytes=64, method="ndr-pdr"
+    )
+    seen = replace(evidence(wire=None, in_kernel=False), switch_wait_share=waited)
+    found = method_limit(trial, result("switch", 1e6), seen)
+    assert found.what == limited_by
+    assert f"the switch was kept from its core {waited:.0%} of the time" in found.evidence
+
+
 def test_marks_of_a_search() -> None:
     checks = method_checks(result("noise", 1e6), 1)
     assert checks["noise-decided"]
