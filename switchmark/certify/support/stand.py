@@ -32,6 +32,8 @@ from switchmark.trial.deployment import Deployment
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.verification import verify, wait_reachable
 
+LATE_NS = 5_000_000  # a pause that a sender makes up for, and that changes what frames meet
+GIVEN_UP = 0.02  # of the frames
 AUTOGROUP_NICE = "-10"  # nine times the weight of others; with more the kernel's threads starve
 
 
@@ -57,6 +59,17 @@ class Rig:
     def state(self) -> MachineState:
         """How far the cores are from each other, right now."""
         return self.deployment.state_reader.read()
+
+
+def check_sent(measurer: DeployedMeasurer) -> None:
+    """Raise `TrialFailed` where the sender of the last trial was away from its core, by its own
+    word: then the frames did not leave as they should, and nobody's figures are to blame."""
+    point, late_ns = measurer.points[-1], measurer.side_counts[-1].late_max_ns or 0
+    if point.shortfall_ratio > GIVEN_UP or late_ns > LATE_NS:
+        raise TrialFailed(
+            f"the sender gave up {point.shortfall_ratio:.0%} of its frames and was up to "
+            f"{late_ns / 1e6:.1f} ms late: others are at work"
+        )
 
 
 @contextmanager
