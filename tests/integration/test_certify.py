@@ -61,7 +61,8 @@ def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> No
     code, certificate = found
     assert code == {"proven": 0, "refuted": 1, "undecided": 3}[certificate.outcome]
     assert certificate.cores and certificate.machine["engine"]
-    assert {"delay: floor, us", "ceiling: ceiling, kpps"} <= set(certificate.levels)
+    if certificate.outcome == PROVEN:
+        assert {"delay: floor, us", "ceiling: ceiling, kpps"} <= set(certificate.levels)
 
 
 def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certificate]) -> None:
