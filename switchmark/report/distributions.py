@@ -65,7 +65,7 @@ def distribution_panels(
     look: dict[str, Look],
 ) -> Panels:
     """The trials behind the answers; where nothing is compared, those behind the rows."""
-    told = [one for one in answers if sum(len(s.measured) for s in one.standings) > 1]
+    told = [one for one in answers if any(len(s.measured) > 1 for s in one.standings)]
     figures = [(one.decides, _of_answer(one, answers, look)) for one in told]
     if not told:
         figures = [(True, one) for one in _of_rows(rows, records, look)]

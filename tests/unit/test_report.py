@@ -16,6 +16,7 @@ from switchmark.cli.report import report
 from switchmark.model.choices import Dimension
 from switchmark.report.answer import answers
 from switchmark.report.axes import x_axis
+from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, log_ticks, looks, row_names
 from switchmark.report.html import flatten, write_report
 from switchmark.report.latency import spread_panels
@@ -501,3 +502,18 @@ def test_ticks_of_logarithmic_axes_are_few_and_round(
     assert 2 <= len(ticks) <= 6
     assert all(low <= tick <= high for tick in ticks)
     assert ticks == pytest.approx(wanted)
+
+
+def test_trials_are_dots_and_of_a_single_trial_its_samples(tmp_path: Path) -> None:
+    for repetitions, says in ((1, "samples"), (3, "repetitions")):
+        records = [one for one in quick_records(repetitions) if one.throughput]
+        rows = summary(write_run(tmp_path, records))
+        figures = distribution_panels([], rows, records, looks(rows)).figures
+        assert [one.title for one in figures] == ["Throughput, 64 B", "Throughput, 1500 B"]
+        for figure in figures:
+            assert figure.layout["xaxis"]["type"] == "log"
+            dots = [trace for trace in figure.traces if trace.get("text")]
+            assert len(dots) == 4 and all(min(trace["x"]) > 0 for trace in dots)
+            assert all(says in one["text"] for one in figure.layout["annotations"])
+            if repetitions > 1:
+                assert {len(trace["x"]) for trace in dots} == {repetitions}
