@@ -59,8 +59,8 @@ class Ready(Part):
     cpu: tuple[Count, ...] | None
 
 
-class ProbesSent(Part):
-    """Answer to `probe` and `probe-broadcast`."""
+class VerificationSent(Part):
+    """Answer to `verify` and `verify-broadcast`."""
 
     v: Literal[1]
     event: Literal["probe"]
@@ -143,7 +143,7 @@ class Failed(Part):
 
 
 Event = Annotated[
-    Ready | ProbesSent | EngineCounters | Started | IntervalEvent | Result | Failed,
+    Ready | VerificationSent | EngineCounters | Started | IntervalEvent | Result | Failed,
     Field(discriminator="event"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

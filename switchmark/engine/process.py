@@ -18,10 +18,10 @@ from switchmark.engine.events import (
     Event,
     Failed,
     IntervalEvent,
-    ProbesSent,
     Ready,
     Result,
     Started,
+    VerificationSent,
     parse,
 )
 from switchmark.errors import SwitchmarkError, TrialFailed
@@ -34,7 +34,7 @@ ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine 
 _LAST_WORDS_S = 1.0
 _SURE_TO_RUN_NS = 2_000_000_000
 
-E = TypeVar("E", Ready, ProbesSent, EngineCounters, Started)
+E = TypeVar("E", Ready, VerificationSent, EngineCounters, Started)
 
 
 @dataclass
@@ -80,19 +80,19 @@ class EngineProcess:
         """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
         self._ready = self._wait_event(Ready, timeout_s)
 
-    def probe(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        """Send `count` probe frames to the peer; returns how many the port accepted."""
-        self.ask(f"probe {count}")
-        return self.probed(timeout_s)
+    def verify(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        """Send `count` verification frames to the peer; returns how many the port accepted."""
+        self.ask(f"verify {count}")
+        return self.verification_sent(timeout_s)
 
-    def probed(self, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        """The answer to a probe that was asked for."""
-        return self._wait_event(ProbesSent, timeout_s * self.patience).sent
+    def verification_sent(self, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+        """How many of the frames asked for the port accepted."""
+        return self._wait_event(VerificationSent, timeout_s * self.patience).sent
 
-    def probe_broadcast(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+    def verify_broadcast(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
         """The same to everybody."""
-        self.ask(f"probe-broadcast {count}")
-        return self.probed(timeout_s)
+        self.ask(f"verify-broadcast {count}")
+        return self.verification_sent(timeout_s)
 
     def counters(self, timeout_s: float = ANSWER_TIMEOUT_S) -> EngineCounters:
         """What has arrived since `ready`, in the idle state; by its own host's clock."""
@@ -252,11 +252,11 @@ class EngineProcess:
         return f"{self.role} in {self.node} {what}" + (f": {last}" if last else "")
 
 
-def probe_all(engines: Sequence[EngineProcess], count: int) -> int:
-    """Have all of them send probes side by side; returns how many their ports accepted."""
+def verify_all(engines: Sequence[EngineProcess], count: int) -> int:
+    """Have all of them send verification frames side by side; how many their ports accepted."""
     for engine in engines:
-        engine.ask(f"probe {count}")
-    return sum(engine.probed() for engine in engines)
+        engine.ask(f"verify {count}")
+    return sum(engine.verification_sent() for engine in engines)
 
 
 def counters_of(engines: Sequence[EngineProcess]) -> list[EngineCounters]:

@@ -19,7 +19,10 @@ MAX_LINES = 50  # of errors; who has more fixes these first
 _YAML = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
 _NULLS = {"", "~", "null", "Null", "NULL"}
-_OTHER_NAMES = dict.fromkeys(("frame_size", "frame-size", "packet-size"), "packet_size")
+_OTHER_NAMES = {
+    **dict.fromkeys(("frame_size", "frame-size", "packet-size"), "packet_size"),
+    "probes": "frames",  # of `verify`, once
+}
 
 
 def canonical(key: str) -> str:

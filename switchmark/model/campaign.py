@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, create_model
+from pydantic import AliasChoices, Field, create_model
 
 from switchmark.model.choices import MAX_REPETITIONS, NAME_PATTERN, Dimension
 from switchmark.model.expectation import Expectation
@@ -80,7 +80,8 @@ class TrimPolicy(Frozen):
 class VerifyPolicy(Frozen):
     """What the check before each trial sends and what it demands."""
 
-    probes: int = Field(default=16, ge=1)  # frames each way, a pair
+    # Each way, a pair; campaigns of earlier runs call them probes.
+    frames: int = Field(default=16, ge=1, validation_alias=AliasChoices("frames", "probes"))
     min_arrived_ratio: float = Field(default=1.0, ge=0, le=1)
     max_strays: int = Field(default=0, ge=0)  # frames at a port they were not meant for
     timeout_s: float = Field(default=15.0, gt=0)  # until every port passes frames

@@ -1,6 +1,6 @@
 """What this machine can do of an item: its campaign as it would run here, and why not all of it.
 
-A campaign is planned and its switches and environments are probed, as `run` does; stand-ins of the
+A campaign is planned and its switches and environments are asked, as `run` does; stand-ins of the
 item are set where the machine lacks what they are for.
 """
 

@@ -106,7 +106,7 @@ _TABLE = (
     Mark(
         "unverified",
         "The path was not proven before the trial",
-        "The probes sent before the trial did not all arrive where they should, so it is not "
+        "The frames sent before the trial did not all arrive where they should, so it is not "
         "certain what the number measures.",
         "Do not use the number; read the verification message and the switch's log, then "
         "measure again.",

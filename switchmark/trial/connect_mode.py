@@ -2,7 +2,7 @@
 
 A learning bridge sends a broadcast to every port, a cross-connect to one, a static table
 nowhere: what becomes of a few of them tells the three apart, as far as there are ports to see
-it on. A probe that follows them tells when to stop waiting.
+it on. A verification frame that follows them tells when to stop waiting.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from switchmark.model.ports import ConnectMode
 from switchmark.trial.verification import PairEnds
 
 BROADCASTS = 3
-PATIENCE_S = 5.0  # for what should arrive; what should not is known when the probe is there
+PATIENCE_S = 5.0  # for what should arrive; what should not is known when that frame is there
 _POLL_S = 0.01
 
 
@@ -30,8 +30,8 @@ def wrong_mode(
         return peer.counters().rx_probe, strays, witness_frames()
 
     before = look()
-    sent = sender.probe_broadcast(BROADCASTS)
-    marker = sender.probe(1)
+    sent = sender.verify_broadcast(BROADCASTS)
+    marker = sender.verify(1)
     deadline = time.monotonic() + PATIENCE_S
     while True:
         now = look()

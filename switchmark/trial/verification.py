@@ -2,7 +2,7 @@
 
 A receiver that never speaks is never learnt, and every frame to it is flooded to all ports
 (a fault of earlier tools that spoils every NvsN figure). So both ends speak first; then
-counted probes must arrive at their port, and at no other.
+counted frames must arrive at their port, and at no other.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from switchmark.engine.process import EngineProcess, counters_of, probe_all
+from switchmark.engine.process import EngineProcess, counters_of, verify_all
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import VerifyPolicy
 from switchmark.results.record import Direction, Verification
 
 TEACHING_FRAMES = 2
-ARRIVAL_TIMEOUT_S = 3.0  # probes cross a switch in far less, when it has a core
+ARRIVAL_TIMEOUT_S = 3.0  # frames cross a switch in far less, when it has a core
 CONVERGENCE_TIMEOUT_S = 3.0  # in which a switch must stop flooding what it has learnt
 _CONVERGENCE_POLL_S = 0.05
 _POLL_S = 0.01
@@ -42,7 +42,7 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
     silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
     while silent:
         asked = {id(pair): pair for pair in silent.values()}.values()
-        probe_all([end for pair in asked for end in (pair.a, pair.b)], TEACHING_FRAMES)
+        verify_all([end for pair in asked for end in (pair.a, pair.b)], TEACHING_FRAMES)
         time.sleep(_POLL_S)
         hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
         for key, heard in zip(list(silent), counters_of(hearing), strict=True):
@@ -61,18 +61,18 @@ def verify(
     policy: VerifyPolicy,
     witness_frames: Callable[[], int | None],
 ) -> Verification:
-    """Send counted probes both ways through a switch that has been taught.
+    """Send counted frames both ways through a switch that has been taught.
 
-    Passed when every probe arrives and none is seen by another pair or by the switch's
+    Passed when every frame arrives and none is seen by another pair or by the switch's
     third port (the witness). `witness_frames` reads what came out of the witness so far.
     A switch that still floods by what it knew before (a cache of flows outlives the lesson by
     half a second and more), or delivers late learning frames, is asked again until it has
-    settled; lost probes get no second chance.
+    converged; lost frames get no second chance.
     """
     deadline = time.monotonic() + CONVERGENCE_TIMEOUT_S
     while True:
         seen = _send_counted(pairs, policy, witness_frames)
-        lost = seen.probes_arrived < policy.min_arrived_ratio * seen.probes_sent
+        lost = seen.frames_arrived < policy.min_arrived_ratio * seen.frames_sent
         if seen.passed or lost or time.monotonic() > deadline:
             return seen
         time.sleep(_CONVERGENCE_POLL_S)
@@ -85,7 +85,7 @@ def _send_counted(
 ) -> Verification:
     witness_before = witness_frames()
     before = _arrivals(pairs)
-    sent = probe_all([end for pair in pairs for end in (pair.a, pair.b)], policy.probes)
+    sent = verify_all([end for pair in pairs for end in (pair.a, pair.b)], policy.frames)
     deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
     while True:
         now = _arrivals(pairs)
@@ -103,7 +103,7 @@ def _send_counted(
 
 
 def _arrivals(pairs: Sequence[PairEnds]) -> tuple[int, int]:
-    """(probes that reached their own end, frames of other pairs seen) over all ends."""
+    """(frames that reached their own end, frames of other pairs seen) over all ends."""
     counters = counters_of([end for pair in pairs for end in (pair.a, pair.b)])
     return sum(c.rx_probe for c in counters), sum(c.rx_foreign for c in counters)
 
@@ -113,16 +113,16 @@ def _judge(
 ) -> Verification:
     faults = []
     if arrived < policy.min_arrived_ratio * sent or arrived > sent:
-        faults.append(f"{arrived} of {sent} probes arrived")
+        faults.append(f"{arrived} of {sent} frames arrived")
     if strays > policy.max_strays:
-        faults.append(f"{strays} probes reached another pair's port (flooding)")
+        faults.append(f"{strays} frames reached another pair's port (flooding)")
     if (witness or 0) > policy.max_strays:
         faults.append(f"{witness} frames left the switch's third port (flooding)")
     return Verification(
-        probes_sent=sent,
-        probes_arrived=arrived,
+        frames_sent=sent,
+        frames_arrived=arrived,
         strays=strays,
         witness_frames=witness,
         passed=not faults,
-        message="; ".join(faults) or "every probe arrived at its port and at no other",
+        message="; ".join(faults) or "every frame arrived at its port and at no other",
     )

@@ -77,7 +77,7 @@ def test_every_path_was_verified(done: tuple[Bench, list[Record]]) -> None:
     for record in done[1]:
         checked = record.verification
         assert checked is not None and checked.passed, describe(record)
-        assert checked.probes_arrived == checked.probes_sent == 32
+        assert checked.frames_arrived == checked.frames_sent == 32
         assert record.verdict is not None and record.verdict.valid, record.verdict
         learning = record.connect_mode == "learning"
         assert (checked.witness_frames == 0) if learning else (checked.witness_frames is None)

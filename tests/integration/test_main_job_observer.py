@@ -108,7 +108,7 @@ def test_counts_agree_with_a_packet_socket(bench: Bench, size: int, io: str) -> 
     assert record.throughput is not None and record.verification is not None
     lost = record.throughput.pairs[0].lost_frames
     assert sent["tx_offered"] - len(observer.sequences) == lost
-    assert observer.kinds[PROBE] >= record.verification.probes_arrived // 2
+    assert observer.kinds[PROBE] >= record.verification.frames_arrived // 2
 
     # The kernel's own counters of the switch's two devices.
     assert moved(record, 0, "rx_frames") == sent["tx_offered"]

@@ -109,12 +109,12 @@ def synthetic_record(
             idle="yield",
         ),
         "verification": Verification(
-            probes_sent=6,
-            probes_arrived=6,
+            frames_sent=6,
+            frames_arrived=6,
             strays=0,
             witness_frames=0,
             passed=True,
-            message="3 of 3 probes arrived each way, none elsewhere",
+            message="3 of 3 frames arrived each way, none elsewhere",
         ),
         "verdict": TrialVerdict(
             valid=marks_are_valid(marks), marks=marks, explanations=[explain(m) for m in marks]

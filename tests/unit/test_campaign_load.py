@@ -58,7 +58,7 @@ scenario: pairs
 location: local
 seed: 42
 trim: {warm_up: 2s, cool_down: 0s}
-verify: {probes: 20, min_arrived: 90%, max_strays: 2, timeout: 10s}
+verify: {frames: 20, min_arrived: 90%, max_strays: 2, timeout: 10s}
 mixed_connect_modes: true
 latency: {rate: 1000, burst: 1}
 """)
@@ -82,7 +82,7 @@ latency: {rate: 1000, burst: 1}
     assert latency.packet_size_bytes == throughput.packet_size_bytes
     assert (campaign.trim.warm_up_s, campaign.trim.cool_down_s) == (2.0, 0.0)
     assert campaign.verify.model_dump() == {
-        "probes": 20, "min_arrived_ratio": 0.9, "max_strays": 2, "timeout_s": 10.0,
+        "frames": 20, "min_arrived_ratio": 0.9, "max_strays": 2, "timeout_s": 10.0,
     }  # fmt: skip
     assert campaign.seed == 42
     assert campaign.count == 3 * (3 * 10 * 21 * 2 * 3 * 2 * 2 + 3 * 10 * 3 * 2 * 2)
@@ -154,6 +154,15 @@ def test_flags_alone_make_a_campaign() -> None:
         "--switch: unknown switch 'x'; known: direct, linux-bridge, ovs-netdev, ovs-dpdk, "
         "basicfwd, two-port, no-wires",
     ]
+
+
+def test_an_earlier_name_of_a_key_is_read() -> None:
+    """The frames of the check before a trial were once called probes."""
+    written = load_text("switch: ovs-dpdk\nverify: {probes: 3}\n", "c.yaml", KNOWN)
+    kept = written.model_dump_json().replace('"frames":3', '"probes":3')
+    assert '"probes":3' in kept
+    set_ = load_text("switch: ovs-dpdk\n", "c.yaml", KNOWN, ["verify.probes=3"])
+    assert Campaign.model_validate_json(kept).verify.frames == set_.verify.frames == 3
 
 
 def test_published_figures() -> None:

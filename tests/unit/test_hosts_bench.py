@@ -14,7 +14,7 @@ from tests.unit.records import synthetic_failure, synthetic_record
 
 def finished(*, noisy: bool) -> Record:
     record = synthetic_record(marks=["disturbed"] if noisy else [])
-    verified = Verification.model_construct(passed=not noisy, message="one probe came late")
+    verified = Verification.model_construct(passed=not noisy, message="one frame came late")
     agrees = Reconciliation.model_construct(cable_lost=0, unexplained_ratio=0.0)
     return record.model_copy(
         update={
@@ -35,7 +35,7 @@ def test_a_clean_run_ends_it() -> None:
 
 
 def test_a_machine_that_is_busy_throughout_skips() -> None:
-    with pytest.raises(pytest.skip.Exception, match=r"too busy: .*one probe came late"):
+    with pytest.raises(pytest.skip.Exception, match=r"too busy: .*one frame came late"):
         repeated(runs(*[finished(noisy=True)] * ATTEMPTS))
 
 

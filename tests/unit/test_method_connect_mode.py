@@ -31,19 +31,19 @@ def pairs(
     fakes = [[pair.a.spawned, pair.b.spawned] for pair in ends]
     seen = [0]
 
-    def probe(sent: int) -> None:
+    def verify(sent: int) -> None:
         fakes[0][1].counts["rx_probe"] += sent
 
     def broadcast(sent: int) -> None:
         if does is STATIC:
-            fakes[0][1].counts["rx_probe"] -= sent  # (the fake counts it as a probe, too)
+            fakes[0][1].counts["rx_probe"] -= sent  # which it counts, too
         if does is LEARNING:
             seen[0] += sent
             for pair in fakes[1:]:
                 for fake in pair:
                     fake.counts["rx_foreign"] += sent
 
-    fakes[0][0].on_probe, fakes[0][0].on_broadcast = probe, broadcast
+    fakes[0][0].on_verify, fakes[0][0].on_broadcast = verify, broadcast
     return ends, lambda: seen[0] if watched else None
 
 

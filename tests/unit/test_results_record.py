@@ -32,6 +32,16 @@ def test_a_sound_record_survives_a_round_trip() -> None:
     assert Record.model_validate_json(record.model_dump_json()) == record
 
 
+def test_earlier_names_of_figures_are_read() -> None:
+    """The frames of the check before a trial were once called probes."""
+    record = synthetic_record()
+    earlier = record.model_dump_json()
+    for name in ("sent", "arrived"):
+        assert f'"frames_{name}":6' in earlier
+        earlier = earlier.replace(f'"frames_{name}":6', f'"probes_{name}":6')
+    assert Record.model_validate_json(earlier) == record
+
+
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [

@@ -57,7 +57,7 @@ def test_a_second_trial_forgets_the_first() -> None:
 
 def test_probes_and_counters() -> None:
     engine = process(FakeEngine())
-    assert engine.probe(16) == 16
+    assert engine.verify(16) == 16
     assert engine.counters() == counted()
 
 
@@ -129,7 +129,7 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
     """The broken pipe hides the cause; what it printed before does not."""
     fake = FakeEngine(exit_code=-9)
     with pytest.raises(TrialFailed, match="sender in se0 ended with exit code -9"):
-        process(fake).probe(1)
+        process(fake).verify(1)
     fake = FakeEngine(exit_code=1, lines=deque([event("error", message="port died")]))
     with pytest.raises(TrialFailed, match="sender in se0 port died"):
         process(fake).request_stop()
@@ -139,7 +139,7 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
     ("call", "says"),
     [
         ("ready", "no 'ready' event within 0.1 s"),
-        ("probe", "no 'probe' event within 0.1 s"),
+        ("verify", "no 'probe' event within 0.1 s"),
         ("counters", "no 'counters' event within 0.1 s"),
         ("start", "no 'started' event within 0.1 s"),
         ("result", "no result within 0.1 s"),
@@ -147,11 +147,11 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
 )
 def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("switchmark.engine.process.ANSWER_TIMEOUT_S", 0.1)
-    nothing = dict.fromkeys(("probe", "counters", "start"), lambda _: [])
+    nothing = dict.fromkeys(("verify", "counters", "start"), lambda _: [])
     engine = process(FakeEngine(nothing, stderr="busy"))
     calls = {
         "ready": lambda: engine.wait_ready(0.1),
-        "probe": lambda: engine.probe(1, timeout_s=0.1),
+        "verify": lambda: engine.verify(1, timeout_s=0.1),
         "counters": lambda: engine.counters(timeout_s=0.1),
         "start": engine.start,
         "result": lambda: engine.wait_result(0.1),

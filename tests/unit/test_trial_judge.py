@@ -27,7 +27,7 @@ EVIDENCE = Evidence(
     sent_frames=1_000_000,
 )
 PASSED = Verification(
-    probes_sent=4, probes_arrived=4, strays=0, witness_frames=0, passed=True, message="fine"
+    frames_sent=4, frames_arrived=4, strays=0, witness_frames=0, passed=True, message="fine"
 )
 FULL_RING = counters(tx_offered=1_000_000, tx_polls=1000, ring_full_polls=50)
 NO_WAITING = counters(idle_polls=4, useful_polls=96)

@@ -119,9 +119,9 @@ def test_auto_io_is_settled_for_the_wire() -> None:
 
 
 def test_plans_carry_the_campaign_s_policies() -> None:
-    _, trials = steps_of(ONE + "trim:\n  warm_up: 2s\n  cool_down: 1s\nverify:\n  probes: 99\n")
+    _, trials = steps_of(ONE + "trim:\n  warm_up: 2s\n  cool_down: 1s\nverify:\n  frames: 99\n")
     plan = trials[0].plan
-    assert (plan.policy.warm_up_s, plan.verify.probes) == (2.0, 99)
+    assert (plan.policy.warm_up_s, plan.verify.frames) == (2.0, 99)
     assert [spec.name for spec in plan.specs()] == ["tx0", "rx0"]
 
 

@@ -12,7 +12,7 @@ from switchmark.trial import verification
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
 from tests.unit.trial_fakes import FakeEngine, process
 
-POLICY = VerifyPolicy(probes=16)
+POLICY = VerifyPolicy(frames=16)
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Network:
-    """Pairs whose probes pass through `deliver(pair, end, sent)`: how many arrive."""
+    """Pairs whose frames pass through `deliver(pair, end, sent)`: how many arrive."""
 
     def __init__(self, pairs: int = 1) -> None:
         self.deliver: Callable[[int, str, int], int] = lambda pair, end, sent: sent
@@ -33,7 +33,7 @@ class Network:
         self.fakes = [{"a": FakeEngine(), "b": FakeEngine()} for _ in range(pairs)]
         for number, fakes in enumerate(self.fakes):
             for end, fake in fakes.items():
-                fake.on_probe = lambda sent, n=number, e=end: self._pass(n, e, sent)  # type: ignore[misc]
+                fake.on_verify = lambda sent, n=number, e=end: self._pass(n, e, sent)  # type: ignore[misc]
         self.pairs = [
             PairEnds(process(one["a"], "sender", n), process(one["b"], "receiver", n))
             for n, one in enumerate(self.fakes)
@@ -51,11 +51,11 @@ class Network:
         return verify(self.pairs, policy, lambda: self.witness)
 
 
-def test_every_probe_arrives() -> None:
+def test_every_frame_arrives() -> None:
     done = Network(pairs=3).verify()
-    assert done.passed and (done.probes_sent, done.probes_arrived) == (96, 96)
+    assert done.passed and (done.frames_sent, done.frames_arrived) == (96, 96)
     assert (done.strays, done.witness_frames) == (0, 0)
-    assert done.message == "every probe arrived at its port and at no other"
+    assert done.message == "every frame arrived at its port and at no other"
 
 
 def test_a_switch_without_witness() -> None:
@@ -70,10 +70,10 @@ def test_what_came_before_does_not_count() -> None:
         for fake in ends.values():
             fake.counts.update(rx_probe=9, rx_foreign=5)
     done = net.verify()
-    assert done.passed and (done.probes_arrived, done.strays, done.witness_frames) == (64, 0, 0)
+    assert done.passed and (done.frames_arrived, done.strays, done.witness_frames) == (64, 0, 0)
 
 
-def test_lost_probes_get_no_second_chance() -> None:
+def test_lost_frames_get_no_second_chance() -> None:
     net = Network()
     rounds: list[int] = []
 
@@ -83,7 +83,7 @@ def test_lost_probes_get_no_second_chance() -> None:
 
     net.deliver = lossy
     done = net.verify()
-    assert not done.passed and done.message == "31 of 32 probes arrived"
+    assert not done.passed and done.message == "31 of 32 frames arrived"
     assert len(rounds) == 2, "one attempt, both ways"
 
 
@@ -99,7 +99,7 @@ def test_strays_are_flooding() -> None:
     net.strays = lambda sent: 1
     done = net.verify()
     assert not done.passed and done.strays == 4
-    assert done.message == "4 probes reached another pair's port (flooding)"
+    assert done.message == "4 frames reached another pair's port (flooding)"
     assert net.verify(VerifyPolicy(max_strays=4)).passed
 
 
@@ -121,26 +121,26 @@ def test_a_switch_that_settles_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.passed and done.witness_frames == 0
 
 
-def test_late_teaching_frames_are_not_taken_for_probes() -> None:
+def test_late_teaching_frames_are_not_taken_for_counted_frames() -> None:
     net = Network()
     extra = iter([2])
     net.deliver = lambda pair, end, sent: sent + next(extra, 0)
     done = net.verify()
-    assert done.passed and (done.probes_sent, done.probes_arrived) == (32, 32)
+    assert done.passed and (done.frames_sent, done.frames_arrived) == (32, 32)
 
 
-def test_copies_of_probes_never_pass() -> None:
+def test_copies_of_frames_never_pass() -> None:
     net = Network()
     net.deliver = lambda pair, end, sent: 2 * sent
     done = net.verify()
-    assert not done.passed and done.message == "64 of 32 probes arrived"
+    assert not done.passed and done.message == "64 of 32 frames arrived"
 
 
 def test_both_faults_are_told() -> None:
     net = Network(pairs=2)
     net.deliver, net.flood = (lambda pair, end, sent: 0), (lambda sent: sent)
     done = net.verify()
-    assert done.message.startswith("0 of 64 probes arrived; 64 frames left")
+    assert done.message.startswith("0 of 64 frames arrived; 64 frames left")
 
 
 def test_reachable_at_once() -> None:
@@ -171,5 +171,5 @@ def test_pairs_that_are_reached_are_left_alone() -> None:
     net.deliver = lambda number, end, sent: sent if number == 0 else 0
     with pytest.raises(TrialFailed):
         wait_reachable(net.pairs, 0.5)
-    assert net.fakes[0]["a"].commands.count("probe 2") == 1
-    assert net.fakes[1]["a"].commands.count("probe 2") > 1
+    assert net.fakes[0]["a"].commands.count("verify 2") == 1
+    assert net.fakes[1]["a"].commands.count("verify 2") > 1

@@ -97,10 +97,10 @@ COUNTS = tuple(EngineCounters.model_fields.keys() - {"v", "event", "t_ns", "tick
 
 @dataclass
 class FakeEngine:
-    """A `Spawned` that answers each command by script; and delivers probes to its peer."""
+    """A `Spawned` that answers each command by script; and delivers frames to its peer."""
 
     answers: dict[str, Callable[[FakeEngine], list[str]]] = field(default_factory=dict)
-    on_probe: Callable[[int], None] = lambda _: None
+    on_verify: Callable[[int], None] = lambda _: None
     on_broadcast: Callable[[int], None] = lambda _: None
     stderr: str = ""
     pid: int = 1
@@ -119,13 +119,13 @@ class FakeEngine:
         word = line.split(maxsplit=1)[0]
         if word in self.answers:
             self.lines.extend(self.answers[word](self))
-        elif word == "probe":
+        elif word == "verify":
             sent = int(line.split()[1])
-            self.on_probe(sent)
+            self.on_verify(sent)
             self.lines.append(event("probe", sent=sent))
-        elif word == "probe-broadcast":
+        elif word == "verify-broadcast":
             sent = int(line.split()[1])
-            self.on_probe(sent)
+            self.on_verify(sent)
             self.on_broadcast(sent)
             self.lines.append(event("probe", sent=sent))
         elif word == "counters":
@@ -300,7 +300,7 @@ class FakeEnvironment:
         engine.lines.append(event("ready", role=role, pid=1))
         peer = PEERS[name[:2]] + name[2:]
         engine.on_broadcast = self.on_broadcast
-        engine.on_probe = lambda sent: self._deliver(peer, sent)
+        engine.on_verify = lambda sent: self._deliver(peer, sent)
         self.engines[name] = engine
         self.change(name, engine)
         return engine
