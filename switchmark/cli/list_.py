@@ -206,8 +206,8 @@ def _cores(can: Capabilities) -> str:
 
 
 def _campaign(name: str, there: Installed) -> dict[str, Any]:
-    # A built-in may name switches that an installation does not have.
-    known = replace(there.known, switches=None)
+    # A built-in may name switches and environments that an installation does not have.
+    known = replace(there.known, switches=None, environments=None)
     campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", known)
     able, _ = leave_out_unable(campaign, there.switches, there.environments)
     return {"name": name, "trials": able.count, "description": campaign.description}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.campaign.installed import installed
 from switchmark.cli import list_, output, plan
 from switchmark.cli.main import run
 from switchmark.experiment.steps import plan_steps
@@ -265,7 +266,11 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert output.console().no_color
 
 
-def test_list_and_plan_count_the_same_trials(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_and_plan_count_the_same_trials(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_, "installed", installed)
+    monkeypatch.setattr(plan, "installed", installed)
     assert run(["list", "campaigns", "--json"]) == 0
     rows = {one["name"]: one["trials"] for one in json.loads(capsys.readouterr().out)["campaigns"]}
     assert run(["plan", "ranking", "--json"]) == 0
