@@ -58,7 +58,8 @@ def frame(flat: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def columns() -> list[str]:
     """The names of all columns, in order."""
-    trial = [one.field for one in KEYS]
+    # (The column `contender` has the key's value, and a name where the key has none.)
+    trial = [one.field for one in KEYS if one.field != "contender"]
     estimates = [f"{stem}_{part}" for stem in _ESTIMATES for part in _ESTIMATE_PARTS]
     kinds = ("rtt_merged", "rtt_intended")
     merged = [f"{kind}_p{p}_ns" for kind in kinds for p in PERCENTILES]
@@ -96,7 +97,7 @@ def check_columns(names: Sequence[str]) -> list[str]:
 
 def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
     values: dict[str, Any] = dict.fromkeys(columns())
-    values |= row.trial.model_dump(mode="json", exclude={"repetition"})
+    values |= row.trial.model_dump(mode="json", exclude={"repetition", "contender"})
     values |= {
         "contender": row.contender,
         "notation": row.notation,
