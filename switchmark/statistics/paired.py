@@ -5,7 +5,7 @@ other: the difference of their logarithms is one observation, and nothing else i
 needs both trials, in the same state of the machine. The estimate is exp of the 20 % trimmed
 mean of the differences, the interval Student's t on their winsorized deviation (J. Tukey and
 D. McLaughlin, Sankhya A 25, 1963; K. Yuen, Biometrika 61, 1974): of the robust estimators it
-is the one that keeps its capability when one label in ten is wrong (docs/proof.md).
+is the one that keeps its power when one label in ten is wrong (docs/proof.md).
 """
 
 from __future__ import annotations

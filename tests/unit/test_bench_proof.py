@@ -90,7 +90,7 @@ def test_ours_proves_a_quarter_and_others_say_what_they_say(proof: Any, series: 
     ours, *others = shares.values()
     assert ours == 1.0
     assert all(other <= 0.9 for other in others)
-    table = proof.capability([told])
+    table = proof.power([told])
     assert table.count("\n") == 1 + len(shares)
     assert "| 1.25 |" in table
 
