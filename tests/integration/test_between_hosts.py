@@ -61,6 +61,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     campaign = hosts.folder / "campaign.yaml"
     campaign.write_text(CAMPAIGN)

@@ -49,6 +49,7 @@ def told_by_truths(test: object) -> object:
     return test
 
 
+@pytest.mark.slow
 @told_by_truths
 @pytest.mark.parametrize("name", TRUTHS)
 def test_no_figure_is_refuted(found: tuple[int, Certificate], name: str) -> None:
@@ -59,6 +60,7 @@ def test_no_figure_is_refuted(found: tuple[int, Certificate], name: str) -> None
         pytest.skip(f"machine too busy to tell in {BUDGET}: {figures}")
 
 
+@pytest.mark.slow
 def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> None:
     code, certificate = found
     assert code == {"proven": 0, "refuted": 1, "undecided": 3}[certificate.outcome]
@@ -67,6 +69,7 @@ def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> No
         assert {"delay: floor, us", "ceiling: ceiling, kpps"} <= set(certificate.levels)
 
 
+@pytest.mark.slow
 def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certificate]) -> None:
     code, _, err = bench.run(
         "trial", "linux-bridge", "--no-baseline", *settings("duration=500ms", "rate=5k", "io=auto")
@@ -109,6 +112,7 @@ def test_bad_input_is_one_line(bench: Bench, words: tuple[str, ...], about: str)
     assert (code, out) == (2, "") and about in err and len(err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_an_io_without_calls_says_what_is_not_tried(bench: Bench, tmp_path: Path) -> None:
     words = ("--io", "packet-mmap", "--port-kind", "tap", "--budget", "20s")
     code, out, err = bench.run("certify", *words)

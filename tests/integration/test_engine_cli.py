@@ -120,6 +120,7 @@ TOO_MUCH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", TOO_MUCH)
 def test_beyond_its_groups_memory_it_says_so(small_group: Path, tmp_path: Path, what: str) -> None:
     """The kernel would grant it, and kill the process for touching it."""

@@ -235,6 +235,7 @@ def test_ready_does_not_wait_for_the_peer_and_start_is_fast(wire: str) -> None:
     assert min(took_s) < 0.3, statistics.median(took_s)
 
 
+@pytest.mark.slow
 def test_sender_without_peer_says_so(wire: str) -> None:
     with Engine("sender", [f"virtio-user={wire},server"], *PACED, core=0) as sender:
         sender.event("ready")

@@ -77,6 +77,7 @@ def test_a_receiver_that_vanishes_and_returns(wire: str, kind: str) -> None:
     Path(wire).unlink(missing_ok=True)  # of the receiver that was killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAIRS)
 def test_a_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
     send_port, receive_port = (spec.format(wire) for spec in PAIRS[kind])
@@ -100,6 +101,7 @@ def test_a_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
         assert receiver.leave() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PAIRS)
 def test_a_ring_that_nobody_empties(wire: str, kind: str) -> None:
     send_port, receive_port = (spec.format(wire) for spec in PAIRS[kind])

@@ -39,6 +39,7 @@ def own_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("switch", "environment"),
     [("linux-bridge", "bare"), ("linux-bridge", "docker"), ("ovs-dpdk", "docker")],
@@ -275,6 +276,7 @@ def look(where: dict[str, str]) -> dict[str, object]:
     return seen
 
 
+@pytest.mark.slow
 def test_what_a_user_runs_is_not_changed(
     bench: Bench, tmp_path: Path, decoys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_a_new_switch_forwards(tmp_path: Path, state_dir: None) -> None:
     assert record["throughput"]["forwarded_pps"] > 0
 
 
+@pytest.mark.slow
 def test_a_new_method_measures(tmp_path: Path, state_dir: None) -> None:
     need(["linux-bridge"])
     package = copy_with(tmp_path, "method/overload_loss.py", example("overload-loss"))

@@ -23,6 +23,7 @@ from tests.integration.main_job import (
 pytestmark = [pytest.mark.integration, needs_root]
 
 
+@pytest.mark.slow
 def test_table_2_with_the_published_figures(bench: Bench) -> None:
     need(("linux-bridge",), ("lxc",))
     command = ("run", "ara2021-table2", *settings("duration=1.5s", *SHORT))
@@ -43,6 +44,7 @@ def test_table_2_with_the_published_figures(bench: Bench) -> None:
         assert figure in text, "as published"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("switch", "most_s"), [("linux-bridge", 1.0), ("ovs-dpdk", 4.0)])
 def test_the_bench_s_own_time_around_a_trial(bench: Bench, switch: str, most_s: float) -> None:
     """A median of five; on a machine that others disturb, the best of three."""

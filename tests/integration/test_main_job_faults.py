@@ -92,6 +92,7 @@ def test_an_engine_is_killed(bench: Bench, tmp_path: Path, environment: str, rol
     assert failed.switch_log == "", "the switch was well"
 
 
+@pytest.mark.slow
 def test_an_engine_hangs(bench: Bench, tmp_path: Path) -> None:
     """It neither answers nor ends: deadlines do."""
     job = start(bench, tmp_path, "linux-bridge", "netns", duration_s=2.0)

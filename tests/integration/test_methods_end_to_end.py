@@ -84,6 +84,7 @@ def records(results: Path) -> dict[str, dict[str, Any]]:
     return {record["trial"]["method"]: record for record in json.loads(printed)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_is_run_and_stored(method: str, records: dict[str, dict[str, Any]]) -> None:
     record = records[method]

@@ -59,6 +59,7 @@ def look(names: list[str]) -> dict[str, dict[str, object]]:
     return {name: {key: links[name].get(key) for key in keys} for name in names}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("switch", "scenario", "more"),
     [

@@ -24,6 +24,7 @@ def outputs(book):
     return "".join(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path, monkeypatch):
     need(switches=["linux-bridge"])

@@ -37,6 +37,7 @@ def check_clean(record: Record) -> None:
             assert vnf.forwarded_frames >= arrived, f"{what}: {vnf.node} was passed by"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switch", ["linux-bridge", "ovs-dpdk"])
 def test_chains_of_containers_one_way_and_both(bench: Bench, tmp_path: Path, switch: str) -> None:
     need([switch], ["lxc"])
@@ -100,6 +101,7 @@ def check_clean_split(record: Record) -> None:
     assert record.wire_ends == ["tx0", "rx0"] and len(record.topology) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["p2p", "p2v", "v2p", "v2v"])
 def test_wires_and_the_environment(bench: Bench, tmp_path: Path, scenario: str) -> None:
     need(["linux-bridge"], ["netns", "lxc"])

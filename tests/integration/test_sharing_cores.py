@@ -40,6 +40,7 @@ def turns(record: Record) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", ["bare", "netns", "lxc", "docker"])
 def test_sender_and_receiver_take_turns(bench: Bench, environment: str) -> None:
     done = turns(measured(bench, environment))

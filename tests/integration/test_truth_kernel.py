@@ -76,6 +76,7 @@ class TestTokenBucketOfTheKernel:
     def test_r_plus(self, shaped: Rig) -> None:
         find(RATE_PPS, TOLERANCE * RATE_PPS, lambda: r_plus_of(shaped))
 
+    @pytest.mark.slow
     @truth("ndr-pdr", "`tc tbf` behind linux-bridge", "kernel", percent(TOLERANCE))
     def test_ndr_and_pdr(self, shaped: Rig) -> None:
         find(1, TOLERANCE, lambda: ndr_and_pdr_over_truth(shaped))

@@ -208,6 +208,7 @@ def test_a_switch_that_pauses_at_the_end_of_a_trial_loses_nothing() -> None:
         find(0, 0, lost)
 
 
+@pytest.mark.slow
 @truth(
     "latency, round trip", "0.1 and 1 ms each way by the reference", "ours", "4 us above the floor"
 )
@@ -228,6 +229,7 @@ def shortest_round_trip_ns(delay_us: str) -> float:
     return seen.min_ns
 
 
+@pytest.mark.slow
 @truth("latency, one way", "0.5 ms by the reference", "ours", "2 us above the floor")
 def test_one_way_times_are_the_floor_and_the_set_delay() -> None:
     find_difference({"500": 500e3}, 2_000, shortest_one_way_ns, "0")
