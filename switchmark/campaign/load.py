@@ -36,7 +36,7 @@ from switchmark.model.campaign import Campaign, Published, TrimPolicy, VerifyPol
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
-from switchmark.results.proving import BUDGET_S
+from switchmark.statistics.asked import BUDGET_S
 
 _IN_SECTIONS = [
     f"{section}.{name}" for section in sweeps.SECTIONS for name in BY_NAME if name != "dimension"

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from switchmark.campaign.find import builtin_names
 from switchmark.model.choices import Dimension, Io
 
 
@@ -44,6 +43,8 @@ def ios(incomplete: str) -> list[str]:
 
 def campaigns(incomplete: str) -> list[str]:
     """The built-in campaigns, and the campaign files and folders that the path may go on with."""
+    from switchmark.campaign.find import builtin_names
+
     head, slash, begun = incomplete.rpartition("/")
     inside = Path(f"{head}{slash}")
     files = [

@@ -22,7 +22,7 @@ from switchmark.language.duration import format_duration
 from switchmark.language.values import BadValueError, seconds
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.results.proving import usual_time_to_prove_s
-from switchmark.statistics.sequential import PROVE
+from switchmark.statistics.asked import PROVE
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import facts
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine

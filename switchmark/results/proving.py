@@ -16,21 +16,18 @@ from switchmark.model.overhead import USER_SPACE_S, usual_overhead_s
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.metric import Metric
+from switchmark.statistics.asked import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.sequential import (
-    PROVE,
     PairedComparison,
     look,
     look_that_proves,
     still_asked,
 )
 
-CONFIDENCE = 0.95
-BUDGET_S = 600.0
 USUAL_TRIAL_S = 0.5
-USUAL_DEVIATION = (
-    0.09  # of the logarithm of a pair's ratio within a state, as docs/methods.md saw it
-)
+# Of the logarithm of a pair's ratio within a state, as docs/methods.md saw it.
+USUAL_DEVIATION = 0.09
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
+from switchmark.statistics.asked import PROVE
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.boundaries import FIRST_LOOK, StoppingRule
 from switchmark.statistics.means import LEVEL
@@ -34,7 +35,6 @@ from switchmark.statistics.paired import (
 )
 from switchmark.statistics.states import label
 
-PROVE = 0.05
 POWER = 0.8  # chance that the further blocks told of are enough
 TRIMMED = 1.07  # error of the trimmed mean over that of the mean, for normal values
 BEYOND_HOPE = 10_000  # blocks; nobody waits for more

@@ -12,7 +12,8 @@ import pytest
 
 from switchmark.cli import doctor
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results.proving import BUDGET_S, usual_time_to_prove_s
+from switchmark.results.proving import usual_time_to_prove_s
+from switchmark.statistics.asked import BUDGET_S
 from switchmark.statistics.states import LineTimes, Watched
 from switchmark.testbed.cores import watch
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine
