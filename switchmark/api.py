@@ -29,7 +29,7 @@ from switchmark.experiment.execute import Request, execute
 from switchmark.model.campaign import Campaign as Definition
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
-from switchmark.report import words
+from switchmark.report import pen, words
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import curve_panels, spread_panels
 from switchmark.report.throughput import throughput_panels
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import polars as pl
     from plotly.graph_objects import Figure as Plot
 
-COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
 _NAMED_COLORS = {"@muted": "#8a929b", "@ink": "#1c2026", "@grid": "#d6d9de", "@paper": "#ffffff"}
 
 
@@ -236,6 +235,6 @@ def _colored(value: Any) -> Any:
         return [_colored(item) for item in value]
     if isinstance(value, str) and value.startswith("@"):
         with suppress(ValueError):
-            return COLORS[int(value.removeprefix("@series")) % len(COLORS)]
+            return pen.COLORS[int(value.removeprefix("@series")) % len(pen.COLORS)]
         return _NAMED_COLORS.get(value, "#333c47")
     return value

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.choices import Dimension
-from switchmark.report import words
+from switchmark.report import pen, words
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.throughput import axis_end, facets
 from switchmark.results.rows import SummaryRow
@@ -20,8 +20,6 @@ from switchmark.results.summary import summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
-_MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 _BASELINE = "#8a929b"
 _WIRE_LINES = {"|": ":", "x": "-.", "_": "--"}  # of bare wires, by marker
 _FORMATS = ("svg", "png")
@@ -29,14 +27,7 @@ _FORMATS = ("svg", "png")
 
 def write_plots(run_directory: Path, folder: Path) -> list[Path]:
     """Write throughput and latency plots of a run into a folder; returns the files."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams |= {
-        "svg.fonttype": "none", "svg.hashsalt": "switchmark", "font.size": 9,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-        "grid.color": "#d6d9de", "axes.axisbelow": True,
-    }  # fmt: skip
+    pen.take_up()
     folder.mkdir(parents=True, exist_ok=True)
     rows = summary(run_directory)
     style = _styles(rows)
@@ -150,7 +141,7 @@ def _draw_latency(
 def _styles(rows: Sequence[SummaryRow]) -> dict[str, tuple[str, str]]:
     names = sorted({row.contender for row in rows if not row.is_baseline})
     found = {
-        name: (_COLORS[i % len(_COLORS)], _MARKERS[i % len(_MARKERS)])
+        name: (pen.COLORS[i % len(pen.COLORS)], pen.MARKERS[i % len(pen.MARKERS)])
         for i, name in enumerate(names)
     }
     wires = sorted({row.contender for row in rows if row.is_baseline})

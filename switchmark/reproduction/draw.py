@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from switchmark.model.campaign import Campaign, Published
 from switchmark.model.parameters import BY_NAME
-from switchmark.report import words
+from switchmark.report import pen, words
 from switchmark.reproduction.findings import estimate_of
 from switchmark.reproduction.paper import Figure, Item
 from switchmark.results.rows import SummaryRow
@@ -23,24 +23,15 @@ from switchmark.statistics.means import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
-_MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 _WIDTH_IN = 6.4
 _MOST_BARS = 40
 
 
 def draw(item: Item, rows: Sequence[SummaryRow], campaign: Campaign, folder: Path) -> str | None:
     """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None without a figure."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     from matplotlib.figure import Figure as Canvas
 
-    mpl.rcParams |= {
-        "svg.fonttype": "none", "svg.hashsalt": "switchmark", "font.size": 9,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-        "grid.color": "#d6d9de", "axes.axisbelow": True,
-    }  # fmt: skip
+    pen.take_up()
     able = [row for row in rows if row.valid and estimate_of(row, item.y) is not None]
     if not able:
         return None
@@ -72,7 +63,7 @@ def _bars(
     names = [_label(row, varying, rows) for row in rows]
     found = [_known(row, figure) for row in rows]
     axes.barh(
-        names, [one.mean / scale for one in found], height=0.6, color=_COLORS[0],
+        names, [one.mean / scale for one in found], height=0.6, color=pen.COLORS[0],
         xerr=[_half(one, scale) for one in found], ecolor="#1c2128", capsize=2.5,
         label="measured here",
     )  # fmt: skip
@@ -84,7 +75,7 @@ def _bars(
     ]
     if theirs:
         axes.plot(
-            [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=_COLORS[1],
+            [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=pen.COLORS[1],
             mew=1.6, label="published",
         )  # fmt: skip
         if max(x for x, _ in theirs) > 30 * max(one.mean / scale for one in found):
@@ -114,8 +105,8 @@ def _lines(
     ticks: set[float] = set()
     for number, (name, line) in enumerate(sorted(lines.items())):
         line.sort(key=lambda one: one[0])
-        color = _COLORS[number % len(_COLORS)]
-        marker = _MARKERS[number % len(_MARKERS)]
+        color = pen.COLORS[number % len(pen.COLORS)]
+        marker = pen.MARKERS[number % len(pen.MARKERS)]
         found = [_known(row, item.y) for _, row in line]
         ticks |= {x for x, _ in line}
         axes.errorbar(
@@ -152,7 +143,7 @@ def _scatter(axes: Axes, item: Item, rows: Sequence[SummaryRow]) -> None:
             continue
         axes.plot(
             _known(row, item.y).mean / item.y.scale[0], across.mean / item.across.scale[0],
-            _MARKERS[number % len(_MARKERS)], color=_COLORS[number % len(_COLORS)],
+            pen.MARKERS[number % len(pen.MARKERS)], color=pen.COLORS[number % len(pen.COLORS)],
             label=_label(row, varying, rows),
         )  # fmt: skip
     axes.set_xlim(left=0)

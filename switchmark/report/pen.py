@@ -1,0 +1,19 @@
+"""Colours, marks and the manner of all plots that matplotlib draws."""
+
+from __future__ import annotations
+
+# Those of `template/report.css`, in its order: a contender looks alike on the page and in a file.
+COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
+MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
+
+
+def take_up() -> None:
+    """Let matplotlib draw without a screen, the same bytes each time, as all our plots look."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams |= {
+        "svg.fonttype": "none", "svg.hashsalt": "switchmark", "font.size": 9,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+        "grid.color": "#d6d9de", "axes.axisbelow": True,
+    }  # fmt: skip
