@@ -16,6 +16,7 @@ from switchmark.cli.ci import BmfFile, JunitFile, check_places, write_bmf, write
 from switchmark.cli.compare_cases import Compared, broken_case, skipped_case
 from switchmark.cli.compare_contenders import compare_contenders
 from switchmark.cli.compare_lines import Line, case_of, print_lines
+from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_words import exit_code, print_remarks
 from switchmark.cli.options import ResultsIn
@@ -52,6 +53,7 @@ Examples:
   switchmark compare results/quick-OLD results/quick-NEW
   switchmark compare OLD NEW --threshold 0.05 --metric forwarded
   switchmark compare RUN --contenders before after    two of one run, by the pairs of its blocks
+  switchmark compare LAB1 LAB2 LAB3 --over-machines --html machines.html    docs/machines.md
   switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    a switch with another one
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
@@ -89,9 +91,23 @@ def command(
     ] = Correction.HOLM,
     contenders: Annotated[
         tuple[str, str] | None,
-        typer.Option("--contenders", metavar="A B", help="Compare these two of one run."),
+        typer.Option(
+            "--contenders",
+            metavar="A B",
+            help="Compare these two of a run.",
+        ),
     ] = None,
     match: Annotated[str, typer.Option(help="Compare switch X of A with switch Y of B: X=Y.")] = "",
+    over_machines: Annotated[
+        bool,
+        typer.Option(
+            "--over-machines", help="Two contenders over the machines that the runs are of."
+        ),
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Of --over-machines: write a page, too."),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
@@ -103,11 +119,17 @@ def command(
     if match and len(runs) != 2:
         raise UsageError("--match: goes with two results directories, not with a series or one")
     renames = _renames(match) if match else None
-    if contenders and len(runs) > 1:
+    if html is not None and not over_machines:
+        raise UsageError("--html: goes with --over-machines; of one run: switchmark report")
+    if over_machines and match:
+        raise UsageError("--match: does not go with --over-machines; name --contenders A B")
+    if contenders and len(runs) > 1 and not over_machines:
         raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
     wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
     folders = [find_run(name, results) for name in runs]
-    if len(folders) == 1:
+    if over_machines:
+        found = compare_machines(folders, contenders, wanted, threshold, strict, json, html)
+    elif len(folders) == 1:
         found = compare_contenders(folders[0], contenders, wanted, threshold, strict, json)
     else:
         threshold = THRESHOLD if threshold is None else threshold

@@ -15,6 +15,7 @@ from switchmark.language.duration import format_duration
 from switchmark.report import words
 from switchmark.report.junit import Case, CaseOutcome
 from switchmark.results.answer import LeadVerdict as Proof
+from switchmark.results.contenders import in_order_of
 from switchmark.results.metric import Metric
 from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_run
 from switchmark.results.query import read_table
@@ -85,9 +86,7 @@ def _only_two(run: Run, known: Sequence[str]) -> tuple[str, str]:
             f"{run.directory}: has {len(known)} contenders; name two: --contenders A B "
             f"({', '.join(known) or 'none has been measured'})"
         )
-    sweeps = run.info.definition.get("sweeps", ())
-    written = [name for sweep in sweeps for name in sweep.get("contender", ())]
-    a, b = sorted(known, key=lambda name: written.index(name) if name in written else len(written))
+    a, b = sorted(known, key=in_order_of(run.info.definition))
     return a, b
 
 

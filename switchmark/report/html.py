@@ -10,12 +10,9 @@ whatever a record says.
 
 from __future__ import annotations
 
-import json
 import os
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -36,6 +33,7 @@ from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, Look, Panels, looks
 from switchmark.report.latency import curve_panels, spread_panels
 from switchmark.report.one_table import one_table
+from switchmark.report.page import TEMPLATES, PlotData, policy
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
 from switchmark.report.ratios import ratio_panels
 from switchmark.report.samples import samples_figure
@@ -58,7 +56,6 @@ from switchmark.statistics.comparison import METHOD
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
 MAX_OPEN_FIGURES = 6  # of one section; the others are folded away
 MAX_LOG_LINES = 60
-_TEMPLATES = Path(__file__).parent / "template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ def _read(table: RecordTable, status: str) -> list[Record]:
 def _render(run: Run, rows: list[SummaryRow], table: RecordTable) -> str:
     records, failed = _read(table, "finished"), _read(table, "failed")
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -132,11 +129,11 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable) -> str:
     methods = words.of_methods(rows)
     quality_headings, quality_lines = quality_table([row.quality for row in rows])
     between_headings, between_lines = between_hosts_table([row.between for row in rows])
-    figures = _PlotData()
+    figures = PlotData()
     answered = answers_of(run, rows, rows)
     look = looks(rows)
     # Our own texts and plotly's, not data: the only parts that are not escaped.
-    script, plotly = (_TEMPLATES / "report.js").read_text(), get_plotlyjs()
+    script, plotly = (TEMPLATES / "report.js").read_text(), get_plotlyjs()
     context = {
         "run": run.info,
         "directory": run.directory.name,
@@ -186,41 +183,13 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable) -> str:
         "max_open": MAX_OPEN_FIGURES,
         "figure": figures.add,
         "figures": figures.script,  # called at the end of the page, when all are known
-        "policy": Markup(_policy(plotly, script)),
-        "style": Markup((_TEMPLATES / "report.css").read_text()),
+        "policy": Markup(policy(plotly, script)),
+        "style": Markup((TEMPLATES / "report.css").read_text()),
         "script": Markup(script),
         "plotly": Markup(plotly),
         "id": id,
     }
     return environment.get_template("report.html.j2").render(context)
-
-
-class _PlotData:
-    """Collects the data of figures while the page is rendered."""
-
-    def __init__(self) -> None:
-        self.payloads: list[dict[str, Any]] = []
-
-    def add(self, figure: Drawing) -> int:
-        """The number under which the page's script finds the figure."""
-        self.payloads.append(figure.payload())
-        return len(self.payloads) - 1
-
-    def script(self) -> Markup:
-        """JSON that cannot end the script element it stands in."""
-        text = json.dumps(self.payloads, separators=(",", ":"), allow_nan=False)
-        return Markup(text.replace("<", "\\u003c"))
-
-
-def _policy(*scripts: str) -> str:
-    """The content security policy of the page: nothing is loaded, and only these scripts run.
-    (Styles may stand with what they style, as plotly's do; a style can load nothing either.)"""
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
-    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
-    return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; "
-        "form-action 'none'"
-    )
 
 
 def _pictures(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,14 @@ def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
         else row
         for row in rows
     ]
+
+
+def in_order_of(definition: Mapping[str, Any]) -> Callable[[str], tuple[int, str]]:
+    """A key that sorts names of contenders as a campaign's definition lists them; others follow by
+    their names."""
+    sweeps = definition.get("sweeps", ())
+    written = [name for sweep in sweeps for name in sweep.get("contender", ())]
+    return lambda name: (written.index(name) if name in written else len(written), name)
 
 
 def with_contenders(rows: list[SummaryRow]) -> list[SummaryRow]:

@@ -1,0 +1,177 @@
+"""Two contenders over machines, in words and as a page: the ratio on each machine, their mean, and
+what to expect of one more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+
+from switchmark.report import words
+from switchmark.report.figures import Drawing, log_axis, row_axis, row_names, rows_height
+from switchmark.report.page import Page, Section, Table, page_html
+from switchmark.results.over_machines import FigureOverMachines, OverMachines
+from switchmark.statistics.comparison import Verdict
+from switchmark.statistics.machines import MachineSpread
+
+_ROOM = 0.06  # of the axis, beyond what is drawn
+_WIDEST = math.log(30)  # of the axis to either side: beyond, an interval says "anything"
+
+
+def verdict_of(one: FigureOverMachines, prove: float) -> Verdict:
+    """What the mean's interval says of B, in the words of `compare`."""
+    over = one.over
+    if over is None:
+        return Verdict.UNTESTABLE
+    if 1 / (1 + prove) <= over.low and over.high <= 1 + prove:
+        return Verdict.SAME
+    if not over.excludes(1.0):
+        return Verdict.UNCLEAR
+    return Verdict.BETTER if (over.low > 1) == one.metric.higher_is_better else Verdict.WORSE
+
+
+def machine_words(spread: MachineSpread) -> str:
+    """How far machines differ, in a sentence."""
+    high = f"{spread.high:.3g}" if spread.high < 100 else "more than 100"
+    return (
+        f"machines differ by a factor of {spread.factor:.3g} (standard deviation; "
+        f"95 % {spread.low:.3g} to {high})"
+    )
+
+
+def machines_page(found: OverMachines, prove: float) -> str:
+    """The page."""
+    points = [dict(one.point) for one in found.figures]
+    skip = {"dimension", "packet_size_bytes"}
+    varying = [
+        name
+        for name in (points[0] if points else {})
+        if name not in skip and len({str(point.get(name)) for point in points}) > 1
+    ]
+    sections = [_section(one, found, prove, varying) for one in found.figures]
+    if found.remarks:
+        sections.append(Section("Remarks", warned=found.remarks))
+    sections.append(
+        Section(
+            "Method",
+            (
+                "On each machine: pairs within a block and a state of the machine, 20 % trimmed "
+                "mean of the logarithms. Over machines: a random effect, weighted by both errors "
+                "(Paule and Mandel), intervals by Hartung, Knapp, Sidik and Jonkman, of the "
+                "deviation between machines by the Q-profile, of a further machine by Nagashima, "
+                "Noma and Furukawa. Each interval holds by itself with 95 %.",
+            ),
+        )
+    )
+    meta = f"{found.b} against {found.a}, on {', '.join(found.machines)}"
+    title = f"{found.b} / {found.a} over {len(found.machines)} machines"
+    return page_html(Page(title, "switchmark, over machines", meta, sections))
+
+
+def _section(
+    one: FigureOverMachines, found: OverMachines, prove: float, varying: Sequence[str]
+) -> Section:
+    where = words.point(dict(one.point), varying)
+    lines = list(_lines(one))
+    return Section(
+        f"{one.metric.name}, {where}",
+        tuple(_sentences(one, found, prove)),
+        (_drawing(one, found, prove, where),) if one.over is not None else (),
+        Table(("machine", "B / A", "95 % interval", "of"), lines, right=("B / A",)),
+    )
+
+
+def _sentences(one: FigureOverMachines, found: OverMachines, prove: float) -> Iterator[str]:
+    over = one.over
+    if over is None:
+        yield "Fewer than two machines have a ratio: nothing can be said over machines."
+        return
+    yield (
+        f"{found.b} / {found.a} is {over.value:.3f} [{over.low:.3f}, {over.high:.3f}] in the mean "
+        f"of {over.machines} machines: {verdict_of(one, prove)}."
+    )
+    if over.spread is None or over.predicted_low is None or over.predicted_high is None:
+        yield "Two machines cannot tell how far machines differ: measure on a third."
+        return
+    yield f"{machine_words(over.spread).capitalize()}."
+    yield (
+        "On a machine of the kind that was not measured, the ratio is to be expected between "
+        f"{over.predicted_low:.3f} and {over.predicted_high:.3f}."
+    )
+
+
+def _lines(one: FigureOverMachines) -> Iterator[tuple[str, str, str, str]]:
+    for each in one.machines:
+        ratio = each.ratio
+        told = (
+            (f"{ratio.value:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}") if ratio else ("-", "-")
+        )
+        yield (each.machine, *told, f"{each.pairs} pairs")
+    over = one.over
+    if over is None:
+        return
+    interval = f"{over.low:.3f} to {over.high:.3f}"
+    yield ("mean", f"{over.value:.3f}", interval, f"{over.machines} machines")
+    if over.predicted_low is not None and over.predicted_high is not None:
+        yield (
+            "a further machine",
+            "",
+            f"{over.predicted_low:.3f} to {over.predicted_high:.3f}",
+            "",
+        )
+
+
+def _drawing(one: FigureOverMachines, found: OverMachines, prove: float, where: str) -> Drawing:
+    over = one.over
+    assert over is not None
+    rows = [
+        (each.machine, each.ratio.value, each.ratio.low, each.ratio.high, "circle", "@series0")
+        for each in one.machines
+        if each.ratio is not None
+    ]
+    rows.append(("mean of machines", over.value, over.low, over.high, "diamond", "@ink"))
+    if over.predicted_low is not None and over.predicted_high is not None:
+        predicted = (over.predicted_low, over.predicted_high)
+        rows.append(("a further machine", over.value, *predicted, "line-ns-open", "@muted"))
+    ends = [math.log(end) for _, _, low, high, _, _ in rows for end in (low, high)]
+    ends += [-math.log1p(prove), math.log1p(prove)]
+    low, high = max(min(ends), -_WIDEST), min(max(ends), _WIDEST)
+    room = _ROOM * (high - low)
+    traces = [
+        {
+            "type": "scatter", "mode": "markers", "showlegend": False, "x": [value], "y": [place],
+            "marker": {"color": color, "symbol": symbol, "size": 11},
+            "error_x": {
+                "type": "data", "symmetric": False, "array": [above - value],
+                "arrayminus": [value - below], "color": color, "thickness": 3, "width": 6,
+            },
+            "hovertemplate": Markup("{}: {:.3f} [{:.3f}, {:.3f}]<extra></extra>").format(
+                name, value, below, above
+            ),
+        }
+        for place, (name, value, below, above, symbol, color) in enumerate(rows)
+    ]  # fmt: skip
+    layout = {
+        "xaxis": log_axis(
+            f"{found.b} / {found.a} (log)"[:60], math.exp(low - room), math.exp(high + room)
+        ),
+        "yaxis": row_axis(len(rows)),
+        "annotations": row_names(
+            [(name, f"{value:.3f} [{below:.3f}, {above:.3f}]")
+             for name, value, below, above, _, _ in rows]
+        ),
+        "shapes": [
+            {
+                "type": "rect", "xref": "x", "yref": "paper", "layer": "below",
+                "x0": 1 / (1 + prove), "x1": 1 + prove, "y0": 0, "y1": 1,
+                "fillcolor": "@muted", "opacity": 0.18, "line": {"width": 0},
+            },
+            {
+                "type": "line", "xref": "x", "yref": "paper", "layer": "below",
+                "x0": 1, "x1": 1, "y0": 0, "y1": 1, "line": {"color": "@muted", "width": 1.5},
+            },
+        ],
+    }  # fmt: skip
+    note = f"Band: within {prove * 100:.3g} %, the same."
+    return Drawing(f"{one.metric.name}, {where}", traces, layout, rows_height(len(rows)), note)

@@ -1,0 +1,151 @@
+"""Two contenders over the machines that they were measured on, B against A.
+
+On each machine by the pairs of its blocks, which are never split; over machines as
+statistics/machines.py draws such ratios together. The records may be of one run (of a pool of
+testbeds) or of several, and a machine may have been measured in more than one of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from switchmark.model.parameters import RESOLVED_BY_PLAN, point_of
+from switchmark.results.answer import Point, metrics_of, readable
+from switchmark.results.blocks import Observed, as_block_trials, observe
+from switchmark.results.machine_id import MachineId, told_apart
+from switchmark.results.metric import Metric
+from switchmark.results.store import Run
+from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines
+from switchmark.statistics.means import LEVEL
+from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of, ratio_of
+from switchmark.statistics.states import label
+
+
+@dataclass(frozen=True, slots=True)
+class OnMachine:
+    """The ratio on one machine, whatever its states."""
+
+    machine: str
+    ratio: PairedRatio | None  # B / A of the figure; None: too few pairs
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class FigureOverMachines:
+    """One figure at one point."""
+
+    point: Point
+    metric: Metric
+    machines: tuple[OnMachine, ...]
+    over: RatioOverMachines | None  # None: fewer than two machines have a ratio
+
+
+@dataclass(frozen=True, slots=True)
+class OverMachines:
+    """What runs say of two contenders over machines."""
+
+    a: str
+    b: str
+    machines: tuple[str, ...]
+    figures: tuple[FigureOverMachines, ...]
+    remarks: tuple[str, ...]
+    level: float = LEVEL
+
+
+@dataclass
+class _Held:
+    """What one run measured at one point on one machine."""
+
+    observed: list[Observed] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)  # of contenders, by their names
+    done: dict[str, str] = field(default_factory=dict)  # what became of `auto`, by their names
+
+
+def contenders_of(names: Iterable[Mapping[str, str]]) -> list[str]:
+    """The contenders that any of the runs has, in their order."""
+    return list(dict.fromkeys(name for held in names for name in held.values()))
+
+
+def compare_over_machines(
+    runs: Sequence[tuple[Run, Mapping[str, str]]], a: str, b: str, wanted: Sequence[Metric]
+) -> OverMachines:
+    """B against A. Each run comes with the names of its contenders, by the ids of their first
+    trials."""
+    held: dict[Point, dict[MachineId, list[_Held]]] = defaultdict(lambda: defaultdict(list))
+    for run, names in runs:
+        for (point, machine), found in _held(run, names).items():
+            held[point][machine].append(found)
+    machines = told_apart(machine for of_point in held.values() for machine in of_point)
+    figures, remarks = [], []
+    for point, of_point in held.items():
+        called = {machines[machine]: parts for machine, parts in sorted(of_point.items())}
+        both = {
+            m: parts for m, parts in called.items() if any({a, b} <= p.ids.keys() for p in parts)
+        }
+        if not both:
+            continue
+        figures += list(_figures(point, both, a, b, wanted))
+        remarks += list(_done_otherwise(both, (a, b)))
+    taken = {one.machine for figure in figures for one in figure.machines}
+    known = tuple(sorted(taken))
+    remarks += [
+        f"{name}: has not measured both, left out" for name in sorted({*machines.values()} - taken)
+    ]
+    return OverMachines(a, b, known, tuple(figures), tuple(dict.fromkeys(remarks)))
+
+
+def _held(run: Run, names: Mapping[str, str]) -> dict[tuple[Point, MachineId], _Held]:
+    found: dict[tuple[Point, MachineId], _Held] = defaultdict(_Held)
+    resumed = run.resumed_at()
+    for record in readable(run):
+        seen = observe(record, resumed)
+        name = names.get(seen.contender)
+        if name is None:  # the bare wire
+            continue
+        machine = MachineId.of(record.provenance, run.info.host)
+        here = found[point_of(record.trial), machine]
+        here.observed.append(seen)
+        here.ids[name] = seen.contender
+        if record.status == "finished":
+            done = [getattr(record, one) for one in RESOLVED_BY_PLAN]
+            version = record.switch_details.get("version", "")
+            here.done[name] = ", ".join(str(one) for one in [*done, version] if one)
+    return found
+
+
+def _figures(
+    point: Point, machines: Mapping[str, list[_Held]], a: str, b: str, wanted: Sequence[Metric]
+) -> Iterator[FigureOverMachines]:
+    everything = [one for parts in machines.values() for part in parts for one in part.observed]
+    for metric in metrics_of(everything):
+        if metric not in wanted:
+            continue
+        on = [_on_machine(name, parts, a, b, metric) for name, parts in machines.items()]
+        ratios = [one.ratio for one in on if one.ratio is not None]
+        over = over_machines(ratios) if len(ratios) >= MIN_MACHINES else None
+        yield FigureOverMachines(point, metric, tuple(on), over)
+
+
+def _on_machine(name: str, parts: Sequence[_Held], a: str, b: str, metric: Metric) -> OnMachine:
+    """Each run's states are its own; its blocks are no other run's."""
+    pairs: list[LogRatio] = []
+    for part in parts:
+        if {a, b} <= part.ids.keys():
+            trials = as_block_trials(part.observed, metric)
+            found = pairs_of(trials, label(trials), part.ids[b], part.ids[a])
+            pairs += [replace(one, block=len(pairs) + place) for place, one in enumerate(found)]
+    return OnMachine(name, ratio_of(pairs), len(pairs))
+
+
+def _done_otherwise(machines: Mapping[str, Sequence[_Held]], names: Iterable[str]) -> Iterator[str]:
+    """A contender that is not the same thing everywhere."""
+    for name in names:
+        done: dict[str, list[str]] = defaultdict(list)
+        for machine, parts in machines.items():
+            for what in dict.fromkeys(part.done[name] for part in parts if name in part.done):
+                done[what].append(machine)
+        if len(done) > 1:
+            told = "; ".join(f"{what} on {', '.join(on)}" for what, on in done.items())
+            yield f"{name} is not the same on all machines: {told}"

@@ -1,0 +1,161 @@
+"""`switchmark compare --over-machines`: pairs on each machine, machines as a random effect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.cli import main
+from switchmark.results.machine_id import MachineId, told_apart
+from switchmark.results.store import open_run
+from tests.unit.block_fakes import Machine, campaign, run_all
+from tests.unit.records import write_run
+from tests.unit.switch_programs import script
+
+TEXT = """switch: basicfwd
+prove: 5%
+budget: 20s
+contenders: {old: {program: OLD}, new: {program: NEW}}
+"""
+
+
+def lab(name: str, cpu: str = "a model") -> dict[str, Any]:
+    return {"hostname": name, "cpu_model": cpu, "architecture": "x86_64", "cpus": 2}
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    old, new = (script(tmp_path / name, "exit 0") for name in ("old", "new"))
+    return TEXT.replace("OLD", str(old)).replace("NEW", str(new))
+
+
+def measured(folder: Path, text: str, ratio: float, host: dict[str, Any], **more: Any) -> Path:
+    """The results directory of a campaign on a simulated machine."""
+    made = campaign(text)
+    machine = Machine({"old": 10e6, "new": ratio * 10e6}, **({"sd": 0.01} | more))
+    run_all(machine, made)
+    records = [
+        record.model_copy(update={"provenance": {**record.provenance, **host}})
+        for record in machine.records.values()
+    ]
+    return write_run(folder, records, **made.model_dump(mode="json"))
+
+
+def compare(*arguments: object, capsys: Any) -> tuple[int, str, str]:
+    code = main.run(["compare", *map(str, arguments)])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_three_machines_have_a_mean_a_spread_and_a_prediction(
+    tmp_path: Path, text: str, capsys: Any
+) -> None:
+    """On each the pairs prove another ratio; over machines the mean is 0.9 or so."""
+    runs = [
+        measured(tmp_path, text, ratio, lab(f"lab{place}"), seed=place)
+        for place, ratio in enumerate((0.88, 0.9, 0.92))
+    ]
+    page = tmp_path / "machines.html"
+    code, out, _ = compare(*runs, "--over-machines", "--json", "--html", page, capsys=capsys)
+    found = json.loads(out)
+    assert (code, found["a"], found["b"]) == (4, "old", "new")
+    assert found["machines"] == ["lab0", "lab1", "lab2"]
+    (line,) = found["comparisons"]
+    assert [one["machine"] for one in line["machines"]] == found["machines"]
+    over = line["over_machines"]
+    assert over["low"] < 0.9 < over["high"] < 1
+    assert over["predicted_low"] < over["low"] and over["high"] < over["predicted_high"]
+    assert 1.005 < over["spread"]["factor"] < 1.06
+    for one, ratio in zip(line["machines"], (0.88, 0.9, 0.92), strict=True):
+        assert one["ratio"]["value"] == pytest.approx(ratio, rel=0.02)
+    code, out, _ = compare(*runs, "--over-machines", capsys=capsys)
+    assert code == 4
+    assert "a further machine" in out and "machines differ by a factor of" in out
+    assert "On a machine of the kind that was not measured" in page.read_text()
+
+
+def test_two_machines_cannot_tell_how_far_machines_differ(
+    tmp_path: Path, text: str, capsys: Any
+) -> None:
+    runs = [
+        measured(tmp_path, text, 0.9, lab(name), seed=seed)
+        for seed, name in enumerate(("lab1", "lab2"))
+    ]
+    _, out, err = compare(*runs, "--over-machines", capsys=capsys)
+    assert "two machines cannot tell how far machines differ" in err
+    assert "a further machine" not in out
+    assert "mean" in out
+
+
+def test_a_machine_measured_twice_is_one(tmp_path: Path, text: str, capsys: Any) -> None:
+    runs = [measured(tmp_path, text, 0.9, lab("lab1"), seed=seed) for seed in range(2)]
+    code, _, err = compare(*runs, "--over-machines", capsys=capsys)
+    assert code == 2 and "both measured on 1 machine (lab1)" in err
+    runs.append(measured(tmp_path, text, 0.9, lab("lab2"), seed=3))
+    _, out, _ = compare(*runs, "--over-machines", "--json", capsys=capsys)
+    (line,) = json.loads(out)["comparisons"]
+    twice, once = (one["pairs"] for one in line["machines"])
+    assert twice > 1.3 * once
+
+
+def test_one_run_of_several_testbeds_is_taken_apart(tmp_path: Path, text: str, capsys: Any) -> None:
+    """As a pool has it: a block is on one testbed, and every testbed has its own states."""
+    machine: dict[str, Any] = {"sd": 0.03, "dwell_s": 1e9}
+    run = measured(tmp_path, text.replace("20s", "40s"), 0.955, lab("lab"), **machine)
+    held = []
+    for record in open_run(run).records():
+        testbed = f"bed{record.trial.repetition % 2}"
+        held.append(
+            record.model_copy(update={"provenance": {**record.provenance, "testbed": testbed}})
+        )
+    definition = dict(open_run(run).info.definition)
+    joined = write_run(tmp_path, held, **definition)
+    _, out, _ = compare(joined, "--over-machines", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert found["machines"] == ["bed0", "bed1"]
+    assert all(one["pairs"] >= 5 for one in found["comparisons"][0]["machines"])
+
+
+def test_what_was_done_otherwise_on_a_machine_is_said(
+    tmp_path: Path, text: str, capsys: Any
+) -> None:
+    runs = [measured(tmp_path, text, 0.9, lab(f"lab{place}"), seed=place) for place in range(2)]
+    other = [
+        record.model_copy(update={"switch_details": {"version": "synthetic 2.0"}})
+        for record in open_run(runs[1]).records()
+    ]
+    runs[1] = write_run(tmp_path, other, **dict(open_run(runs[1]).info.definition))
+    _, _, err = compare(*runs, "--over-machines", capsys=capsys)
+    assert "old is not the same on all machines" in err and "synthetic 2.0 on lab1" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--over-machines", "--contenders", "old", "nwe"], "unknown contender 'nwe'"),
+        (["--over-machines", "--contenders", "old", "old"], "is compared with itself"),
+        (["--over-machines", "--match", "old=new"], "--match:"),
+        (["--html", "page.html"], "--html: goes with --over-machines"),
+        (["--over-machines", "--html", "/no/such/folder/x.html"], "--html /no/such/folder/x.html"),
+    ],
+)
+def test_mistakes_are_a_line(
+    tmp_path: Path, text: str, arguments: list[str], says: str, capsys: Any
+) -> None:
+    short = text.replace("20s", "12s")
+    runs = [measured(tmp_path, short, 1.0, lab(name)) for name in ("lab1", "lab2")]
+    code, _, err = compare(*runs, *arguments, capsys=capsys)
+    assert code == 2 and says in err
+
+
+def test_machines_are_told_apart_by_name_and_by_what_they_are_made_of() -> None:
+    one, other = MachineId.of(lab("vm"), {}), MachineId.of(lab("vm", "another"), {})
+    assert one != other
+    called = told_apart([one, other, MachineId.of({"testbed": "bed"}, lab("vm"))])
+    assert called[one] == f"vm ({one.made_of})" != called[other]
+    assert "bed" in called.values()
+    assert MachineId.of(lab("vm") | {"kernel": "7"}, {}) == one, "an upgrade makes no other machine"
+    assert MachineId.of({}, lab("vm")) == one, "records that do not tell have their run's host"
