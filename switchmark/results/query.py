@@ -18,37 +18,15 @@ import duckdb
 import polars as pl
 
 from switchmark.errors import SwitchmarkError
-from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.model.trial import LATER_FIELDS
-from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
-from switchmark.results.quality_summary import QUALITY_PLACES
+from switchmark.results.columns import COLUMNS, HISTOGRAM_COLUMNS, Column
 from switchmark.results.store import CorruptResultError, open_run, read_record
-from switchmark.statistics.histogram import PERCENTILES, Histogram
+from switchmark.statistics.histogram import Histogram
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
 _MEMORY_LIMIT = "400MB"
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 8192
-
-CPU_NUMBERS = (
-    *("applications_system_cores", "ksoftirqd_cores_used", "stolen_cores", "ns_per_frame"),
-    *("beyond_wire_ns_per_frame", "switch_ns_per_frame", "mpps_per_core", "switch_busy_share"),
-    *("switch_busy_cycles_per_frame", "switch_useful_ns_per_frame"),
-)
-HARDWARE_NUMBERS = (
-    *("instructions_per_cycle", "cache_miss_ratio", "cycles_per_frame"),
-    *("cache_misses_per_frame", "dtlb_misses_per_frame"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    """One column of the table: where in the document (JSON pointer), and its type."""
-
-    name: str
-    place: str
-    kind: str = "VARCHAR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +52,14 @@ def read_table(run_directory: Path) -> RecordTable:
     refused = _refused(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
     good = [path for path in paths if path not in refused]
     try:
-        frame = _select(good, _COLUMNS)
+        frame = _select(good, COLUMNS)
     except duckdb.Error as error:
         culprits = _refused(good)
         if not culprits:
             raise SwitchmarkError(f"{run_directory}: cannot be read: {error}") from error
         refused |= culprits
         good = [path for path in good if path not in culprits]
-        frame = _select(good, _COLUMNS)
+        frame = _select(good, COLUMNS)
     frame = _with_defaults(frame)
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
@@ -106,13 +84,13 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
 def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[Histograms]:
     """The encoded latency histograms of these trials, in no particular order."""
     run = open_run(run_directory)
-    frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], _HISTOGRAM_COLUMNS)
+    frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], HISTOGRAM_COLUMNS)
     for row in frame.iter_rows(named=True):
         actual, intended = (Histogram(row[name]) for name in ("histogram", "intended_histogram"))
         yield Histograms(row["trial_id"], actual, intended)
 
 
-def _select(paths: Sequence[str], columns: Sequence[_Column]) -> pl.DataFrame:
+def _select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
     """The frame of these files. Raises duckdb.Error for text that is not UTF-8 or a value
     that is not of its column's type; what is not JSON at all gives a row of nulls."""
     with _connection() as connection:
@@ -125,7 +103,7 @@ def _select(paths: Sequence[str], columns: Sequence[_Column]) -> pl.DataFrame:
 
 
 def _batch(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[_Column]
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[Column]
 ) -> pl.DataFrame:
     """The quick way, which stops at the first surprise; then the one that knows what to say: to
     ask whether a document is JSON costs as much again as to read it, and types cost more."""
@@ -141,7 +119,7 @@ def _batch(
         return pl.DataFrame(connection.sql(sql, params=_files(paths)).to_arrow_table())
 
 
-def _places(columns: Sequence[_Column], content: str) -> str:
+def _places(columns: Sequence[Column], content: str) -> str:
     """A query for the file, and the text at each column's place in the document."""
     places = ", ".join(f"'{column.place}'" for column in columns)
     return f"""
@@ -155,14 +133,14 @@ def _files(paths: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _texts(
-    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[_Column]
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[Column]
 ) -> pl.DataFrame:
     return pl.DataFrame(
         connection.sql(_places(columns, "content"), params=_files(paths)).to_arrow_table()
     )
 
 
-def _typed(texts: pl.DataFrame, columns: Sequence[_Column]) -> pl.DataFrame:
+def _typed(texts: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """The texts of all columns, which follow each other, column by column in their types."""
     found = texts["found"].explode()
     return pl.DataFrame(
@@ -196,7 +174,7 @@ def _own(texts: pl.Series) -> pl.Series:
     return texts + ""
 
 
-def _expression(index: int, column: _Column) -> str:
+def _expression(index: int, column: Column) -> str:
     if column.kind.endswith("[]"):
         return f"CAST(CAST(found[{index}] AS JSON) AS {column.kind})"
     return f"CAST(found[{index}] AS {column.kind})"
@@ -266,73 +244,3 @@ def _split_unsound(
     for path in missing:
         reasons.setdefault(path, f"{path}: is not one complete record; move the file away")
     return sound, reasons
-
-
-def _sql_type(parameter: Parameter) -> str:
-    """The DuckDB type of a parameter; everything that is not a number is text."""
-    kind = int if parameter.is_number and parameter.choices else parameter.value_type
-    return {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}.get(kind, "VARCHAR")
-
-
-def _record_columns() -> list[_Column]:
-    plain = ("trial_id", "status", "message", "started_at", "notation")
-    columns = [_Column("schema_version", "/schema_version", "BIGINT")]
-    columns += [_Column(name, f"/{name}") for name in (*plain, *RESOLVED_BY_PLAN)]
-    for name, one in PARAMETERS.items():
-        alias = f"asked_{name}" if one.resolved else name
-        columns.append(_Column(alias, f"/trial/{name}", _sql_type(one)))
-    columns += [
-        _Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
-        _Column("idle_used", "/placement/idle"),
-        _Column("switch_placed_on", "/placement/switch_cores"),
-        _Column("limited_by", "/limit/what"),
-        _Column("valid", "/verdict/valid", "BOOLEAN"),
-        _Column("marks", "/verdict/marks", "VARCHAR[]"),
-        _Column("steady_mean_pps", "/steady/mean_pps", "DOUBLE"),
-        _Column("steady_rest_pps", "/steady/mean_without_outliers_pps", "DOUBLE"),
-        _Column("steady_change_p", "/steady/change_p", "DOUBLE"),
-        _Column("method_headline", "/method/headline"),
-        _Column("method_figures", "/method/figures"),
-        _Column("method_bounds", "/method/bounds"),
-        _Column("method_notes", "/method/notes", "VARCHAR[]"),
-        _Column("method_stopped", "/method/stopped"),
-        _Column("method_trials", "/method/trial_count", "BIGINT"),
-        _Column("method_spent_s", "/method/spent_s", "DOUBLE"),
-        _Column("rtt_count", "/latency/count", "BIGINT"),
-        _Column("rtt_lost", "/latency/lost", "BIGINT"),
-    ]
-    numbers = {
-        "throughput": ("intended_pps", "offered_pps", "forwarded_pps", "forwarded_l2_bps",
-                       "forwarded_l1_bps", "forwarded_stdev_pps", "loss_ratio"),
-        "cpu": ("switch_cores_used", "applications_cores_used", "softirq_cores_used",
-                "run_delay_share", "total_cores_used", *CPU_NUMBERS),
-        "cpu/hardware": HARDWARE_NUMBERS,
-        "cpu/energy": ("microjoules_per_frame",),
-        "timing": ("measure_s", "overhead_s"),
-    }  # fmt: skip
-    for part, names in numbers.items():
-        columns += [_Column(name, f"/{part}/{name}", "DOUBLE") for name in names]
-    places = QUALITY_PLACES | BETWEEN_HOSTS_PLACES
-    columns += [_Column(name, place, "DOUBLE") for name, place in places.items()]
-    for name in ("min_ns", "mean_ns", "stdev_ns", "max_ns"):
-        columns.append(_Column(f"rtt_{name}", f"/latency/{name}", "DOUBLE"))
-    for name in ("mean_ns", "stdev_ns", "max_ns"):
-        columns.append(_Column(f"intended_rtt_{name}", f"/latency/intended_{name}", "DOUBLE"))
-    columns += [
-        _Column("rtt_intervals", "/latency/percentile_intervals_ns"),
-        _Column("intended_rtt_intervals", "/latency/intended_percentile_intervals_ns"),
-    ]
-    for prefix, part in (("rtt", "percentiles_ns"), ("intended_rtt", "intended_percentiles_ns")):
-        columns += [
-            _Column(f"{prefix}_p{name}_ns", f"/latency/{part}/{name}", "DOUBLE")
-            for name in PERCENTILES
-        ]
-    return columns
-
-
-_COLUMNS = _record_columns()
-_HISTOGRAM_COLUMNS = (
-    _Column("trial_id", "/trial_id"),
-    _Column("histogram", "/latency/histogram"),
-    _Column("intended_histogram", "/latency/intended_histogram"),
-)

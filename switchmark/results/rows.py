@@ -16,10 +16,10 @@ from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN, point_of
 from switchmark.model.rates import CONSTANT, is_steady
 from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
+from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
 from switchmark.results.groups import Group, Records
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
-from switchmark.results.query import CPU_NUMBERS, HARDWARE_NUMBERS
 from switchmark.statistics.histogram import PERCENTILES, Histogram, PercentileCurve
 from switchmark.statistics.means import RESOLUTION, Estimate, estimate, of_all
 from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns

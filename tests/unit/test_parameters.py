@@ -214,7 +214,8 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.parameters import CONTENDER, load_of, point_of as comparison_point
 from switchmark.model.trial import Trial
 from switchmark.report.axes import AXES
-from switchmark.results import export, query
+from switchmark.results import export
+from switchmark.results.columns import COLUMNS
 from tests.unit.trial_fakes import plan_for, trial
 
 known = installed().known
@@ -241,7 +242,7 @@ print(json.dumps({
     "at one load": load_of(trial()) == load_of(trial(gap=20)),
     "under one ceiling": point_of(plain) == point_of(other),
     "page": next(line for line in reference.trial_keys().splitlines() if "`gap`" in line),
-    "columns": "gap" in export.columns() and "gap" in [one.name for one in query._COLUMNS],
+    "columns": "gap" in export.columns() and "gap" in [one.name for one in COLUMNS],
     "axis": [one.title for one in AXES if one.field == "gap"],
 }))
 """

@@ -16,7 +16,8 @@ from switchmark.model.choices import Dimension, Io
 from switchmark.model.ports import ConnectMode
 from switchmark.results import export
 from switchmark.results.published import published_beside
-from switchmark.results.query import _COLUMNS, FULL_CHECK_LIMIT, _connection, read_table
+from switchmark.results.columns import COLUMNS
+from switchmark.results.query import FULL_CHECK_LIMIT, _connection, read_table
 from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
 from switchmark.results.store import open_run
@@ -164,7 +165,7 @@ def test_intervals_of_a_run_that_stopped_when_they_were_narrow_are_of_its_looks(
 def test_an_empty_run_is_no_error(tmp_path: Path) -> None:
     table = read_table(write_run(tmp_path, []))
     assert len(table.frame) == 0
-    assert table.frame.columns == ["file", *(column.name for column in _COLUMNS)]
+    assert table.frame.columns == ["file", *(column.name for column in COLUMNS)]
     assert summarise(tmp_path, table) == []
 
 

@@ -1,0 +1,56 @@
+"""What can go wrong between here and a store, as one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from switchmark.errors import SwitchmarkError, UnavailableError
+
+if TYPE_CHECKING:
+    from switchmark.store.address import StoreAddress
+
+EXTRA_MISSING = "a store needs two more libraries: pip install 'switchmark[store]'"
+
+
+class StoreAwayError(SwitchmarkError):
+    """The index or the objects did not answer, or have no room: later it may go well."""
+
+
+class StoreConflictError(SwitchmarkError):
+    """What is stored already contradicts what was to be stored; nothing was changed."""
+
+
+class CorruptStoreError(SwitchmarkError):
+    """Something in a store cannot be believed; the message names it."""
+
+
+@contextmanager
+def telling(address: StoreAddress) -> Iterator[None]:
+    """Around work with the index: psycopg's errors become ours, in one line.
+
+    Raises StoreAwayError where trying again later may help, else SwitchmarkError."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise UnavailableError(EXTRA_MISSING) from error
+    try:
+        yield
+    except psycopg.OperationalError as error:  # away, shut down, full, too many connections
+        raise StoreAwayError(f"{address}: {_line(error)}") from error
+    except psycopg.errors.UndefinedTable as error:
+        raise SwitchmarkError(
+            f"{address}: no store is set up there; run: switchmark store init {address} --objects "
+            "s3://BUCKET/PREFIX"
+        ) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise SwitchmarkError(
+            f"{address}: {_line(error)}; ask the owner of the database for leave"
+        ) from error
+    except psycopg.Error as error:
+        raise SwitchmarkError(f"{address}: {_line(error)}") from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

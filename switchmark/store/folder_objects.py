@@ -1,0 +1,97 @@
+"""Record files in a folder that all machines of a store share (NFS or the like).
+
+A file is written under a temporary name, synced, and linked to its own: a link replaces nothing, so
+whoever comes second notices.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from switchmark.errors import UsageError
+from switchmark.store.errors import CorruptStoreError, StoreAwayError, StoreConflictError
+
+
+class FolderObjects:
+    """Files below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `Objects.put`."""
+        path = self._folder / name
+        temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+        try:
+            self._check_mounted()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)
+            _sync(path.parent)
+        except FileExistsError:
+            if self.get(name, len(content)) != content:
+                raise StoreConflictError(f"{path}: is there with another content") from None
+        except OSError as error:
+            raise StoreAwayError(f"{path}: cannot be written ({error.strerror})") from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+
+    def get(self, name: str, size_bytes: int) -> bytes:
+        """See `Objects.get`."""
+        path = self._folder / name
+        try:
+            self._check_mounted()
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            with os.fdopen(fd, "rb") as file:
+                told = os.fstat(fd)
+                if not stat.S_ISREG(told.st_mode) or told.st_size != size_bytes:
+                    raise CorruptStoreError(
+                        f"{path}: {told.st_size} bytes, but {size_bytes} were stored"
+                    )
+                return file.read(size_bytes + 1)
+        except FileNotFoundError as error:
+            raise CorruptStoreError(f"{path}: is missing") from error
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise CorruptStoreError(f"{path}: is a symbolic link, not a record file") from error
+            raise StoreAwayError(f"{path}: cannot be read ({error.strerror})") from error
+
+    def names(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.names`."""
+        for folder, _, files in os.walk(self._folder / prefix):
+            for file in files:
+                path = Path(folder, file)
+                with suppress(FileNotFoundError):  # (a temporary one that is gone now)
+                    yield str(path.relative_to(self._folder)), path.lstat().st_size
+
+    def check(self) -> None:
+        """See `Objects.check`."""
+        if not os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
+            raise UsageError(f"{self._folder}: may not be written here; give leave to it")
+        self._check_mounted()
+
+    def _check_mounted(self) -> None:
+        """A share that is not mounted must not be written beside."""
+        if not self._folder.is_dir():
+            raise StoreAwayError(f"{self._folder}: the store's folder is not there; mount it")
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

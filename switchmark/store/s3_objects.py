@@ -1,0 +1,123 @@
+"""Record files as objects of an S3 bucket: Amazon's, or any server that speaks the same.
+
+Credentials, and where the address does not say so the endpoint and the region, come from the
+environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION), or from the
+machine's role. A put is conditional (`If-None-Match: *`): an object that is there is not replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from switchmark.errors import UnavailableError
+from switchmark.store.errors import (
+    EXTRA_MISSING,
+    CorruptStoreError,
+    StoreAwayError,
+    StoreConflictError,
+)
+
+_RETRY_S = 20  # a hiccup is waited out; what is away longer is told, and tried again by the user
+_REQUEST_S = 60
+
+
+class S3Objects:
+    """Objects below a prefix of one bucket."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            from obstore.store import S3Store
+        except ImportError as error:
+            raise UnavailableError(EXTRA_MISSING) from error
+        parts = urlsplit(address)
+        query = dict(parse_qsl(parts.query))
+        endpoint = query.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL")
+        given: dict[str, Any] = {}
+        if endpoint:
+            given |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+        if "region" in query:
+            given["region"] = query["region"]
+        self._shown = f"s3://{parts.netloc}{parts.path}"
+        self._store = S3Store(
+            parts.netloc,
+            prefix=parts.path.strip("/") or None,
+            client_options={
+                "allow_http": bool(endpoint and endpoint.startswith("http://")),
+                "timeout": timedelta(seconds=_REQUEST_S),
+                "connect_timeout": timedelta(seconds=10),
+            },
+            retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=_RETRY_S)},
+            **given,
+        )
+
+    def __str__(self) -> str:
+        return self._shown
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `Objects.put`."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._told(name):
+            try:
+                obstore.put(self._store, name, content, mode="create", use_multipart=False)
+                return
+            except (AlreadyExistsError, PreconditionError):  # (servers answer either)
+                pass
+        if self.get(name, len(content)) != content:
+            raise StoreConflictError(f"{self._shown}/{name}: is there with another content")
+
+    def get(self, name: str, size_bytes: int) -> bytes:
+        """See `Objects.get`."""
+        import obstore
+
+        with self._told(name):
+            try:
+                found = obstore.get(self._store, name)
+            except FileNotFoundError as error:
+                raise CorruptStoreError(f"{self._shown}/{name}: is missing") from error
+            told = found.meta["size"]
+            if told != size_bytes:
+                raise CorruptStoreError(
+                    f"{self._shown}/{name}: {told} bytes, but {size_bytes} were stored"
+                )
+            return bytes(found.bytes())
+
+    def names(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """See `Objects.names`."""
+        import obstore
+
+        with self._told(prefix):
+            for chunk in obstore.list(self._store, prefix or None):
+                for one in chunk:
+                    yield one["path"], one["size"]
+
+    def check(self) -> None:
+        """See `Objects.check`."""
+        for _ in self.names("switchmark-is-here"):
+            break
+
+    @contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        """Errors of the client in one line, without the request that they repeat."""
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+        try:
+            yield
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            raise StoreAwayError(
+                f"{self._shown}/{name}: no leave; see AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            ) from error
+        except (BaseError, OSError, ValueError) as error:
+            raise StoreAwayError(f"{self._shown}/{name}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """The first line that says something: the client's errors go on with debug text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__

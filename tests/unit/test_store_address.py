@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from switchmark.errors import UsageError
+from switchmark.store.address import is_store_address, read_store_address, with_run
+from switchmark.store.migrate import migrations
+from switchmark.store.objects import check_objects_address
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "run"),
+    [
+        ("postgresql://lab/db", "postgresql://lab/db", None),
+        ("postgres://me@lab:5433/db", "postgresql://me@lab:5433/db", None),
+        ("postgresql://lab/db/quick", "postgresql://lab/db", "quick"),
+        ("postgresql:///db/q-1?host=/tmp/s", "postgresql:///db?host=/tmp/s", "q-1"),
+        ("postgresql://a,b/db?service=x", "postgresql://a,b/db?service=x", None),
+    ],
+)
+def test_an_address_is_libpqs_and_may_name_a_run(text: str, url: str, run: str | None) -> None:
+    read = read_store_address(text)
+    assert (read.url, read.run) == (url, run)
+    if run:
+        assert read_store_address(with_run(read, run)) == read
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["postgresql://me:secret@lab/db", "postgresql://lab/db?password=secret",
+     "postgresql://lab/db#secret", "postgresql://lab/db?sslpassword=secret"],
+)  # fmt: skip
+def test_a_password_in_an_address_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(UsageError) as told:
+        read_store_address(text)
+    assert "secret" not in str(told.value)
+    assert "PGPASSWORD" in str(told.value)
+
+
+@pytest.mark.parametrize("text", ["mysql://lab/db", "postgresql://lab/db/../x", "postgresql://[/d"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        read_store_address(text)
+
+
+def test_folders_and_campaigns_are_no_stores() -> None:
+    assert not any(map(is_store_address, ["results/quick", "quick", "/tmp/x", "s3://b/c"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["s3://key:secret@bucket/x", "s3://bucket?secret_access_key=secret", "gs://bucket/x",
+     "s3:///x", "s3://bucket?endpoint=file:///etc", "s3://bucket?unknown=1", "/not/there"],
+)  # fmt: skip
+def test_a_place_of_objects_is_a_bucket_or_a_folder_without_credentials(text: str) -> None:
+    with pytest.raises(UsageError) as told:
+        check_objects_address(text)
+    assert "secret" not in str(told.value).replace("AWS_SECRET", "").replace(text, "")
+
+
+def test_a_bucket_may_have_its_own_endpoint() -> None:
+    text = "s3://bucket/a/b?endpoint=http://127.0.0.1:9000&region=x"
+    assert check_objects_address(text) == text
+
+
+def test_migrations_are_numbered_without_a_gap() -> None:
+    assert [one.number for one in migrations()] == list(range(1, len(migrations()) + 1))
