@@ -15,8 +15,8 @@ from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension, Io
 from switchmark.model.ports import ConnectMode
 from switchmark.results import export
-from switchmark.results.published import published_beside
 from switchmark.results.columns import COLUMNS
+from switchmark.results.published import published_beside
 from switchmark.results.query import FULL_CHECK_LIMIT, _connection, read_table
 from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
