@@ -15,13 +15,16 @@ from scipy.stats import binomtest, ttest_1samp, wilcoxon
 
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.comparison import ratio_of
-from switchmark.statistics.paired import pairs_of, trimmed_mean
+from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of
 from switchmark.statistics.paired import ratio_of as paired_ratio_of
+from switchmark.statistics.robust import robust_fit
+from switchmark.statistics.settled import Settled, settle
 from switchmark.statistics.simulation import Design, Machine, blocks
 from switchmark.statistics.states import State, label
 
 CAMPAIGN_S = 176.0
 LEAD = 1.25
+DWELLS_S = (1.5, 6.0, 12.0)
 Array = NDArray[np.float64]
 Test = Callable[[Sequence[BlockTrial], int], float]  # p of a against b; blocks in a deployment
 
@@ -34,13 +37,35 @@ def welch(trials: Sequence[BlockTrial], _: int) -> float:
 
 def paired(trials: Sequence[BlockTrial], _: int) -> float:
     """Blocks as pairs, whatever the state."""
-    pairs = pairs_of(trials, [State.ONLY] * len(trials), "a", "b")
+    pairs = _any_state(trials)
     return float(ttest_1samp([pair.log_ratio for pair in pairs], 0).pvalue)
 
 
+def _any_state(trials: Sequence[BlockTrial]) -> list[LogRatio]:
+    said = [Settled(one.figure, None) if one.figure else None for one in trials]
+    return pairs_of(trials, said, "a", "b")
+
+
 def within_state(trials: Sequence[BlockTrial], _: int) -> float:
-    """Pairs within one state, robust: the level at which the interval reaches 1."""
-    found = paired_ratio_of(pairs_of(trials, label(trials), "a", "b"))
+    """Pairs of whole trials within one state, robust."""
+    states = label(trials)
+    said = [
+        Settled(one.figure, float(state is State.FAR))
+        if one.figure and state is not State.CHANGED
+        else None
+        for one, state in zip(trials, states, strict=True)
+    ]
+    pairs = [one for one in pairs_of(trials, said, "a", "b") if one.far_a == one.far_b]
+    return _p(paired_ratio_of(pairs))
+
+
+def with_state(trials: Sequence[BlockTrial], _: int) -> float:
+    """All pairs, the state as a covariate, robust."""
+    return _p(paired_ratio_of(pairs_of(trials, settle(trials), "a", "b")))
+
+
+def _p(found: PairedRatio | None) -> float:
+    """The level at which the interval reaches 1."""
     if found is None:
         return 1.0
     return float(2 * stdtr(found.degrees, -abs(math.log(found.value)) / found.log_error))
@@ -48,7 +73,7 @@ def within_state(trials: Sequence[BlockTrial], _: int) -> float:
 
 def by_deployment(trials: Sequence[BlockTrial], together: int) -> float:
     """The mean of the pairs of one deployment is one observation."""
-    pairs = pairs_of(trials, [State.ONLY] * len(trials), "a", "b")
+    pairs = _any_state(trials)
     means = [
         np.mean([pair.log_ratio for pair in held])
         for _, held in groupby(pairs, key=lambda pair: pair.block // together)
@@ -85,7 +110,8 @@ DESIGNS = (
     Tried("2 s trials, Welch (until now)", LONG, welch),
     Tried("the same, paired by block", LONG, paired),
     Tried("0.5 s trials, paired", SHORT, paired),
-    Tried("0.5 s trials, paired within one state, trimmed", SHORT, within_state),
+    Tried("0.5 s trials, paired within one state, robust", SHORT, within_state),
+    Tried("0.5 s trials, paired, the state as a covariate, robust", SHORT, with_state),
     Tried(
         "one deployment, 0.3 s slices in turn taken as independent",
         Design(trial_s=0.3, overhead_s=0.0, blocks_per_deployment=SLICES),
@@ -100,17 +126,20 @@ DESIGNS = (
 
 
 def table(runs: int, seed: int) -> str:
-    """Power for a lead of 1.25 at 0.05 / 3, and false claims at 0.05; mean dwell 6 and 12 s."""
+    """Power for a lead of 1.25 at 0.05 / 3, and false claims at 0.05; by mean dwell."""
     lines = [
-        f"| design, {CAMPAIGN_S:g} s, three contenders | proves {LEAD}x (0.05 / 3): dwell 6 s "
-        "| 12 s | false claims (0.05): dwell 6 s | 12 s |",
-        "|---|---:|---:|---:|---:|",
+        f"| design, {CAMPAIGN_S:g} s, three contenders | proves {LEAD}x (0.05 / 3): "
+        + " | ".join(f"dwell {dwell_s:g} s" for dwell_s in DWELLS_S)
+        + " | false claims (0.05): "
+        + " | ".join(f"dwell {dwell_s:g} s" for dwell_s in DWELLS_S)
+        + " |",
+        "|---|" + "---:|" * 2 * len(DWELLS_S),
     ]
     for tried in DESIGNS:
         shares = [
             tried.share(Machine(dwell_s=dwell_s), lead, level, runs, seed)
             for lead, level in ((LEAD, 0.05 / 3), (1.0, 0.05))
-            for dwell_s in (6.0, 12.0)
+            for dwell_s in DWELLS_S
         ]
         lines.append(f"| {tried.name} | " + " | ".join(f"{one:.2f}" for one in shares) + " |")
     return "\n".join(lines)
@@ -145,9 +174,11 @@ LOOK_LEVEL = 0.01
 WRONG = (0.0, 0.1, 0.2)
 
 
-def _trimmed_p(pairs: Array) -> float:
-    mean, error, degrees = trimmed_mean(np.sort(pairs))
-    return float(2 * stdtr(degrees, -abs(mean) / error))
+def _robust_p(pairs: Array) -> float:
+    fit = robust_fit(np.ones((pairs.size, 1)), pairs)
+    assert fit is not None, "nine pairs and more"
+    mean, error = fit.of(np.ones(1))
+    return float(2 * stdtr(fit.degrees, -abs(mean) / error))
 
 
 TESTS: dict[str, Callable[[Array], float]] = {
@@ -156,5 +187,5 @@ TESTS: dict[str, Callable[[Array], float]] = {
     "median, order statistics": lambda pairs: float(
         binomtest(int((pairs > 0).sum()), pairs.size).pvalue
     ),
-    "20 % trimmed mean, winsorized t (ours)": _trimmed_p,
+    "Huber's M-estimator (ours)": _robust_p,
 }

@@ -72,7 +72,7 @@ Way = Callable[[Piece, Sequence[float]], dict[float, Claim | None]]
 
 
 def ours(piece: Piece, seconds: Sequence[float]) -> dict[float, Claim | None]:
-    """Pairs within a state, looks planned for the longest time; what is known by each time."""
+    """Pairs with their states, looks planned for the longest time; what is known by each time."""
     most = int(max(seconds) / piece.block_s)
     rule = StoppingRule(planned_looks(most))
     first = piece.trials[0].block
@@ -183,7 +183,7 @@ def _in_turn(piece: Piece, time_s: float, place: int) -> list[float]:
 
 
 WAYS: dict[str, Way] = {
-    "blocks, pairs within a state, planned looks": ours,
+    "blocks, pairs with their states, planned looks": ours,
     "until now: trials of 5 s in turns, Welch": each_time(until_now),
     "CSIT: 5 x 10 s each": each_time(csit),
     "benchstat: runs one after the other, Mann-Whitney": each_time(benchstat),

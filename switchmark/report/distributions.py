@@ -33,7 +33,13 @@ _GOLDEN = 0.618034  # dots of a row are spread by it, so that neighbours do not 
 _SPREAD = 0.13  # of a row, to either side
 _ROOM = 0.05
 _UNUSED = "counts for nothing"
-_SYMBOLS = {"": "circle", "near": "circle", "far": "diamond-open", _UNUSED: "x-thin-open"}
+_SYMBOLS = {
+    "": "circle",
+    "near": "circle",
+    "far": "diamond-open",
+    "changed": "diamond-wide-open",
+    _UNUSED: "x-thin-open",
+}
 _FEW_DOTS = 60
 
 
@@ -145,7 +151,7 @@ def _dot(one: MeasuredTrial, unit: str) -> Dot:
     if one.unused:
         return Dot(one.figure, _UNUSED, f"{told}, {one.unused}")
     if one.state is State.CHANGED:
-        return Dot(one.figure, _UNUSED, f"{told}, the machine's state changed meanwhile")
+        told += ", the machine's state changed meanwhile: its longest stretch counts"
     return Dot(one.figure, "" if one.state is State.ONLY else one.state.value, told)
 
 

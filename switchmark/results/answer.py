@@ -60,7 +60,7 @@ class Lead:
     behind: str
     verdict: LeadVerdict
     ratios: tuple[LeadRatio, ...]  # one, or one a state where they differ; none: too few pairs
-    pairs: int  # of trials, in one block and one state
+    pairs: int  # of trials, in one block
     further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
 
 
@@ -70,7 +70,7 @@ class MeasuredTrial:
 
     block: int
     figure: float  # in the unit of the metric
-    state: State  # of the machine; CHANGED: it counts for no pair
+    state: State  # of the machine; CHANGED: it counts with its longest stretch in one state
     unused: str  # why it counts for nothing; empty: it counts
 
 
@@ -224,7 +224,7 @@ def _standings(
     measured: dict[str, list[MeasuredTrial]] = defaultdict(list)
     for seen, one, state in zip(observed, trials, states, strict=True):
         if one.figure is not None:
-            held[one.contender].append(LogRatio(one.block, math.log(one.figure), state))
+            held[one.contender].append(LogRatio(one.block, math.log(one.figure)))
         if metric in seen.figures:
             figure = seen.figures[metric]
             measured[one.contender].append(MeasuredTrial(seen.block, figure, state, seen.unused))

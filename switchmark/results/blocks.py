@@ -18,7 +18,7 @@ from switchmark.model.value import parse_utc
 from switchmark.results.metric import RUN_METRICS, Metric, method_metric
 from switchmark.results.record import Record
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.states import State, label
+from switchmark.statistics.settled import settle
 
 _METRICS = {metric.name: metric for metric in RUN_METRICS}
 _LATENCIES = {"rtt-p50": "50", "rtt-p99": "99"}  # the first one decides
@@ -89,12 +89,13 @@ def as_block_trials(observed: Iterable[Observed], metric: Metric) -> list[BlockT
 def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
     """Why trials count for nothing, and how many for each reason."""
     reasons: dict[str, int] = {}
-    counted = [one for one in observed if not one.unused]
-    states = label(as_block_trials(counted, metric))
-    changed = sum(state is State.CHANGED for state in states)
+    counted = [one for one in observed if not one.unused and metric in one.figures]
+    changed = sum(said is None for said in settle(as_block_trials(counted, metric)))
     for reason in [one.unused for one in observed if one.unused]:
         reasons[reason] = reasons.get(reason, 0) + 1
-    return reasons | ({"the machine's state changed meanwhile": changed} if changed else {})
+    return reasons | (
+        {"the machine's state changed too often meanwhile": changed} if changed else {}
+    )
 
 
 def _figures(record: Record) -> dict[Metric, float]:

@@ -87,10 +87,11 @@ def round_s(trials: Iterable[Trial]) -> float:
 
 def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float | None:
     """How long two switches that are `prove` apart usually take to be told from each other, on a
-    machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`."""
+    machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
+
+    Every block gives a pair; what the machine does while a trial runs is lost of it."""
     block_s = 2 * (USUAL_TRIAL_S + USER_SPACE_S)
-    whole_s = block_s - USER_SPACE_S  # from the begin of the first trial to the end of the second
-    usable = 1.0 if dwell_s is None else math.exp(-whole_s / dwell_s)
+    usable = 1.0 if dwell_s is None else math.exp(-USUAL_TRIAL_S / dwell_s)
     rule = StoppingRule(planned_looks(math.ceil(BUDGET_S / block_s)), 1 - CONFIDENCE)
     blocks = look_that_proves(rule, prove, USUAL_DEVIATION, usable)
     return None if blocks is None else blocks * block_s

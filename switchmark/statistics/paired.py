@@ -1,41 +1,48 @@
 """Two contenders compared by their blocks: the ratio of their figures with its interval.
 
 Trials of one block ran within seconds of each other, so what disturbed one disturbed the
-other: the difference of their logarithms is one observation, and nothing else is. A pair
-needs both trials, in the same state of the machine. The estimate is exp of the 20 % trimmed
-mean of the differences, the interval Student's t on their winsorized deviation (J. Tukey and
-D. McLaughlin, Sankhya A 25, 1963; K. Yuen, Biometrika 61, 1974): of the robust estimators it
-is the one that keeps its power when one label in ten is wrong (docs/proof.md).
+other: the difference of their logarithms is one observation, and nothing else is. The state of
+the machine in which each of them ran is a covariate: with f the share of its time that a trial
+was far, ln(a / b) = ratio + slowdown * (fa - fb). So a pair across states counts, too, and of a
+host that moves the cores every second all blocks tell something. Random order in the block keeps
+the covariate from being mistaken for the ratio. The fit is robust (robust.py), the interval
+Student's t: one label in ten may be wrong (docs/proof.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.robust import robust_fit, usual_degrees
+from switchmark.statistics.settled import HALF, Settled
 from switchmark.statistics.states import State
 
-TRIM = 0.2  # of the pairs at either end
 RESOLUTION = 0.001  # of a figure: histograms keep three significant digits
-DEGREES = 0.8  # of Yuen's h - 1, which are up to twice too liberal at levels of 0.5 %: for normal
-# values, 5 to 60 of them and levels from 5 to 0.02 %, simulation finds 0.8 (tests)
-MIN_PAIRS = 5  # with fewer nothing is trimmed
+MIN_PAIRS = 5  # fewer do not tell their spread
 STATES_DIFFER = 0.01  # p below which each state gets a ratio of its own
+_LEAST_ACROSS = 2  # pairs across states that may tell a slowdown
+
+Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class LogRatio:
-    """What one block says of two contenders: ln(figure of a / figure of b)."""
+    """What one block says of two contenders: ln(figure of a / figure of b).
+
+    `far_a`, `far_b`: the share of their time that the machine was far; None where it has one
+    state."""
 
     block: int
     log_ratio: float
-    state: State
+    far_a: float | None = None
+    far_b: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,80 +63,132 @@ class PairedRatio:
 
 
 def pairs_of(
-    trials: Sequence[BlockTrial], states: Sequence[State], a: str, b: str
+    trials: Sequence[BlockTrial], settled: Sequence[Settled | None], a: str, b: str
 ) -> list[LogRatio]:
-    """The pairs of all blocks in which both contenders have a figure in the same state."""
-    found: dict[int, dict[str, tuple[float, State]]] = {}
-    for trial, state in zip(trials, states, strict=True):
-        is_asked = trial.contender in (a, b) and state is not State.CHANGED
-        if is_asked and trial.figure is not None and trial.figure > 0:
-            found.setdefault(trial.block, {})[trial.contender] = (trial.figure, state)
+    """The pairs of all blocks in which both contenders say something."""
+    found: dict[int, dict[str, Settled]] = {}
+    for trial, said in zip(trials, settled, strict=True):
+        if trial.contender in (a, b) and said is not None:
+            found.setdefault(trial.block, {})[trial.contender] = said
     pairs = []
     for block, held in sorted(found.items()):
         if a not in held or b not in held:
             continue
-        common = {held[a][1], held[b][1]} - {State.ONLY} or {State.ONLY}
-        if len(common) == 1:  # a contender whose cores have one state takes the other's
-            pairs.append(LogRatio(block, math.log(held[a][0] / held[b][0]), common.pop()))
+        one, other = held[a], held[b]
+        # A contender whose cores have one state takes the other's.
+        far_a = other.far if one.far is None else one.far
+        far_b = far_a if other.far is None else other.far
+        pairs.append(LogRatio(block, math.log(one.figure / other.figure), far_a, far_b))
     return pairs
 
 
-def ratio_of(
-    pairs: Sequence[LogRatio], level: float = 0.05, state: State | None = None
-) -> PairedRatio | None:
-    """The ratio with its two-sided interval of confidence 1 - `level`; None below five pairs."""
-    if len(pairs) < MIN_PAIRS:
-        return None
-    from scipy.special import stdtrit
+def ratio_of(pairs: Sequence[LogRatio], level: float = 0.05) -> PairedRatio | None:
+    """The ratio with its two-sided interval of confidence 1 - `level`, of all states together;
+    None below five pairs.
 
-    logs = np.sort(np.asarray([pair.log_ratio for pair in pairs]))
-    mean, error, degrees = trimmed_mean(logs)
-    error = max(error, RESOLUTION / math.sqrt(6 * logs.size))  # equal readings prove no certainty
-    half = float(stdtrit(degrees, 1 - level / 2)) * error
-    low, high = math.exp(mean - half), math.exp(mean + half)
-    return PairedRatio(math.exp(mean), low, high, len(pairs), error, degrees, state)
+    Few pairs across states cost more than they tell, since the slowdown has to be found of them,
+    too: the pairs of one state alone are taken where their interval must be the narrower one."""
+    alike = [pair for pair in pairs if pair.far_a == pair.far_b]
+    apart = len(pairs) - len(alike)
+    columns = _columns(pairs)[:, :2]
+    if apart >= _LEAST_ACROSS and _reach(columns, level) < _reach(_ones(len(alike)), level):
+        return _ratio(pairs, columns, np.asarray([1.0, 0.0]), level)
+    return _ratio(alike, _ones(len(alike)), np.ones(1), level)
 
 
 def ratios_of(pairs: Sequence[LogRatio], level: float = 0.05) -> list[PairedRatio]:
     """One ratio where the states agree, otherwise one a state, whose intervals hold together.
 
-    A state with fewer than five pairs tells nothing of its own: its pairs are few among many
-    in the common ratio, and left out beside ratios of states."""
-    groups = _by_state(pairs)
-    enough = {state: held for state, held in groups.items() if len(held) >= MIN_PAIRS}
-    if len(enough) < 2 or heterogeneity_p(enough) >= STATES_DIFFER:
-        state = next(iter(groups)) if len(groups) == 1 else None
-        return [ratio for ratio in [ratio_of(pairs, level, state)] if ratio]
-    ratios = [ratio_of(held, level / len(enough), state) for state, held in enough.items()]
-    return [ratio for ratio in ratios if ratio]
+    A state in which either contender ran in fewer than five blocks tells nothing of its own: its
+    pairs are few among many in the common ratio, and left out beside ratios of states."""
+    seen = states_of(pairs)
+    if len(seen) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0)):
+        columns = _columns(pairs)
+        if states_differ_p(pairs) < STATES_DIFFER:
+            sides = ((State.NEAR, -HALF), (State.FAR, HALF))
+            found = [
+                _ratio(pairs, columns, np.asarray([1.0, 0.0, side]), level / 2, state)
+                for state, side in sides
+            ]
+            return [ratio for ratio in found if ratio]
+    ratio = ratio_of(pairs, level)
+    return [replace(ratio, state=next(iter(seen)) if len(seen) == 1 else None)] if ratio else []
 
 
-def heterogeneity_p(groups: Mapping[State, Sequence[LogRatio]]) -> float:
-    """p that all states have the same ratio (Yuen's test, Bonferroni where there are more than
-    two states)."""
-    from scipy.stats import ttest_ind
-
-    logs = [np.asarray([pair.log_ratio for pair in held]) for held in groups.values()]
-    tests = [
-        float(ttest_ind(a, b, equal_var=False, trim=TRIM).pvalue)
-        for place, a in enumerate(logs)
-        for b in logs[:place]
-    ]
-    usable = [p for p in tests if not math.isnan(p)]
-    return min(1.0, min(usable) * len(tests)) if usable else 1.0
+def states_of(pairs: Sequence[LogRatio]) -> set[State]:
+    """The states that these pairs are of; none told where the machine has one."""
+    shares = {share for pair in pairs for share in (pair.far_a, pair.far_b)}
+    return {state for state, far in ((State.NEAR, 0.0), (State.FAR, 1.0)) if far in shares}
 
 
-def trimmed_mean(ordered: NDArray[np.floating[Any]]) -> tuple[float, float, float]:
-    """Mean, its standard error and degrees of freedom, from sorted values."""
-    cut = int(TRIM * ordered.size)
-    kept = ordered[cut : ordered.size - cut]
-    winsorized = np.clip(ordered, kept[0], kept[-1])
-    error = float(winsorized.std(ddof=1)) * math.sqrt(ordered.size) / kept.size
-    return float(kept.mean()), error, DEGREES * (kept.size - 1)
+def states_differ_p(pairs: Sequence[LogRatio]) -> float:
+    """p that both states have the same ratio; 1 where these pairs cannot tell."""
+    from scipy.special import stdtr
+
+    found = _estimate(pairs, _columns(pairs), np.asarray([0.0, 0.0, 1.0]))
+    return float(2 * stdtr(found[2], -abs(found[0]) / found[1])) if found else 1.0
 
 
-def _by_state(pairs: Sequence[LogRatio]) -> dict[State, list[LogRatio]]:
-    groups: dict[State, list[LogRatio]] = {}
-    for pair in pairs:
-        groups.setdefault(pair.state, []).append(pair)
-    return dict(sorted(groups.items(), key=lambda item: -len(item[1])))
+def _enough(pairs: Sequence[LogRatio], far: float) -> bool:
+    """Whether either contender ran in this state often enough."""
+    sides = zip(*((pair.far_a == far, pair.far_b == far) for pair in pairs), strict=True)
+    return all(sum(side) >= MIN_PAIRS for side in sides)
+
+
+def _columns(pairs: Sequence[LogRatio]) -> Array:
+    """The design: the ratio, the slowdown, and how much more one of them is slowed down."""
+    far_a = np.asarray([pair.far_a or 0.0 for pair in pairs])
+    far_b = np.asarray([pair.far_b or 0.0 for pair in pairs])
+    return np.column_stack([np.ones(len(pairs)), far_a - far_b, (far_a + far_b) / 2 - HALF])
+
+
+def _ones(count: int) -> Array:
+    return np.ones((count, 1))
+
+
+def _reach(design: Array, level: float) -> float:
+    """Half the width that the interval of the first coefficient will have, where the observations
+    deviate by 1: of the design alone, so that choosing by it favours no ratio."""
+    from scipy.special import stdtrit
+
+    count, columns = design.shape
+    degrees = usual_degrees(count, columns)
+    if count < MIN_PAIRS or degrees <= 0 or np.linalg.matrix_rank(design) < columns:
+        return math.inf
+    variance = float(np.linalg.inv(design.T @ design)[0, 0])
+    return float(stdtrit(degrees, 1 - level / 2)) * math.sqrt(variance)
+
+
+def _estimate(
+    pairs: Sequence[LogRatio], columns: Array, weights: Array
+) -> tuple[float, float, float] | None:
+    """A weighted sum of the coefficients, its standard error and the degrees of freedom. A column
+    of zeros tells nothing and is left out: without pairs across states there is no slowdown."""
+    used = columns.any(axis=0)
+    if len(pairs) < MIN_PAIRS or np.any(weights[~used]):
+        return None
+    fit = robust_fit(columns[:, used], np.asarray([pair.log_ratio for pair in pairs]))
+    if fit is None:
+        return None
+    value, error = fit.of(weights[used])
+    least = RESOLUTION / math.sqrt(6 * len(pairs))  # equal readings prove no certainty
+    return value, max(error, least), fit.degrees
+
+
+def _ratio(
+    pairs: Sequence[LogRatio],
+    columns: Array,
+    weights: Array,
+    level: float,
+    state: State | None = None,
+) -> PairedRatio | None:
+    """The ratio that this sum of coefficients is the logarithm of."""
+    from scipy.special import stdtrit
+
+    found = _estimate(pairs, columns, weights)
+    if found is None:
+        return None
+    mean, error, degrees = found
+    half = float(stdtrit(degrees, 1 - level / 2)) * error
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    return PairedRatio(math.exp(mean), low, high, len(pairs), error, degrees, state)

@@ -25,18 +25,16 @@ from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.boundaries import FIRST_LOOK, StoppingRule
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import (
-    DEGREES,
     MIN_PAIRS,
-    TRIM,
     LogRatio,
     PairedRatio,
     pairs_of,
     ratios_of,
 )
-from switchmark.statistics.states import label
+from switchmark.statistics.robust import ERROR, usual_degrees
+from switchmark.statistics.settled import settle
 
 POWER = 0.8  # chance that the further blocks told of are enough
-TRIMMED = 1.07  # error of the trimmed mean over that of the mean, for normal values
 BEYOND_HOPE = 10_000  # blocks; nobody waits for more
 
 
@@ -110,12 +108,12 @@ def look(
     wanted = list(asked) if asked is not None else all_pairs(trials)
     if len(wanted) > rule.family:
         raise ValueError(f"{len(wanted)} pairs, but the level is divided among {rule.family}")
-    states = label(trials)
+    settled = settle(trials)
     level = rule.level_at(blocks, is_last=is_last)
     known = {(one.a, one.b): one for one in earlier}
     found = []
     for a, b in wanted:
-        now = compare(a, b, pairs_of(trials, states, a, b), blocks, level=level, prove=prove)
+        now = compare(a, b, pairs_of(trials, settled, a, b), blocks, level=level, prove=prove)
         before = known.get((a, b))
         is_kept = before is not None and before.is_decided and _outcomes(before) != _outcomes(now)
         found.append(before if before is not None and is_kept else now)
@@ -190,10 +188,8 @@ def look_that_proves(
         pairs = int(count * usable)
         if pairs < MIN_PAIRS:
             continue
-        cut = int(TRIM * pairs)
-        degrees = DEGREES * (pairs - 2 * cut - 1)
-        error = TRIMMED * deviation / math.sqrt(pairs)
-        reach = float(stdtrit(degrees, 1 - rule.level_at(count) / 2) + ndtri(POWER))
+        error = ERROR * deviation / math.sqrt(pairs)
+        reach = float(stdtrit(usual_degrees(pairs), 1 - rule.level_at(count) / 2) + ndtri(POWER))
         if reach * error <= math.log1p(lead):
             return count
     return None

@@ -42,7 +42,7 @@ class State(StrEnum):
     ONLY = "only"  # the machine has one state, or the cores cannot be told apart
     NEAR = "near"  # cache lines take the shorter time
     FAR = "far"
-    CHANGED = "changed"  # while the trial ran: it belongs to neither state
+    CHANGED = "changed"  # while the trial ran: it belongs to neither state (settled.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def label(trials: Sequence[BlockTrial]) -> list[State]:
 
     Where all these lines agree the machine has one state, and steps are the contender's own."""
     levels = levels_of(trials)
-    read = {trial.contender for trial in trials if _lines_of(trial)}
+    read = {trial.contender for trial in trials if lines_of(trial)}
     return [_label(trial, levels[trial.cores], trial.contender in read) for trial in trials]
 
 
@@ -93,12 +93,12 @@ def levels_of(trials: Iterable[BlockTrial]) -> dict[str, LineTimes | None]:
 def _states_of(trials: Sequence[BlockTrial]) -> LineTimes | None:
     """Levels of which no contender has seen both are where the contenders' cores are, and no
     states of the machine."""
-    lines = find_states(line for trial in trials for line in _lines_of(trial))
+    lines = find_states(line for trial in trials for line in lines_of(trial))
     if lines is None:
         return None
     seen: dict[str, set[bool]] = {}
     for trial in trials:
-        sides = {line > lines.border_ns for line in _lines_of(trial)}
+        sides = {line > lines.border_ns for line in lines_of(trial)}
         seen.setdefault(trial.contender, set()).update(sides)
     return lines if any(len(sides) > 1 for sides in seen.values()) else None
 
@@ -107,7 +107,7 @@ def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
     """`is_read`: lines of this contender can be read, so a trial without any is of no state."""
     if lines is None:
         return State.CHANGED if not is_read and has_step(trial.samples) else State.ONLY
-    told = {line > lines.border_ns for line in _lines_of(trial)}
+    told = {line > lines.border_ns for line in lines_of(trial)}
     if len(told) > 1 or has_step(trial.samples) or (is_read and not told):
         return State.CHANGED
     if not told:
@@ -115,14 +115,20 @@ def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
     return State.FAR if told.pop() else State.NEAR
 
 
-@lru_cache(maxsize=8192)  # every look at a campaign asks again about all its trials
 def has_step(samples: tuple[float, ...]) -> bool:
-    """Whether a stretch of the samples (positive) lies at another level than the rest.
+    """Whether a stretch of the samples (positive) lies at another level than the rest."""
+    return step_of(samples) is not None
+
+
+@lru_cache(maxsize=8192)  # every look at a campaign asks again about all its trials
+def step_of(samples: tuple[float, ...]) -> tuple[int, int] | None:
+    """Begin and end of the stretch of the samples (positive) that lies at another level than the
+    rest; None where none does. Of a stretch that reaches the end, the rest is told.
 
     The largest t between any stretch and the rest, against Student's t over the number of
     stretches (Bonferroni): exact enough for the 5 to 20 samples of a short trial."""
     if len(samples) < 4 or min(samples) <= 0:
-        return False
+        return None
     logs = np.log(np.asarray(samples, float))
     count = logs.size
     first, last = _stretches(count)
@@ -134,9 +140,11 @@ def has_step(samples: tuple[float, ...]) -> bool:
     between = inside**2 * (1 / size + 1 / (count - size))
     place = int(np.argmax(between))
     if abs(step[place]) < LEAST_STEP:
-        return False
+        return None
     within = max(squares - float(between[place]), 1e-12 * squares)
-    return bool(between[place] / within * (count - 2) > CORRELATION * _critical_t(count) ** 2)
+    if between[place] / within * (count - 2) <= CORRELATION * _critical_t(count) ** 2:
+        return None
+    return int(first[place]), int(last[place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +172,8 @@ def watch(times_s: Sequence[float], lines_ns: Sequence[float]) -> Watched:
     return Watched(lines, float(np.median(lines_ns)), times_s[-1] - times_s[0], changes)
 
 
-def _lines_of(trial: BlockTrial) -> list[float]:
+def lines_of(trial: BlockTrial) -> list[float]:
+    """The readings of the line around a trial."""
     return [line for line in (trial.line_before_ns, trial.line_after_ns) if line is not None]
 
 

@@ -104,7 +104,7 @@ def test_a_machine_measured_twice_is_one(tmp_path: Path, text: str, capsys: Any)
 def test_one_run_of_several_testbeds_is_taken_apart(tmp_path: Path, text: str, capsys: Any) -> None:
     """As a pool has it: a block is on one testbed, and every testbed has its own states."""
     machine: dict[str, Any] = {"sd": 0.03, "dwell_s": 1e9}
-    run = measured(tmp_path, text.replace("20s", "40s"), 0.955, lab("lab"), **machine)
+    run = measured(tmp_path, text.replace("20s", "40s"), 0.97, lab("lab"), **machine)
     held = []
     for record in open_run(run).records():
         testbed = f"bed{record.trial.repetition % 2}"

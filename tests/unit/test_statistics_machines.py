@@ -19,7 +19,6 @@ from switchmark.statistics.machines import (
     q_profile,
 )
 from switchmark.statistics.paired import LogRatio, PairedRatio, ratio_of
-from switchmark.statistics.states import State
 
 MEAN = math.log(1.1)
 logs = st.lists(st.floats(-0.5, 0.5), min_size=3, max_size=8)
@@ -39,7 +38,7 @@ def measured(generator: np.random.Generator, truths: list[float], pairs: int) ->
     found = []
     for truth in truths:
         values = truth + 0.06 * generator.normal(size=pairs)
-        told = ratio_of([LogRatio(place, value, State.ONLY) for place, value in enumerate(values)])
+        told = ratio_of([LogRatio(place, value) for place, value in enumerate(values)])
         assert told is not None
         found.append(told)
     return found

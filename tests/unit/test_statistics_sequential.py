@@ -20,7 +20,6 @@ from switchmark.statistics.sequential import (
     still_asked,
 )
 from switchmark.statistics.simulation import Design, Machine, blocks
-from switchmark.statistics.states import State
 
 MOST = 60
 
@@ -104,7 +103,7 @@ def test_what_an_interval_proves(low: float, high: float, outcome: Outcome) -> N
 def test_the_least_lead_is_told_from_whichever_side() -> None:
     steady = [math.log(1.25) + 0.002 * (-1) ** index for index in range(12)]
     for turn in (1, -1):
-        pairs = [LogRatio(block, turn * value, State.ONLY) for block, value in enumerate(steady)]
+        pairs = [LogRatio(block, turn * value) for block, value in enumerate(steady)]
         decision = compare("a", "b", pairs, 12, level=0.05).decisions[0]
         assert decision.outcome is (Outcome.HIGHER if turn > 0 else Outcome.LOWER)
         assert decision.least == pytest.approx(0.25, abs=0.01)
@@ -115,7 +114,7 @@ def test_the_least_lead_is_told_from_whichever_side() -> None:
 def test_the_undecided_tell_what_they_would_take() -> None:
     generator = np.random.default_rng(8)
     values = 0.04 + generator.normal(0, 0.12, 40)
-    pairs = [LogRatio(block, value, State.ONLY) for block, value in enumerate(values)]
+    pairs = [LogRatio(block, value) for block, value in enumerate(values)]
     short = compare("a", "b", pairs[:12], 12, level=0.01)
     assert not short.is_decided
     assert short.further_blocks is not None

@@ -1,0 +1,76 @@
+"""What each trial says, and of which state of the machine, also when the state changed meanwhile.
+
+On a host that moves virtual cores every second or two, a third of all half-second trials see both
+states, and few pairs of trials see the same one. Left out, they leave a third of the blocks. So a
+trial in which the state changed counts with its longest stretch in one state, where its samples
+show the step; where they show none (a contender that hardly minds, or a figure without samples) it
+counts as of half and half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.states import LineTimes, State, label, levels_of, lines_of, step_of
+
+HALF = 0.5
+LEAST_STRETCH = 0.5  # of a trial, that is told of when the state changed there and back
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A figure, and the share of its time that the machine was far."""
+
+    figure: float
+    far: float | None  # 0: near; None: the machine has one state, or the contender's cores have
+
+
+_SHARES = {State.ONLY: None, State.NEAR: 0.0, State.FAR: 1.0}
+
+
+def settle(trials: Sequence[BlockTrial]) -> list[Settled | None]:
+    """What each trial says; None: nothing, since it has no figure above 0, or saw changes that
+    neither lines nor samples tell apart."""
+    levels = levels_of(trials)
+    return [
+        _settle(trial, state, levels[trial.cores])
+        for trial, state in zip(trials, label(trials), strict=True)
+    ]
+
+
+def _settle(trial: BlockTrial, state: State, lines: LineTimes | None) -> Settled | None:
+    if trial.figure is None or trial.figure <= 0:
+        return None
+    if state is not State.CHANGED:
+        return Settled(trial.figure, _SHARES[state])
+    told = [lines is not None and line > lines.border_ns for line in lines_of(trial)]
+    return _changed(trial, trial.figure, told) if lines is not None and len(told) > 1 else None
+
+
+def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> Settled | None:
+    """`is_far`: whether it was before the trial, and after."""
+    step = step_of(trial.samples)
+    if step is None:
+        return Settled(figure, HALF)
+    samples = np.asarray(trial.samples)
+    if is_far[0] == is_far[-1]:  # there and back
+        part, far = np.delete(samples, slice(*step)), is_far[0]
+        if part.size < LEAST_STRETCH * samples.size:
+            return None
+    else:
+        place = _change(samples)
+        is_first = 2 * place >= samples.size
+        part, far = (samples[:place], is_far[0]) if is_first else (samples[place:], is_far[-1])
+    return Settled(figure * float(part.mean() / samples.mean()), float(far))
+
+
+def _change(samples: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
+    """How many samples lie before the one change that explains them best."""
+    logs = np.log(samples)
+    before = np.arange(1, logs.size)
+    sums = np.cumsum(logs - logs.mean())[:-1]
+    return int(np.argmax(sums**2 * (1 / before + 1 / (logs.size - before)))) + 1

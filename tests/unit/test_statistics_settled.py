@@ -1,0 +1,79 @@
+"""What a trial says when the machine changed under it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.settled import Settled, settle
+
+NEAR_NS, FAR_NS = 30.0, 150.0
+FAST, SLOW = (10.0, 10.1, 9.9), (5.0, 5.1, 4.9)
+
+
+def trial(
+    samples: tuple[float, ...], before_ns: float | None, after_ns: float | None
+) -> BlockTrial:
+    figure = sum(samples) / len(samples) if samples else 7.0
+    return BlockTrial(
+        block=0, contender="a", start_s=0, figure=figure, line_before_ns=before_ns,
+        line_after_ns=after_ns, samples=samples,
+    )  # fmt: skip
+
+
+AROUND = [
+    trial(level * 3, line_ns, line_ns)
+    for level, line_ns in ((FAST, NEAR_NS), (SLOW, FAR_NS))
+    for _ in range(4)
+]  # of the same contender: the machine has two states
+
+
+def said(one: BlockTrial, around: list[BlockTrial] = AROUND) -> Settled | None:
+    return settle([*around, one])[-1]
+
+
+@pytest.mark.parametrize(
+    ("one", "figure", "far"),
+    [
+        (trial(FAST * 3, NEAR_NS, NEAR_NS), 10.0, 0.0),
+        (trial(SLOW * 3, FAR_NS, FAR_NS), 5.0, 1.0),
+        (trial(FAST * 2 + SLOW, NEAR_NS, FAR_NS), 10.0, 0.0),
+        (trial(FAST + SLOW * 2, NEAR_NS, FAR_NS), 5.0, 1.0),
+        (trial(SLOW + FAST * 2, FAR_NS, NEAR_NS), 10.0, 0.0),
+        (trial(FAST + SLOW + FAST, NEAR_NS, NEAR_NS), 10.0, 0.0),
+        (trial(FAST * 3, NEAR_NS, FAR_NS), 10.0, 0.5),
+        (trial((), NEAR_NS, FAR_NS), 7.0, 0.5),
+    ],
+    ids=[
+        "near", "far", "longer near", "longer far", "then near", "there and back",
+        "no step in the samples", "no samples",
+    ],
+)  # fmt: skip
+def test_a_trial_counts_with_its_longest_stretch(
+    one: BlockTrial, figure: float, far: float
+) -> None:
+    found = said(one)
+    assert found is not None
+    assert found.figure == pytest.approx(figure, rel=0.01)
+    assert found.far == far
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        replace(trial(FAST * 3, NEAR_NS, NEAR_NS), figure=None),
+        replace(trial(FAST * 3, NEAR_NS, NEAR_NS), figure=0.0),
+        trial(FAST + SLOW * 2, None, None),
+        trial(FAST[:2] + SLOW * 2 + FAST[:2], NEAR_NS, NEAR_NS),
+    ],
+    ids=["no figure", "nothing came", "no lines", "mostly in the other state"],
+)
+def test_some_trials_say_nothing(one: BlockTrial) -> None:
+    assert said(one) is None
+
+
+def test_on_a_machine_of_one_state_figures_are_what_they_are() -> None:
+    around = [trial(FAST * 3, NEAR_NS, NEAR_NS) for _ in range(6)]
+    assert settle(around) == [Settled(one.figure, None) for one in around if one.figure]
