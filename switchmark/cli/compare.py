@@ -20,11 +20,10 @@ from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_words import exit_code, print_remarks
 from switchmark.cli.options import ResultsIn
-from switchmark.cli.output import note, print_json
+from switchmark.cli.output import print_json
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.report.junit import Case
-from switchmark.results.last_good import last_good
 from switchmark.results.matched import (
     CAUTION_MARKS,
     Key,
@@ -57,7 +56,6 @@ Examples:
   switchmark compare LAB1 LAB2 LAB3 --over-machines --html machines.html    docs/machines.md
   switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    a switch with another one
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
-  switchmark compare RUN --against last-good                  as switchmark history has it
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
 The ratio is B / A with its 95 % interval. Contenders of one run ran in the same blocks, and are
@@ -110,12 +108,6 @@ def command(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Of --over-machines: write a page, too."),
     ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against", metavar="last-good", help="Compare one run with the last good before it."
-        ),
-    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
@@ -135,9 +127,6 @@ def command(
         raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
     wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
     folders = [find_run(name, results) for name in runs]
-    if against is not None:
-        alone = len(folders) == 1 and contenders is None
-        folders.insert(0, _against(against, folders[0], alone, results, wanted, threshold))
     if over_machines:
         found = compare_machines(folders, contenders, wanted, threshold, strict, json, html)
     elif len(folders) == 1:
@@ -167,24 +156,6 @@ def _compare_runs(
     if len(loaded) == 2:
         return _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
     return compare_series(loaded, wanted, threshold, correction, strict, json)
-
-
-def _against(
-    name: str,
-    newest: Path,
-    is_alone: bool,
-    results: Path,
-    wanted: Sequence[Metric],
-    threshold: float | None,
-) -> Path:
-    """The run to compare with."""
-    if name != "last-good":
-        raise UsageError(f"--against {name}: is not known; write last-good, or name two runs")
-    if not is_alone:
-        raise UsageError("--against: goes with one results directory, and without --contenders")
-    found = last_good(newest, results, wanted, THRESHOLD if threshold is None else threshold)
-    note(found.told)
-    return found.directory
 
 
 def _renames(match: str) -> list[dict[str, str]]:

@@ -41,7 +41,8 @@ class Command:
     """Where a command is: a module here, a function in it that typer can read, a line of help.
 
     The function's docstring is the command's help, the module's `EPILOG` its examples. The
-    function may return its exit code."""
+    function may return its exit code. A module that has commands of its own names no function, and
+    holds them in `app`."""
 
     module: str
     function: str
@@ -57,10 +58,11 @@ COMMANDS: dict[str, Command] = {
     "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
     "report": Command("report", "report", "Write one self-contained HTML report."),
     "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
-    "history": Command("history", "command", "Say what became of a figure, and since when."),
     "reproduce": Command("reproduce", "command", "Run a paper's figures beside what it says."),
     "certify": Command("certify", "command", "Prove the figures of this machine's instruments."),
     "otg": Command("otg", "command", "Serve the Open Traffic Generator API."),
+    "pool": Command("pool", "", "Serve and tend a pool of testbeds."),
+    "agent": Command("agent", "command", "Be a testbed of a pool."),
     "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
 
@@ -99,6 +101,10 @@ def load_command(name: str) -> Any:
     """The command of this name, imported from its module."""
     entry = COMMANDS[name]
     module = import_module(f"switchmark.cli.{entry.module}")
+    if not entry.function:
+        group = _new_app(add_completion=False, epilog=as_written(module.EPILOG), help=entry.help)
+        group.registered_commands = module.app.registered_commands
+        return typer.main.get_command(group)
     alone = _new_app(add_completion=False)
     alone.command(name, epilog=as_written(module.EPILOG))(getattr(module, entry.function))
     return typer.main.get_command(alone)
@@ -124,25 +130,11 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _print_man_page(wanted: bool) -> None:
-    if wanted:
-        from switchmark.cli.man import man_page
-
-        typer.echo(man_page(build(), {name: load_command(name) for name in COMMANDS}), nl=False)
-        raise typer.Exit
-
-
 def _root(
     _version: Annotated[
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-    _man: Annotated[
-        bool,
-        typer.Option(
-            "--man", callback=_print_man_page, is_eager=True, help="Print the manual page (roff)."
         ),
     ] = False,
 ) -> None:

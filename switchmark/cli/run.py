@@ -26,6 +26,8 @@ from switchmark.cli.options import (
     TestbedFile,
 )
 from switchmark.cli.output import note
+from switchmark.cli.pool_options import Authority, Certificate, Key, database_of
+from switchmark.cli.run_in_pool import run_in_pool
 from switchmark.results.store import DEFAULT_ROOT, find_latest, open_run
 
 EPILOG = """
@@ -36,6 +38,7 @@ Examples:
   switchmark run quick --set duration=2s --set repetitions=1
   switchmark run quick --json > records.json
   switchmark run my-campaign.yaml --junit verdicts.xml --bmf figures.json    for CI: docs/ci.md
+  switchmark run my-campaign.yaml --pool 127.0.0.1:8786    on many testbeds: docs/pool.md
   switchmark run my-campaign.yaml --metrics 9464    watch it with Prometheus: docs/watching.md
 
 Exit codes:
@@ -65,6 +68,15 @@ def command(
     quiet: Quiet = False,
     junit: JunitFile = None,
     bmf: BmfFile = None,
+    pool: Annotated[
+        str | None, typer.Option("--pool", metavar="HOST:PORT", help="On a pool of testbeds.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --pool: run anew what was run before.")
+    ] = False,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -78,6 +90,16 @@ def command(
     if resume and not given:
         given = _settings_to_resume(campaign, there, results)
     found = find_campaign(campaign, there.known, given)  # checks what the text is read from
+    if pool is not None:
+        return run_in_pool(
+            found,
+            there,
+            database_of(pool, None, authority, certificate, key),
+            campaign_text=source_text(campaign),
+            overrides=given,
+            baseline=not no_baseline,
+            again=again,
+        )
     wish = Wish(
         campaign_text=source_text(campaign),
         overrides=given,

@@ -107,6 +107,20 @@ def read_testbed(path: Path) -> Testbed:
     return found
 
 
+def read_pool_testbed(path: Path) -> Testbed | None:
+    """The same for a testbed of a pool, which may be the local host alone: None, then."""
+    problems: list[Problem] = []
+    table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
+    hosts = table.entries.get("hosts")
+    if problems or not isinstance(hosts, YamlMapping) or len(hosts.entries) != 1:
+        return read_testbed(path)
+    reader = _TestbedReader(path, problems)
+    near, targets = reader.hosts(hosts)
+    if near is None or targets:
+        return read_testbed(path)
+    return None
+
+
 class _TestbedReader:
     """Reads the parts; what is wrong goes to `problems`, and is None."""
 
@@ -121,7 +135,7 @@ class _TestbedReader:
             place = table.place if hosts is None else hosts.place
             self._note(place, "hosts", f"names no hosts; write e.g. {_EXAMPLE}")
             return None
-        near, targets = self._hosts(hosts)
+        near, targets = self.hosts(hosts)
         if near is None:
             return None
         if not targets:
@@ -133,7 +147,8 @@ class _TestbedReader:
         far = targets.pop(cable[0])
         return Testbed(self.path, near, far, cable[1], tuple(targets.values()))
 
-    def _hosts(self, hosts: YamlMapping) -> tuple[str | None, dict[str, SshTarget]]:
+    def hosts(self, hosts: YamlMapping) -> tuple[str | None, dict[str, SshTarget]]:
+        """The local one's name, and the others."""
         local: list[str] = []
         targets: dict[str, SshTarget] = {}
         for name, node in hosts.entries.items():

@@ -1,0 +1,70 @@
+"""`switchmark agent`: this machine as a testbed of a pool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from switchmark.cli.output import note
+from switchmark.cli.pool_options import (
+    Authority,
+    Certificate,
+    Key,
+    PoolAddress,
+    StoreOfPool,
+    check_extra,
+    database_of,
+)
+from switchmark.errors import UsageError
+
+EPILOG = """
+Examples:
+  switchmark agent --testbed lab1.yaml --pool 127.0.0.1:8786
+  switchmark agent --testbed lab1.yaml --pool pool.lab:8786 \\
+      --authority ca.pem --certificate lab1.pem --key lab1.key
+
+The testbed is called as its file, here lab1. The file names its hosts (docs/testbed.md); one with a
+single host is `hosts: {lab1: {local: true}}`.
+
+Exit codes: 0 or 143 ended; 2 bad input; 3 the testbed, or this machine, has another agent.
+"""
+
+
+def command(
+    testbed: Annotated[
+        Path, typer.Option("--testbed", metavar="FILE", help="What this testbed is made of.")
+    ],
+    pool: PoolAddress = None,
+    store: StoreOfPool = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
+) -> int:
+    """Let a pool measure on this machine, one block of trials at a time, until interrupted."""
+    check_extra()
+    from switchmark.campaign.installed import installed
+    from switchmark.engine.binary import find_engine
+    from switchmark.pool.agent import agent_of
+    from switchmark.pool.archive import StoreArchive
+    from switchmark.pool.duty import on_duty
+    from switchmark.pool.security import contact, credentials_of
+    from switchmark.pool.testbed_executor import TestbedExecutor
+    from switchmark.testbed.testbed_file import read_pool_testbed
+
+    if pool is None:
+        raise UsageError("--pool HOST:PORT is missing (or SWITCHMARK_POOL): whose testbed is this?")
+    hosts = read_pool_testbed(testbed)
+    find_engine()  # raises where there is none, before a campaign waits for it
+    known = credentials_of(authority, certificate, key)
+    where, security = contact(pool, known), known.security() if known else None
+    database = database_of(pool, store, authority, certificate, key)
+    executor = TestbedExecutor(installed(), hosts)
+    archive = StoreArchive(database)
+    try:
+        with agent_of(testbed.stem, database, archive, executor, note) as agent:
+            on_duty(agent, where, security, note)
+    except KeyboardInterrupt:
+        note("ended")
+    return 0

@@ -1,0 +1,186 @@
+"""`switchmark pool`: serve a pool of testbeds, look at it, take testbeds out, cancel campaigns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from switchmark.cli.output import note, print_line
+from switchmark.cli.pool_options import (
+    Authority,
+    Certificate,
+    Key,
+    PoolAddress,
+    StoreOfPool,
+    check_extra,
+    database_of,
+)
+
+EPILOG = """
+Examples:
+  switchmark pool serve --store postgresql://db.lab/switchmark      and agents come to it
+  switchmark pool status --pool 127.0.0.1:8786
+  switchmark pool drain lab2 --reason "new cables"                  it ends its block first
+  switchmark pool cancel my-campaign
+
+Where a pool is can stand in SWITCHMARK_POOL. How one is made: docs/pool.md.
+"""
+EVENTS_SHOWN = 10
+
+app = typer.Typer()
+
+
+@app.command(epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 address in use.")
+def serve(
+    store: Annotated[
+        str, typer.Option("--store", metavar="URL", help="Where campaigns and results are.")
+    ],
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where agents connect.")
+    ] = "127.0.0.1:8786",
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
+) -> int:
+    """Tell testbeds when there is work, until interrupted. All state is in the store: started anew,
+    it goes on."""
+    check_extra()
+    from switchmark.pool import dispatch
+    from switchmark.pool.database import PoolDatabase
+    from switchmark.pool.security import contact, credentials_of
+    from switchmark.store.address import read_store_address
+
+    known = credentials_of(authority, certificate, key)
+    where = contact(listen, known)
+    database = PoolDatabase(read_store_address(store))
+    with database.transaction():  # raises where there is no store, before agents come
+        pass
+
+    async def until_ended() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        security = known.security() if known else None
+        await dispatch.serve(where, security, database, note, stop)
+
+    asyncio.run(until_ended())
+    note("ended; agents finish their blocks, and wait")
+    return 0
+
+
+@app.command()
+def status(
+    pool: PoolAddress = None,
+    store: StoreOfPool = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
+) -> int:
+    """Testbeds, campaigns, and what happened last."""
+    from switchmark.pool import campaigns, events, testbeds
+
+    with database_of(pool, store, authority, certificate, key).transaction() as db:
+        beds = testbeds.testbed_states(db)
+        known = campaigns.campaigns(db)
+        last = events.last_event(db)
+        seen = events.events_since(db, max(0, last - EVENTS_SHOWN))
+    if as_json:
+        told: dict[str, Any] = {
+            "testbeds": [asdict(one) for one in beds],
+            "campaigns": [asdict(one) for one in known],
+            "events": [asdict(one) for one in seen],
+        }
+        print_line(json.dumps(told, indent=1, default=lambda value: value.isoformat()))
+        return 0
+    for bed in beds:
+        print_line(_testbed_line(bed))
+    for one in known[:EVENTS_SHOWN]:
+        print_line(_campaign_line(one))
+    for event in seen:
+        print_line(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.words}")
+    return 0
+
+
+@app.command()
+def drain(
+    testbed: Annotated[str, typer.Argument(help="Its name.")],
+    reason: Annotated[str, typer.Option("--reason", help="For those who wonder.")] = "by hand",
+    undo: Annotated[bool, typer.Option("--undo", help="Let it measure again.")] = False,
+    pool: PoolAddress = None,
+    store: StoreOfPool = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
+) -> int:
+    """Let a testbed finish its block and take no other."""
+    from switchmark.pool import testbeds
+
+    with database_of(pool, store, authority, certificate, key).transaction() as db:
+        if undo:
+            testbeds.undrain(db, testbed)
+            note(f"{testbed} may measure again")
+        else:
+            note(f"{testbed} is {testbeds.drain(db, testbed, reason)}")
+    return 0
+
+
+@app.command()
+def accept(
+    testbed: Annotated[str, typer.Argument(help="Its name.")],
+    pool: PoolAddress = None,
+    store: StoreOfPool = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
+) -> int:
+    """Hold a testbed against what it is now: its kernel or its NIC was changed on purpose."""
+    from switchmark.pool import testbeds
+
+    with database_of(pool, store, authority, certificate, key).transaction() as db:
+        testbeds.accept(db, testbed)
+    note(f"{testbed}: its next check says what it is held against")
+    return 0
+
+
+@app.command()
+def cancel(
+    campaign: Annotated[str, typer.Argument(help="A campaign's name, or its run.")],
+    pool: PoolAddress = None,
+    store: StoreOfPool = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    key: Key = None,
+) -> int:
+    """End a campaign: trials that run are finished and kept, no other begins."""
+    from switchmark.pool import campaigns
+
+    with database_of(pool, store, authority, certificate, key).transaction() as db:
+        left = campaigns.cancel(db, campaign)
+    kept = sum(left.trials.values())
+    note(f"{left.campaign} is cancelled; {kept} of {left.trials_asked} trials are kept")
+    return 0
+
+
+def _testbed_line(bed: Any) -> str:
+    doing = bed.block or ("waits" if bed.is_served else f"no agent for {bed.silent_s:.0f} s")
+    why = f" ({bed.reason})" if bed.reason else ""
+    clock = ""
+    if bed.clock_ahead_s is not None and abs(bed.clock_ahead_s) >= 2:
+        clock = f"; clock {bed.clock_ahead_s:+.0f} s"
+    return f"{bed.name:<12} {bed.state}{why}: {doing}; {bed.blocks_done} blocks done{clock}"
+
+
+def _campaign_line(one: Any) -> str:
+    blocks = ", ".join(f"{count} {state}" for state, count in sorted(one.blocks.items()))
+    done, failed = sum(one.trials.values()), one.trials.get("failed", 0)
+    lost = f" ({failed} failed)" if failed else ""
+    return (
+        f"{one.campaign:<12} {one.state}: {done} of {one.trials_asked} trials{lost}; "
+        f"blocks: {blocks}; run {one.run_name}"
+    )

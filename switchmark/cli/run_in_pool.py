@@ -1,0 +1,50 @@
+"""`switchmark run --pool`: the campaign is handed in and followed; who leaves may come back with the
+same command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from switchmark.campaign.installed import Installed
+from switchmark.cli.output import note
+from switchmark.errors import SwitchmarkError
+from switchmark.model.campaign import Campaign
+
+if TYPE_CHECKING:
+    from switchmark.pool.database import PoolDatabase
+
+
+def run_in_pool(
+    campaign: Campaign,
+    there: Installed,
+    database: PoolDatabase,
+    *,
+    campaign_text: str,
+    overrides: list[str],
+    baseline: bool,
+    again: bool,
+) -> int:
+    """Hand it in, or come back to it; returns the exit code."""
+    from switchmark.pool.laptop import follow, hand_in
+
+    done = hand_in(
+        database,
+        campaign,
+        there,
+        campaign_text=campaign_text,
+        overrides=tuple(overrides),
+        baseline=baseline,
+        again=again,
+    )
+    if not done.is_new:
+        note(f"{campaign.name} was handed in before; its run is {done.run} (--again runs it anew)")
+    try:
+        over = follow(database, done.run, note, is_new=done.is_new)
+    except KeyboardInterrupt:
+        note(f"{done.run} goes on without us; the same command comes back to it")
+        return 0
+    if over.state == "cancelled":
+        raise SwitchmarkError(f"{done.run} was cancelled; {sum(over.trials.values())} trials kept")
+    failed = over.trials.get("failed", 0) + over.trials_asked - sum(over.trials.values())
+    note(f"{over.trials_asked - failed} trials finished, {failed} failed; run {done.run}, store {database.address}")
+    return 1 if failed else 0

@@ -1,0 +1,253 @@
+"""The agent of a testbed: checks it, measures one block after the other, and stores what came out.
+
+It acts when it is called (`work`), block by block, in the thread that calls. It speaks to the store
+before and after each trial, and never while frames flow. Whatever ends it, the machine is clean: by
+itself where it can still act, by the next agent at this place where it was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.model.trial import Trial
+from switchmark.pool import leases, testbeds
+from switchmark.pool.database import PoolDatabase
+from switchmark.pool.events import note_event, note_of_lease
+from switchmark.pool.executor import BlockExecutor
+from switchmark.pool.patience import patiently
+from switchmark.pool.values import BlockLease, LeaseLost, Membership
+from switchmark.results.record import Record
+from switchmark.store.errors import StoreAwayError
+from switchmark.testbed.kernel import procfs
+from switchmark.testbed.state import state_dir
+
+T = TypeVar("T")
+SPEAKS_EVERY_S = 10.0  # while it has nothing to measure
+
+
+class Replaced(SwitchmarkError):
+    """Another agent acts for the testbed now."""
+
+
+class Archive(Protocol):
+    """Where records go."""
+
+    def enter(self, lease: BlockLease, record: Record) -> None:
+        """Keep the record, whole and once, if the lease holds. Doing it again with the same record
+        changes nothing. Raises `LeaseLost`, `StoreAwayError`."""
+        ...
+
+
+@dataclass
+class Agent:
+    """One testbed's agent, as long as it is registered."""
+
+    member: Membership
+    database: PoolDatabase
+    archive: Archive
+    executor: BlockExecutor
+    say: Callable[[str], None]
+    clock: Callable[[], float] = time.time  # the host's, which is told and never used
+    _spoken: float = field(default_factory=time.monotonic)
+
+    def work(self) -> str:
+        """Check the testbed, and measure one block if there is one for it; what happened, in a
+        line. Raises `Replaced`."""
+        name = self.member.testbed
+        state = self._patiently(self._state)
+        if state not in ("ready", "out"):
+            return f"{name} is {state}"
+        if (problem := self._unfit()) is not None:
+            return f"{name} is out: {problem}"
+        lease = self._patiently(self._claim)
+        if lease is None:
+            return f"{name}: no block to measure"
+        self.say(f"measures {lease}: {len(lease.todo)} trials, lease {lease.token}")
+        try:
+            told = self._measured(lease)
+        except LeaseLost as error:
+            told = self._note_lost(lease, str(error))
+        except (UnavailableError, UsageError) as error:
+            told = str(error).splitlines()[0]
+            self._patiently(lambda: self._refuse(lease, told))
+        except BaseException as error:  # stopped, or a fault of the bench
+            stopped = isinstance(error, SystemExit | KeyboardInterrupt)
+            why = "the agent was stopped" if stopped else f"{type(error).__name__}: {error}"
+            with suppress(SwitchmarkError), self.database.transaction() as db:
+                leases.give_back(db, lease, why)
+            raise
+        finally:
+            with suppress(SwitchmarkError), self.database.transaction() as db:
+                testbeds.drained(db, self.member)
+        self.say(told)
+        return told
+
+    def speak(self) -> None:
+        """Say that it is there, if that is due. Raises `Replaced`."""
+        if time.monotonic() - self._spoken < SPEAKS_EVERY_S:
+            return
+        self._spoken = time.monotonic()
+        self._patiently(self._speak)
+
+    def leave(self) -> None:
+        """The agent ends."""
+        with suppress(SwitchmarkError), self.database.transaction() as db:
+            testbeds.leave(db, self.member)
+        self.database.close()
+
+    def _measured(self, lease: BlockLease) -> str:
+        begun = time.monotonic()
+
+        def before(_trial: Trial) -> None:
+            self._patiently(lambda: self._keep_up(lease))
+
+        def keep(record: Record) -> None:
+            patiently(
+                lambda: self.archive.enter(lease, record),
+                lambda words: self._note_wait(lease, words),
+                lambda: self._still_ours(lease),
+            )
+
+        if lease.todo:
+            self.executor.measure(lease, before, keep)
+        self._patiently(lambda: self._finish(lease))
+        return f"{lease} is measured, {time.monotonic() - begun:.1f} s"
+
+    def _unfit(self) -> str | None:
+        """Why the testbed cannot measure now; the pool is told."""
+        profile, wire_pps = self._patiently(self._profile)
+        checked = self.executor.check(profile, wire_pps)
+
+        def tell() -> None:
+            with self.database.transaction() as db:
+                if checked.problem is not None:
+                    problem = checked.problem.replace("TESTBED", self.member.testbed)
+                    testbeds.take_out(db, self.member, problem)
+                    return
+                if checked.wire_pps or profile is None:
+                    known = list(checked.wire_pps) or wire_pps
+                    testbeds.keep_profile(db, self.member, dict(checked.profile), known)
+                testbeds.take_in(db, self.member)
+
+        self._patiently(tell)
+        return checked.problem
+
+    def _state(self) -> str:
+        with self.database.transaction() as db:
+            state = testbeds.state_of(db, self.member)
+        if state is None:
+            raise Replaced(f"another agent serves {self.member.testbed} now")
+        return state
+
+    def _profile(self) -> tuple[dict[str, object] | None, list[float]]:
+        with self.database.transaction() as db:
+            return testbeds.profile_of(db, self.member.testbed)
+
+    def _claim(self) -> BlockLease | None:
+        """(A claim whose answer was lost is claimed again: the testbed still holds it then, so it
+        is given back first.)"""
+        with self.database.transaction() as db:
+            testbeds.take_back(db, self.member)
+            return leases.claim(db, self.member)
+
+    def _keep_up(self, lease: BlockLease) -> None:
+        with self.database.transaction() as db:
+            leases.keep_up(db, lease)
+
+    def _still_ours(self, lease: BlockLease) -> None:
+        """While one part of the store is away the other may hear us, so that the lease holds."""
+        with suppress(StoreAwayError):
+            self._keep_up(lease)
+
+    def _finish(self, lease: BlockLease) -> None:
+        with self.database.transaction() as db:
+            leases.finish(db, lease)
+
+    def _refuse(self, lease: BlockLease, why: str) -> None:
+        with self.database.transaction() as db:
+            leases.refuse(db, lease, why)
+
+    def _speak(self) -> None:
+        with self.database.transaction() as db:
+            if not testbeds.speak(db, self.member):
+                raise Replaced(f"another agent serves {self.member.testbed} now")
+
+    def _note_lost(self, lease: BlockLease, why: str) -> str:
+        words = f"{lease.testbed} was refused and ends {lease}: {why}"
+
+        def tell() -> None:
+            with self.database.transaction() as db:
+                note_of_lease(db, lease, words)
+
+        self._patiently(tell)
+        return words
+
+    def _note_wait(self, lease: BlockLease, words: str) -> None:
+        self.say(words)
+        with suppress(SwitchmarkError), self.database.transaction() as db:
+            note_of_lease(db, lease, f"{lease.testbed}: {words}")
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        return patiently(action, self.say)
+
+
+@contextmanager
+def agent_of(
+    testbed: str,
+    database: PoolDatabase,
+    archive: Archive,
+    executor: BlockExecutor,
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Agent]:
+    """A registered agent on a machine that is clean. Raises `UnavailableError` where there is
+    another one, `StoreAwayError` where the pool cannot be asked."""
+    with _only_one_here(testbed) as place:
+        left = executor.clean()
+        where = f"{socket.gethostname()}, process {os.getpid()}"
+
+        def register() -> Membership:
+            with database.transaction() as db:
+                return testbeds.register(db, testbed, place, where, clock())
+
+        member = patiently(register, say)
+        agent = Agent(member, database, archive, executor, say, clock)
+        try:
+            for line in left:
+                with database.transaction() as db:
+                    note_event(db, f"left behind on {testbed}: {line}", testbed=testbed)
+            yield agent
+        finally:
+            agent.leave()
+
+
+@contextmanager
+def _only_one_here(testbed: str) -> Iterator[str]:
+    """Hold this machine's (state directory's) place for an agent; what it is called. The kernel
+    frees it when we die."""
+    directory = state_dir()
+    directory.mkdir(parents=True, exist_ok=True)
+    fd = os.open(
+        directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
+    )
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
+            raise UnavailableError(
+                f"an agent runs here already ({holder}): stop it first, or let it go on"
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"process {os.getpid()}, testbed {testbed}\n".encode(), 0)
+        yield f"{socket.gethostname()} {procfs.boot_id()} {directory}"
+    finally:
+        os.close(fd)

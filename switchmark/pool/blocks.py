@@ -1,0 +1,64 @@
+"""A campaign cut into blocks: all contenders of a point once, in the order that its seed draws.
+
+Nothing of a machine is needed: what a block's trials are follows from the campaign and from what
+this installation knows. Cores and ports are planned on the testbed that measures the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import Installed
+from switchmark.errors import UsageError
+from switchmark.method.registry import usual_time_s
+from switchmark.model.campaign import Campaign
+from switchmark.model.expectation import Expected
+from switchmark.model.overhead import usual_overhead_s
+from switchmark.model.parameters import point_of
+from switchmark.model.trial import Trial
+
+SHORTEST_LEASE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBlock:
+    """What is dispatched to a testbed as a whole."""
+
+    trials: tuple[Trial, ...]
+    lease_s: float
+
+
+def blocks_of(
+    campaign: Campaign, there: Installed, shortest_lease_s: float = SHORTEST_LEASE_S
+) -> list[PlannedBlock]:
+    """All blocks of the campaign in their order. Raises `UsageError` for what a pool cannot run."""
+    if (refused := refusal(campaign)) is not None:
+        raise UsageError(f"{campaign.name}: {refused}")
+    trials = expand(campaign, there.switches, there.environments)
+    grouped = groupby(trials, key=lambda trial: (trial.repetition, point_of(trial)))
+    return [_block(campaign, list(members), shortest_lease_s) for _, members in grouped]
+
+
+def refusal(campaign: Campaign) -> str | None:
+    """Why a pool cannot run this campaign, and what to do; None when it can."""
+    if campaign.proves or campaign.until_ci is not None:
+        return (
+            "how many blocks it takes is decided while it runs (prove, budget, until_ci), which a "
+            "pool does not do: set repetitions"
+        )
+    if any(one.figure is Expected.SLOWER_THAN_BASELINE for one in campaign.expect):
+        return "expects figures against the bare wire in each block, which a pool keeps apart"
+    if campaign.time_budget_s is not None:
+        return "has a time_budget, which a pool does not keep to: set repetitions"
+    return None
+
+
+def _block(campaign: Campaign, trials: Sequence[Trial], shortest_lease_s: float) -> PlannedBlock:
+    """A lease lasts from one word of its holder to the next: over the longest of its trials, the
+    bare wire before it, and what slow machines and `repeat_disturbed` add."""
+    longest_s = max(usual_time_s(one) + usual_overhead_s(one.switch) for one in trials)
+    times = 1 + campaign.repeat_disturbed
+    return PlannedBlock(tuple(trials), shortest_lease_s + 3 * times * longest_s)

@@ -1,0 +1,164 @@
+"""Campaigns in the pool: handed in, looked at, cancelled. All take an open transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import Connection
+from psycopg.types.json import Jsonb
+
+from switchmark.errors import UsageError
+from switchmark.model.campaign import Campaign
+from switchmark.pool.blocks import PlannedBlock
+from switchmark.pool.events import note_event
+from switchmark.pool.values import CampaignStatus
+from switchmark.store.index import add_blocks
+
+
+def submission_of(campaign: Campaign, *, baseline: bool) -> str:
+    """The digest of all that is asked: who asks the same again is led to what is there."""
+    asked = [campaign.model_dump(mode="json"), baseline]
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def find_submission(db: Connection[Any], submission: str, *, only_open: bool = False) -> str | None:
+    """The run of the latest campaign that asked the same and was not cancelled."""
+    row = db.execute(
+        "SELECT run_name FROM pool_campaigns WHERE submission = %s AND state <> 'cancelled' "
+        "AND (state = 'open' OR NOT %s) ORDER BY submitted_at DESC LIMIT 1",
+        (submission, only_open),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def hold_submission(db: Connection[Any], submission: str) -> None:
+    """Until this transaction ends nobody else hands in the same."""
+    db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (submission,))
+
+
+def submit(
+    db: Connection[Any],
+    run_name: str,
+    campaign: Campaign,
+    blocks: Sequence[PlannedBlock],
+    *,
+    baseline: bool = True,
+    submitted_by: str = "",
+    asked: str | None = None,
+) -> None:
+    """Put the blocks of a campaign, whose run is in the store, into the queue: all or none.
+
+    `asked` is its digest, where that is known."""
+    made = db.execute(
+        "INSERT INTO pool_campaigns "
+        "(run_name, run, campaign, submission, definition, baseline, submitted_by) "
+        "VALUES (%s, (SELECT run FROM runs WHERE name = %s), %s, %s, %s, %s, %s) RETURNING run",
+        (
+            run_name,
+            run_name,
+            campaign.name,
+            asked or submission_of(campaign, baseline=baseline),
+            Jsonb(campaign.model_dump(mode="json")),
+            baseline,
+            submitted_by,
+        ),
+    )
+    row = made.fetchone()
+    assert row is not None
+    add_blocks(db, int(row[0]), [[one.id for one in block.trials] for block in blocks])
+    with (
+        db.cursor() as cursor,
+        cursor.copy("COPY pool_blocks (run_name, number, trials, lease_s) FROM STDIN") as copy,
+    ):
+        for number, block in enumerate(blocks):
+            trials = [one.model_dump(mode="json", exclude_defaults=True) for one in block.trials]
+            copy.write_row((run_name, number, json.dumps(trials), block.lease_s))
+    trials_in_all = sum(len(block.trials) for block in blocks)
+    by = f" by {submitted_by}" if submitted_by else ""
+    note_event(
+        db,
+        f"campaign {campaign.name} is handed in{by}: {len(blocks)} blocks, {trials_in_all} trials",
+        run_name=run_name,
+    )
+
+
+def cancel(db: Connection[Any], what: str) -> CampaignStatus:
+    """Take a campaign (its run, or its name where one of it is open) out of the queue; what runs
+    ends after its trial, and what is stored stays. Raises `UsageError`."""
+    rows = db.execute(
+        "SELECT run_name FROM pool_campaigns WHERE (run_name = %(what)s OR campaign = %(what)s) "
+        "AND state = 'open' FOR UPDATE",
+        {"what": what},
+    ).fetchall()
+    if len(rows) != 1:
+        open_ones = [
+            f"{name} ({run_name})"
+            for run_name, name in db.execute(
+                "SELECT run_name, campaign FROM pool_campaigns WHERE state = 'open' ORDER BY 1"
+            )
+        ]
+        several = "more than one open campaign" if rows else "no open campaign"
+        raise UsageError(f"{what}: {several} of this name (open: {', '.join(open_ones) or 'none'})")
+    run_name = str(rows[0][0])
+    db.execute(
+        "UPDATE pool_campaigns SET state = 'cancelled', ended_at = clock_timestamp() "
+        "WHERE run_name = %s",
+        (run_name,),
+    )
+    db.execute(
+        "UPDATE pool_blocks SET state = 'cancelled', expires_at = NULL "
+        "WHERE run_name = %s AND state IN ('queued', 'leased')",
+        (run_name,),
+    )
+    note_event(db, "the campaign is cancelled", run_name=run_name)
+    return status_of(db, run_name)
+
+
+def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
+    """How far a campaign is. Raises `UsageError`."""
+    row = db.execute(
+        "SELECT run_name, campaign, state, submitted_at, submitted_by FROM pool_campaigns "
+        "WHERE run_name = %s",
+        (run_name,),
+    ).fetchone()
+    if row is None:
+        raise UsageError(f"{run_name}: no such campaign in the pool")
+    blocks: Counter[str] = Counter()
+    asked = 0
+    for state, count, trials in db.execute(
+        "SELECT state, count(*), sum(jsonb_array_length(trials)) FROM pool_blocks "
+        "WHERE run_name = %s GROUP BY state",
+        (run_name,),
+    ):
+        blocks[state] = count
+        asked += int(trials)
+    done = db.execute(
+        "SELECT status, count(*) FROM attempts WHERE NOT superseded AND run = "
+        "(SELECT run FROM pool_campaigns WHERE run_name = %s) GROUP BY status",
+        (run_name,),
+    )
+    return CampaignStatus(
+        run_name=row[0],
+        campaign=row[1],
+        state=row[2],
+        submitted_at=row[3],
+        submitted_by=row[4],
+        blocks=dict(blocks),
+        trials=dict(done.fetchall()),
+        trials_asked=asked,
+    )
+
+
+def campaigns(db: Connection[Any], *, is_open: bool | None = None) -> list[CampaignStatus]:
+    """All campaigns, latest first; the open ones, or those that are over."""
+    rows = db.execute(
+        "SELECT run_name FROM pool_campaigns "
+        "WHERE %(open)s::boolean IS NULL OR (state = 'open') = %(open)s "
+        "ORDER BY submitted_at DESC LIMIT 100",
+        {"open": is_open},
+    ).fetchall()
+    return [status_of(db, row[0]) for row in rows]

@@ -1,0 +1,45 @@
+"""What an agent needs of its testbed: to be checked, and to measure the trials of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from switchmark.model.trial import Trial
+from switchmark.pool.values import BlockLease
+from switchmark.results.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found. A testbed that is seen for the first time is what it is."""
+
+    problem: str | None
+    profile: Mapping[str, Any]
+    wire_pps: tuple[float, ...]  # of a testbed that is taken in; else empty
+
+
+class BlockExecutor(Protocol):
+    """A testbed at work."""
+
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
+        """Whether it is what it was, as the pool knows it (None: it was never seen)."""
+        ...
+
+    def measure(
+        self,
+        lease: BlockLease,
+        before: Callable[[Trial], None],
+        keep: Callable[[Record], None],
+    ) -> None:
+        """Measure what is left of the block; nothing of it stays on the machine, whatever happens.
+
+        `before` is asked before each trial is deployed, `keep` takes its record; either may raise
+        to end the block. Raises `UnavailableError` and `UsageError` for a block that this testbed
+        cannot measure."""
+        ...
+
+    def clean(self) -> list[str]:
+        """Undo what a dead agent left on the machine; a line for each that could not be undone."""
+        ...

@@ -1,0 +1,67 @@
+"""Whether a testbed is what it was when it was taken in: pure functions from facts to a reason.
+
+Three things are asked before each block. Versions: processor, kernel, engine, governor and cores
+are those of the profile. Doctor: nothing that was good then is poor now, and no other program is
+busy. The bare wire: a short run carries what it carried then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from switchmark import __version__
+from switchmark.testbed.diagnosis import Finding, Level
+
+CALIBRATION_RUNS = 5  # of the bare wire when a testbed is taken in
+TRIES = 3  # a moment of disturbance is no drift
+TOLERANCE = 1.5  # beyond the slowest and the fastest of those: states of a machine differ by less
+CHECKED_TOPICS = ("governor", "memory", "hugepages", "load")
+
+
+def profile_now(machine: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
+    """What a testbed is held against from now on, as JSON has it."""
+    good = [one.topic for one in findings if one.level is not Level.POOR]
+    return {
+        "machine": dict(machine),
+        "switchmark": __version__,
+        "good": [topic for topic in CHECKED_TOPICS if topic in good],
+    }
+
+
+def version_problem(
+    profile: Mapping[str, Any], machine: Mapping[str, Any], testbed: str
+) -> str | None:
+    """What is another version than it was, and what to do; None when nothing is."""
+    now = {**machine, "switchmark": __version__}
+    before = {**profile.get("machine", {}), "switchmark": profile.get("switchmark")}
+    changed = [
+        f"{name} was {before.get(name)}, is {value}"
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
+    if not changed:
+        return None
+    return f"{'; '.join(changed)}; if that is meant: switchmark pool accept {testbed}"
+
+
+def doctor_problem(profile: Mapping[str, Any], findings: Sequence[Finding]) -> str | None:
+    """What was good when the testbed was taken in, and is poor now."""
+    poor = [
+        f"{one.topic}: {one.seen} ({one.meaning}{'; ' + one.remedy if one.remedy else ''})"
+        for one in findings
+        if one.level is Level.POOR and one.topic in profile.get("good", ())
+    ]
+    return "; ".join(poor) or None
+
+
+def wire_problem(calibrated_pps: Sequence[float], tried_pps: Sequence[float]) -> str | None:
+    """Why what the bare wire carries, in each of these tries, is not what it carried."""
+    low, high = min(calibrated_pps) / TOLERANCE, max(calibrated_pps) * TOLERANCE
+    if not tried_pps or any(low <= one <= high for one in tried_pps):
+        return None
+    return (
+        f"the bare wire carries {max(tried_pps) / 1e6:.3f} Mpps, and carried "
+        f"{min(calibrated_pps) / 1e6:.3f} to {max(calibrated_pps) / 1e6:.3f} when the testbed was "
+        "taken in"
+    )

@@ -1,0 +1,105 @@
+"""A campaign handed in and watched from anywhere: who leaves loses nothing, and may come back."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from switchmark.campaign.installed import Installed
+from switchmark.model.campaign import Campaign
+from switchmark.pool import campaigns, events
+from switchmark.pool.archive import begin_run
+from switchmark.pool.blocks import SHORTEST_LEASE_S, blocks_of
+from switchmark.pool.database import PoolDatabase
+from switchmark.pool.patience import patiently
+from switchmark.pool.values import CampaignStatus
+
+LOOKS_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class HandedIn:
+    """Where the results of a campaign are, and whether this is who handed it in."""
+
+    run: str
+    is_new: bool
+
+
+def hand_in(
+    database: PoolDatabase,
+    campaign: Campaign,
+    there: Installed,
+    *,
+    campaign_text: str,
+    overrides: tuple[str, ...] = (),
+    baseline: bool = True,
+    again: bool = False,
+    shortest_lease_s: float = SHORTEST_LEASE_S,
+) -> HandedIn:
+    """Put the campaign into the queue, all of it or nothing. One that was handed in before, and not
+    cancelled, is found again, unless `again` asks for it anew.
+
+    Raises `UsageError` for what a pool cannot run, `StoreAwayError`."""
+    blocks = blocks_of(campaign, there, shortest_lease_s)
+    asked = campaigns.submission_of(campaign, baseline=baseline)
+    with database.transaction() as db:
+        campaigns.hold_submission(db, asked)
+        known = campaigns.find_submission(db, asked, only_open=again)
+        if known is not None:
+            return HandedIn(known, is_new=False)
+    made = begin_run(database, campaign, campaign_text, overrides, secrets.token_hex(3))
+    with database.transaction() as db:
+        campaigns.hold_submission(db, asked)
+        known = campaigns.find_submission(db, asked, only_open=again)
+        if known is not None:  # another laptop was quicker
+            return HandedIn(known, is_new=False)
+        campaigns.submit(
+            db, made, campaign, blocks, baseline=baseline, submitted_by=_who(), asked=asked
+        )
+    return HandedIn(made, is_new=True)
+
+
+def follow(
+    database: PoolDatabase, run: str, say: Callable[[str], None], *, is_new: bool
+) -> CampaignStatus:
+    """Tell what happens until the campaign is over; who comes back is told how far it is."""
+
+    seen = 0
+
+    def look() -> tuple[CampaignStatus, list[str]]:
+        nonlocal seen
+        with database.transaction() as db:
+            now = campaigns.status_of(db, run)
+            happened = events.events_since(db, seen, run)
+        if happened:
+            seen = happened[-1].number
+        return now, [one.words for one in happened]
+
+    if not is_new:
+        with database.transaction() as db:
+            seen = events.last_event(db)
+    told = -1
+    while True:
+        now, happened = patiently(look, say)
+        for words in happened:
+            say(words)
+        done = sum(now.trials.values())
+        if done != told:
+            say(f"{now.campaign}: {done} of {now.trials_asked} trials")
+            told = done
+        if now.state != "open":
+            return now
+        time.sleep(LOOKS_EVERY_S)
+
+
+def _who() -> str:
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"

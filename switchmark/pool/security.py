@@ -1,0 +1,78 @@
+"""Who may join a pool: on one machine anybody there, beyond it holders of a certificate.
+
+Dask's messages are Python objects: who can send one can run code. So beyond loopback both sides
+show a certificate of the pool's own authority (mutual TLS), which is also what gives leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from distributed.security import Security
+
+from switchmark.errors import UsageError
+from switchmark.otg.server import is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The files by which a program shows that it belongs to the pool, and knows the others."""
+
+    authority: Path  # whose certificates are believed: the pool's own, and no public one
+    certificate: Path
+    key: Path
+
+    def security(self) -> Security:
+        """For Dask. Raises UsageError for files that cannot be read."""
+        for path in (self.authority, self.certificate, self.key):
+            try:
+                path.read_bytes()
+            except OSError as error:
+                raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+        files = {"cert": str(self.certificate), "key": str(self.key)}
+        return Security(
+            tls_ca_file=str(self.authority),
+            require_encryption=True,
+            **{
+                f"tls_{role}_{part}": path
+                for role in ("scheduler", "worker", "client")
+                for part, path in files.items()
+            },
+        )
+
+
+def credentials_of(
+    authority: Path | None, certificate: Path | None, key: Path | None
+) -> Credentials | None:
+    """What was given: all three, or none. Raises UsageError."""
+    if authority is None and certificate is None and key is None:
+        return None
+    if authority is None or certificate is None or key is None:
+        raise UsageError("--authority, --certificate and --key belong together: give all three")
+    return Credentials(authority, certificate, key)
+
+
+def contact(address: str, credentials: Credentials | None) -> str:
+    """The address as Dask has it. Raises UsageError for one that others can reach, without
+    credentials."""
+    host, port = _host_and_port(address)
+    if credentials is None and not is_loopback(host):
+        raise UsageError(
+            f"{address}: others can reach it: give --authority, --certificate and --key (see "
+            "docs/pool.md), or use 127.0.0.1"
+        )
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'tls' if credentials else 'tcp'}://{shown}:{port}"
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{address.partition('://')[2] or address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or port is None:
+        raise UsageError(f"{address}: is no address of a pool; write HOST:PORT")
+    return host, port

@@ -1,0 +1,206 @@
+"""A real testbed: this machine, with the second host of its testbed file where there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from switchmark import __version__
+from switchmark.campaign.expand import expand
+from switchmark.campaign.find import find_campaign
+from switchmark.campaign.installed import Installed
+from switchmark.errors import SwitchmarkError
+from switchmark.experiment.calibration import Calibrations, machine_facts
+from switchmark.experiment.campaign import run_campaign
+from switchmark.experiment.certified import Certificates
+from switchmark.experiment.steps import Step, check_available
+from switchmark.experiment.wire import baseline_of
+from switchmark.model.campaign import Campaign
+from switchmark.model.trial import Trial
+from switchmark.pool import health
+from switchmark.pool.executor import Checked
+from switchmark.pool.values import BlockLease
+from switchmark.remote.site import Site
+from switchmark.results.record import Record
+from switchmark.results.run_info import RunInfo
+from switchmark.results.store import Run
+from switchmark.testbed import tuning
+from switchmark.testbed.diagnosis import diagnose
+from switchmark.testbed.facts import gather, read_cpus, tool_versions
+from switchmark.testbed.host import Session
+from switchmark.testbed.session import open_session
+from switchmark.testbed.testbed_file import Testbed
+from switchmark.testbed.undo.clean import clean_stale
+from switchmark.trial.judge import Baseline
+from switchmark.trial.plan import Cores, TrialPlan, plan_trial
+from switchmark.trial.run import run_trial
+
+_WIRE = "(V=direct, P=64)"
+_WIRE_SETTINGS = ["duration=300ms", "environment=netns"]
+_WAIT_S = 5.0  # for another bench on this machine that is just ending
+
+
+class TestbedExecutor:
+    """Measures on this machine."""
+
+    __test__ = False  # its name is no test's
+
+    def __init__(self, there: Installed, testbed: Testbed | None = None) -> None:
+        self._there = there
+        self._testbed = testbed
+
+    def clean(self) -> list[str]:
+        """See `BlockExecutor.clean`."""
+        return [problem for one in clean_stale() for problem in one.problems]
+
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
+        """See `BlockExecutor.check`."""
+        facts = gather()
+        machine, findings = machine_facts(facts), diagnose(facts)
+        now = health.profile_now(machine, findings)
+        known = now if profile is None else profile
+        left = self.clean()
+        problem = f"left behind, and not to be removed: {'; '.join(left)}" if left else None
+        problem = problem or health.version_problem(known, machine, "TESTBED")
+        problem = problem or health.doctor_problem(known, findings)
+        if problem is not None:
+            return Checked(problem, known, ())
+        try:
+            with open_session(wait_s=_WAIT_S) as session:
+                if not wire_pps:
+                    carried = [self._wire_pps(session) for _ in range(health.CALIBRATION_RUNS)]
+                    return Checked(None, known, tuple(carried))
+                tried: list[float] = []
+                while len(tried) < health.TRIES:
+                    tried.append(self._wire_pps(session))
+                    if health.wire_problem(wire_pps, tried) is None:
+                        break
+                return Checked(health.wire_problem(wire_pps, tried), known, ())
+        except (SwitchmarkError, OSError) as error:
+            return Checked(f"the bare wire cannot be measured: {error}", known, ())
+
+    def measure(
+        self,
+        lease: BlockLease,
+        before: Callable[[Trial], None],
+        keep: Callable[[Record], None],
+    ) -> None:
+        """See `BlockExecutor.measure`."""
+        campaign = Campaign.model_validate(lease.definition)
+        with self._site(lease) as site:
+            cores = Cores(read_cpus())
+            plans = [plan_trial(campaign, one, self._there, cores, site) for one in lease.todo]
+            steps = [Step(plan, None) for plan in plans]
+            check_available(steps)
+            kept = Calibrations.of_this_machine()
+            wires = self._unknown_wires(campaign, plans, kept, site) if lease.baseline else []
+            with open_session(wait_s=_WAIT_S) as session:
+                tuned = asdict(tuning.apply(session, campaign.tuning))
+                fixed = {
+                    "tools": tool_versions(), "bench_pid": os.getpid(), "tuning": tuned,
+                    "testbed": lease.testbed, "block": lease.number, "fencing_token": lease.token,
+                }  # fmt: skip
+                told = _Told(before)
+                for part, sink in ((wires, _dropped), (steps, keep)):
+                    run_campaign(
+                        session, _RecordsOfBlock(lease, sink), lease.campaign, part,
+                        lambda: asdict(gather()) | fixed, told, kept, campaign.repeat_disturbed,
+                        None, Certificates.of_this_machine(),
+                    )  # fmt: skip
+
+    @contextmanager
+    def _site(self, lease: BlockLease) -> Iterator[Site | None]:
+        """The testbed's other host, where the block has trials between hosts."""
+        if all(trial.location == "local" for trial in lease.todo):
+            yield None
+            return
+        if self._testbed is None:
+            raise SwitchmarkError(f"testbed {lease.testbed} has no second host")
+        site = Site(self._testbed)
+        try:
+            yield site
+        finally:
+            site.close()
+
+    def _unknown_wires(
+        self, campaign: Campaign, plans: list[TrialPlan], kept: Calibrations, site: Site | None
+    ) -> list[Step]:
+        """The bare wires that these trials are judged by, and that this machine has no figure of.
+        They belong to the testbed, and not to the campaign's results."""
+        cores, wires = Cores(read_cpus()), {}
+        for plan in plans:
+            wire = baseline_of(plan, self._there.switches[plan.trial.switch])
+            if wire is not None and kept.find(plan) == Baseline():
+                wires[wire] = Step(
+                    plan_trial(campaign, wire, self._there, cores, site), None, is_baseline=True
+                )
+        return list(wires.values())
+
+    def _wire_pps(self, session: Session) -> float:
+        """What a wire between two namespaces carries of the smallest frames, in a moment."""
+        campaign = find_campaign(_WIRE, self._there.known, _WIRE_SETTINGS)
+        trial = expand(campaign, self._there.switches, self._there.environments)[0]
+        record = run_trial(
+            session,
+            plan_trial(campaign, trial, self._there, Cores(read_cpus())),
+            campaign="check",
+            run_id="check",
+            baseline=Baseline(),
+            provenance={},
+            observe=lambda _: None,
+        )
+        if record.throughput is None:
+            raise SwitchmarkError(record.message or "it gave no figure")
+        return record.throughput.forwarded_pps
+
+
+class _Told:
+    """An observer that speaks between trials, and never while frames flow."""
+
+    def __init__(self, before: Callable[[Trial], None]) -> None:
+        self._before = before
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:  # noqa: ARG002
+        self._before(plan.trial)
+
+    def live(self, forwarded_pps: float | None) -> None:
+        pass
+
+    def trial_ended(self, record: Record) -> None:
+        pass
+
+
+class _RecordsOfBlock(Run):
+    """Where the records of a block go: to the store; nothing is kept here."""
+
+    def __init__(self, lease: BlockLease, sink: Callable[[Record], None]) -> None:
+        info = RunInfo(
+            run_id=lease.run_id,
+            campaign=lease.campaign,
+            campaign_sha256="",
+            started_at=datetime.now(UTC).isoformat(),
+            switchmark_version=__version__,
+            definition={},
+            settings={},
+            host={},
+        )
+        super().__init__(Path(), info)
+        self._sink = sink
+
+    def has_finished(self, trial_id: str) -> bool:  # noqa: ARG002
+        """What is finished is not among the lease's trials."""
+        return False
+
+    def write(self, record: Record) -> Path:
+        """Hand the record on."""
+        self._sink(record)
+        return Path(record.trial_id)
+
+
+def _dropped(record: Record) -> None:
+    """A wire's figure is kept by the calibrations."""

@@ -1,0 +1,121 @@
+"""A pool with real processes and a real PostgreSQL, and what happens when something of it fails.
+
+Nothing may be lost, stored twice, or left behind; testbeds are simulated. More of it, at random:
+tools/pool-chaos.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.pool_judge import check_campaign
+from tests.pool_stand import PoolStand, pool_stand, wait_for
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def stand() -> Iterator[PoolStand]:
+    with pool_stand() as made:
+        yield made
+
+
+def ready(stand: PoolStand, *agents: str, blocks: int = 8, lease_s: float = 60.0) -> None:
+    stand.serve()
+    for name in agents:
+        stand.agent(name)
+    stand.laptop("laptop", blocks, lease_s=lease_s)
+
+
+def deployed(stand: PoolStand, testbed: str) -> None:
+    """Until a trial runs there."""
+    marks = stand.state_of(testbed) / "deployed"
+    wait_for(lambda: marks.exists() or None, f"a trial on {testbed}", stand)
+
+
+def test_an_agent_killed_in_mid_block_loses_nothing(stand: PoolStand) -> None:
+    stand.trial_ms = 300
+    ready(stand, "lab1", blocks=3)
+    deployed(stand, "lab1")
+    stand.kill("lab1")
+    assert (stand.state_of("lab1") / "deployed").exists()
+    stand.agent("lab1")
+    assert stand.wait_finished().trials == {"finished": 6}
+    assert stand.exit_code("laptop") == 0
+    assert any("lab1 was lost while it measured block" in one for one in stand.events())
+    check_campaign(stand)
+
+
+def test_an_agent_that_slept_through_its_lease_is_refused(stand: PoolStand) -> None:
+    stand.trial_ms = 300
+    ready(stand, "lab1", blocks=4, lease_s=2.0)
+    deployed(stand, "lab1")
+    stand.signal("lab1", signal.SIGSTOP)
+    stand.agent("lab2")  # it takes over what lab1 has, as soon as the lease is over
+    assert stand.wait_finished().trials == {"finished": 8}
+    stand.signal("lab1", signal.SIGCONT)
+
+    def told() -> bool | None:
+        return any("lab1 was refused and ends block" in one for one in stand.events()) or None
+
+    wait_for(told, "the refusal", stand)
+    check_campaign(stand)
+
+
+@pytest.mark.slow
+def test_scheduler_and_database_may_be_restarted_and_laptops_may_leave(stand: PoolStand) -> None:
+    stand.trial_ms = 150
+    stand.clocks_s = {"lab1": 300.0, "lab2": -240.0}
+    ready(stand, "lab1", "lab2", blocks=20)
+    stand.wait_trials(4)
+    stand.kill("laptop")
+    stand.laptop("second", 20)
+    stand.kill("serve")
+    stand.wait_trials(6)
+    stand.postgres.stop("immediate")
+    stand.serve()
+    stand.postgres.start()
+    stand.laptop("third", 20)
+    assert stand.wait_finished().trials == {"finished": 40}
+    assert stand.exit_code("second") == stand.exit_code("third") == 0
+    assert sum("is handed in" in one for one in stand.events()) == 1
+    assert any("its clock is +300 s off the store's" in one for one in stand.events())
+    check_campaign(stand)
+
+
+@pytest.mark.slow
+def test_record_files_wait_for_their_store(stand: PoolStand) -> None:
+    ready(stand, "lab1", blocks=10)
+    stand.wait_trials(2)
+    away = stand.objects.rename(stand.folder / "away")
+    wait_for(
+        lambda: any("waiting for the store" in one for one in stand.events()) or None,
+        "a word of it",
+        stand,
+    )
+    away.rename(stand.objects)
+    assert stand.wait_finished().trials == {"finished": 20}
+    check_campaign(stand)
+
+
+@pytest.mark.slow
+def test_a_testbed_that_is_unfit_for_ever_costs_the_campaign_nothing(stand: PoolStand) -> None:
+    (stand.state_of("lab2") / "unfit").write_text("the bare wire carries half of what it did")
+    ready(stand, "lab1", "lab2", blocks=6)
+    assert stand.wait_finished().trials == {"finished": 12}
+    assert sum("lab2 is out: the bare wire" in one for one in stand.events()) == 1
+    check_campaign(stand)
+
+
+@pytest.mark.slow
+def test_a_second_agent_of_a_testbed_is_refused(stand: PoolStand) -> None:
+    ready(stand, "lab1", blocks=30)
+    stand.wait_trials(2)
+    stand.agent("lab1", place="elsewhere", name="second")
+    assert stand.exit_code("second") == 3
+    assert "testbed lab1 is served by another agent" in stand.said("second")
+    assert stand.wait_finished().trials == {"finished": 60}
+    check_campaign(stand)

@@ -1,0 +1,304 @@
+"""The lease of a block, in a real PostgreSQL: who has it, who is refused, and what is kept once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.model.trial import Trial
+from switchmark.pool import campaigns, leases, testbeds
+from switchmark.pool.blocks import blocks_of
+from switchmark.pool.events import events_since
+from switchmark.pool.values import BlockLease, LeaseLost, Membership
+from switchmark.results.run_info import RunInfo
+from switchmark.store.address import read_store_address
+from switchmark.store.database import connected
+from switchmark.store.errors import StoreConflictError
+from switchmark.store.index import IndexedAttempt, add_attempts, add_run
+from switchmark.store.migrate import migrate
+from tests.pool_fakes import simulated_campaign, with_simulated
+from tests.postgres import cluster
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with cluster() as made:
+        address = read_store_address(made.url())
+        with connected(address, checked=False) as db:
+            migrate(db, address)
+        yield made.url()
+
+
+@pytest.fixture
+def db(server: str) -> Iterator[Connection[Any]]:
+    """A connection whose every statement is a transaction of its own; tables that are empty."""
+    with connected(read_store_address(server)) as opened:
+        opened.execute(
+            "TRUNCATE pool_campaigns, pool_blocks, pool_testbeds, pool_events, runs CASCADE"
+        )
+        yield opened
+
+
+def new_run(db: Connection[Any], name: str) -> None:
+    info = RunInfo(
+        run_id=name, campaign="simulated", campaign_sha256="", started_at="2026-01-01T00:00:00Z",
+        switchmark_version="0", definition={}, settings={}, host={},
+    )  # fmt: skip
+    add_run(db, name, info, [])
+
+
+def handed_in(db: Connection[Any], blocks: int = 3, run_name: str = "run1", **more: Any) -> str:
+    campaign = simulated_campaign(blocks)
+    new_run(db, run_name)
+    with db.transaction():
+        campaigns.submit(db, run_name, campaign, blocks_of(campaign, with_simulated()), **more)
+    return run_name
+
+
+def member(db: Connection[Any], name: str, place: str = "") -> Membership:
+    with db.transaction():
+        return testbeds.register(db, name, place or f"host-{name}", f"agent of {name}", 0.0)
+
+
+def claimed(db: Connection[Any], one: Membership) -> BlockLease:
+    with db.transaction():
+        lease = leases.claim(db, one)
+    assert lease is not None
+    return lease
+
+
+def store_trial(
+    db: Connection[Any], lease: BlockLease, trial: Trial, attempt: int | None = None
+) -> None:
+    """What the store's own transaction does, without the record's file."""
+    row = IndexedAttempt(
+        trial.id, attempt or lease.token, "finished", trial.switch,
+        "2026-01-01T00:00:00Z", b"0" * 32, 1, {},
+        block=lease.number, testbed=lease.testbed,
+    )  # fmt: skip
+    found = db.execute("SELECT run FROM runs WHERE name = %s", (lease.run_name,)).fetchone()
+    assert found is not None
+    add_attempts(db, found[0], [row], guard=lambda own: leases.fence(own, lease))
+
+
+def expire(db: Connection[Any], lease: BlockLease) -> None:
+    """What silence for a lease's length does, at once."""
+    db.execute(
+        "UPDATE pool_blocks SET expires_at = clock_timestamp() - interval '1 s' WHERE id = %s",
+        (lease.block,),
+    )
+
+
+def words(db: Connection[Any]) -> list[str]:
+    return [one.words for one in events_since(db, 0)]
+
+
+def test_each_block_goes_to_one_testbed_and_a_testbed_has_one(db: Connection[Any]) -> None:
+    handed_in(db)
+    one, other = member(db, "lab1"), member(db, "lab2")
+    first, second = claimed(db, one), claimed(db, other)
+    assert {first.number, second.number} == {0, 1}
+    with db.transaction():
+        assert leases.claim(db, one) is None
+    for trial in first.todo:
+        store_trial(db, first, trial)
+    with db.transaction():
+        assert not leases.finish(db, first)
+    assert claimed(db, one).number == 2
+
+
+def test_many_claim_at_once_and_no_block_is_given_twice(db: Connection[Any], server: str) -> None:
+    handed_in(db, 24)
+    members = [member(db, f"lab{number}") for number in range(8)]
+    got: list[int] = []
+
+    def work(one: Membership) -> None:
+        with connected(read_store_address(server)) as own:
+            for _ in range(3):
+                with own.transaction():
+                    lease = leases.claim(own, one)
+                assert lease is not None
+                got.append(lease.number)
+                with own.transaction():
+                    leases.finish(own, lease)
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in members]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == list(range(24))
+    assert campaigns.status_of(db, "run1").state == "finished"
+
+
+def test_who_comes_back_after_its_lease_can_neither_deploy_nor_store(db: Connection[Any]) -> None:
+    handed_in(db, 1)
+    one, other = member(db, "lab1"), member(db, "lab2")
+    old = claimed(db, one)
+    store_trial(db, old, old.trials[0])
+    expire(db, old)
+    new = claimed(db, other)
+    assert new.block == old.block and new.token > old.token
+    for late in (
+        lambda: leases.keep_up(db, old),
+        lambda: store_trial(db, old, old.trials[1]),
+        lambda: leases.finish(db, old),
+    ):
+        with pytest.raises(LeaseLost, match="lab2 has had lease 2 since"), db.transaction():
+            late()
+    # Pairing dies across machines: what lab1 stored is kept, and does not count.
+    assert not new.stored
+    for trial in new.todo:
+        store_trial(db, new, trial)
+    with db.transaction():
+        assert leases.finish(db, new)
+    counted = db.execute("SELECT testbed, count(*) FROM attempts WHERE NOT superseded GROUP BY 1")
+    assert counted.fetchall() == [("lab2", 2)]
+    assert db.execute("SELECT count(*) FROM attempts").fetchone() == (3,)
+    assert any("lab1 did not speak of block 0 in time" in one for one in words(db))
+
+
+def test_a_lease_that_is_over_is_refused_even_if_nobody_took_the_block(db: Connection[Any]) -> None:
+    handed_in(db, 1)
+    old = claimed(db, member(db, "lab1"))
+    expire(db, old)
+    with pytest.raises(LeaseLost, match="did not speak in time"), db.transaction():
+        store_trial(db, old, old.trials[0])
+
+
+def test_a_word_in_time_keeps_the_lease(db: Connection[Any]) -> None:
+    handed_in(db, 1)
+    lease = claimed(db, member(db, "lab1"))
+    db.execute("UPDATE pool_blocks SET expires_at = clock_timestamp() + interval '5 s'")
+    with db.transaction():
+        leases.keep_up(db, lease)
+    left = db.execute(
+        "SELECT extract(epoch FROM expires_at - clock_timestamp()) FROM pool_blocks"
+    ).fetchone()
+    assert left is not None and left[0] > 20
+
+
+def test_its_own_testbed_goes_on_with_a_block_where_it_was_killed(db: Connection[Any]) -> None:
+    handed_in(db, 2)
+    old = claimed(db, member(db, "lab1"))
+    store_trial(db, old, old.trials[0])
+    again = claimed(db, member(db, "lab1"))  # started anew at the same place
+    assert again.block == old.block and again.stored == {old.trials[0].id}
+    assert [trial.id for trial in again.todo] == [old.trials[1].id]
+    with pytest.raises(LeaseLost), db.transaction():
+        leases.keep_up(db, old)
+
+
+def test_a_trial_counts_once(db: Connection[Any]) -> None:
+    handed_in(db, 1)
+    lease = claimed(db, member(db, "lab1"))
+    store_trial(db, lease, lease.trials[0])
+    store_trial(db, lease, lease.trials[0])  # (the answer to the first was lost)
+    with pytest.raises(StoreConflictError, match="finished in the store already"):
+        store_trial(db, lease, lease.trials[0], attempt=7)
+
+
+def test_the_second_agent_of_a_testbed_is_told_of_the_first(db: Connection[Any]) -> None:
+    handed_in(db)
+    first = member(db, "lab1")
+    with pytest.raises(UnavailableError, match=r"lab1 is served by .*agent of lab1; it spoke"):
+        member(db, "lab1", "elsewhere")
+    db.execute("UPDATE pool_testbeds SET expires_at = clock_timestamp() - interval '1 s'")
+    second = member(db, "lab1", "elsewhere")
+    with db.transaction():
+        assert leases.claim(db, first) is None
+        assert not testbeds.speak(db, first)
+    assert claimed(db, second).number == 0
+
+
+def test_what_is_out_gets_nothing_and_is_told_once(db: Connection[Any]) -> None:
+    handed_in(db)
+    one = member(db, "lab1")
+    for carried in ("1.2", "1.3", "1.25"):
+        with db.transaction():
+            testbeds.take_out(db, one, f"the bare wire carries {carried} Mpps")
+    with db.transaction():
+        assert leases.claim(db, one) is None
+        assert testbeds.wanted_testbeds(db) == []  # not before its next check is due
+    assert sum("is out" in one for one in words(db)) == 1
+    db.execute("UPDATE pool_testbeds SET check_at = clock_timestamp()")
+    assert testbeds.wanted_testbeds(db) == ["lab1"]
+    with db.transaction():
+        testbeds.take_in(db, one)
+    assert claimed(db, one).number == 0
+
+
+def test_a_drained_testbed_ends_its_block_and_takes_no_other(db: Connection[Any]) -> None:
+    handed_in(db)
+    one = member(db, "lab1")
+    lease = claimed(db, one)
+    with db.transaction():
+        assert testbeds.drain(db, "lab1", "new cables") == "draining"
+        leases.keep_up(db, lease)
+        leases.finish(db, lease)
+        testbeds.drained(db, one)
+        assert leases.claim(db, one) is None
+        assert testbeds.testbed_states(db)[0].state == "drained"
+        testbeds.undrain(db, "lab1")
+    assert claimed(db, one).number == 1
+    with pytest.raises(UsageError, match=r"lab7: no such testbed in the pool .there: lab1"):
+        testbeds.drain(db, "lab7", "")
+
+
+def test_a_cancelled_campaign_ends_after_the_trial_and_keeps_what_it_has(
+    db: Connection[Any],
+) -> None:
+    handed_in(db)
+    lease = claimed(db, member(db, "lab1"))
+    store_trial(db, lease, lease.trials[0])
+    with db.transaction():
+        left = campaigns.cancel(db, "simulated")
+    assert left.state == "cancelled" and left.trials == {"finished": 1}
+    with pytest.raises(LeaseLost, match="the campaign was cancelled"), db.transaction():
+        leases.keep_up(db, lease)
+    with pytest.raises(UsageError, match=r"no open campaign of this name .open: none"):
+        campaigns.cancel(db, "simulated")
+
+
+def test_a_block_that_takes_every_agent_down_is_given_up(db: Connection[Any]) -> None:
+    handed_in(db, 1)
+    one = member(db, "lab1")
+    for _ in range(leases.GIVEN_UP_AFTER):
+        expire(db, claimed(db, one))
+    with db.transaction():
+        assert leases.claim(db, one) is None
+    assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
+    assert campaigns.status_of(db, "run1").state == "finished"
+    assert "is given up" in "\n".join(words(db))
+
+
+def test_the_same_campaign_from_two_laptops_is_one(db: Connection[Any], server: str) -> None:
+    campaign = simulated_campaign(3)
+    blocks = blocks_of(campaign, with_simulated())
+    asked = campaigns.submission_of(campaign, baseline=True)
+    found: list[str] = []
+
+    def laptop(number: int) -> None:
+        with connected(read_store_address(server)) as own, own.transaction():
+            campaigns.hold_submission(own, asked)
+            run_name = campaigns.find_submission(own, asked)
+            if run_name is None:
+                run_name = f"run{number}"
+                new_run(own, run_name)
+                campaigns.submit(own, run_name, campaign, blocks)
+            found.append(run_name)
+
+    threads = [threading.Thread(target=laptop, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1 and len(found) == 4
+    assert db.execute("SELECT count(*) FROM pool_blocks").fetchone() == (3,)

@@ -1,0 +1,131 @@
+"""An agent with a simulated testbed: for tests of the pool with real processes.
+
+    python -m tests.pool_agent TESTBED --store URL --pool HOST:PORT [--trial-ms N]
+
+A trial sleeps for its length. While it does, a lock of the testbed is held, which a second trial at
+once would meet; and a file stands for what a trial leaves on a machine when it is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import SwitchmarkError
+from switchmark.model.trial import Trial
+from switchmark.pool.agent import agent_of
+from switchmark.pool.archive import StoreArchive
+from switchmark.pool.database import PoolDatabase
+from switchmark.pool.duty import on_duty
+from switchmark.pool.executor import Checked
+from switchmark.pool.security import contact
+from switchmark.pool.values import BlockLease
+from switchmark.results.record import Record
+from switchmark.store.address import read_store_address
+from switchmark.testbed.state import state_dir
+from tests.unit.records import synthetic_record, synthetic_trial
+
+
+class SimulatedTestbed:
+    """Says how long each trial took, in the place of measuring it."""
+
+    def __init__(self, testbed: str, trial_s: float, clock_ahead_s: float) -> None:
+        self._testbed = testbed
+        self._trial_s = trial_s
+        self._ahead = timedelta(seconds=clock_ahead_s)
+        self._folder = state_dir()
+        self._numbers = random.Random(testbed)
+
+    @property
+    def _deployed(self) -> Path:
+        return self._folder / "deployed"
+
+    def clean(self) -> list[str]:
+        self._deployed.unlink(missing_ok=True)
+        return []
+
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
+        """A testbed is unfit while a file says why."""
+        with suppress(FileNotFoundError):
+            return Checked((self._folder / "unfit").read_text(), profile or {}, ())
+        self.clean()
+        return Checked(None, profile or {"simulated": True}, () if wire_pps else (1e6,))
+
+    def measure(
+        self,
+        lease: BlockLease,
+        before: Callable[[Trial], None],
+        keep: Callable[[Record], None],
+    ) -> None:
+        for trial in lease.todo:
+            before(trial)
+            keep(self._trial(trial, lease))
+
+    def _trial(self, trial: Trial, lease: BlockLease) -> Record:
+        with (self._folder / "traffic.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SwitchmarkError("two trials at once on one testbed") from None
+            self._deployed.write_text(trial.id)
+            begun = datetime.now(UTC) + self._ahead
+            time.sleep(self._trial_s)
+            ended = datetime.now(UTC) + self._ahead
+            self._deployed.unlink()
+        # (the shape is that of a synthetic record; what it is called is what it is)
+        made = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
+        return made.model_copy(
+            update={
+                "trial": trial,
+                "trial_id": trial.id,
+                "campaign": lease.campaign,
+                "run_id": lease.run_id,
+                "started_at": begun.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+                "ended_at": ended.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+                "switch_details": {"version": "of the simulation: nothing was measured"},
+                "provenance": {"synthetic": True, "testbed": self._testbed, "pid": os.getpid()},
+            }
+        )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("testbed")
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--pool", required=True)
+    parser.add_argument("--trial-ms", type=float, default=20)
+    parser.add_argument("--clock-ahead-s", type=float, default=0)
+    asked = parser.parse_args()
+
+    def say(words: str) -> None:
+        print(f"{asked.testbed}: {words}", file=sys.stderr, flush=True)
+
+    database = PoolDatabase(read_store_address(asked.store))
+    archive = StoreArchive(database)
+    executor = SimulatedTestbed(asked.testbed, asked.trial_ms / 1e3, asked.clock_ahead_s)
+
+    def clock() -> float:
+        return time.time() + asked.clock_ahead_s
+
+    try:
+        with agent_of(asked.testbed, database, archive, executor, say, clock) as agent:
+            on_duty(agent, contact(asked.pool, None), None, say)
+    except SwitchmarkError as error:
+        say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

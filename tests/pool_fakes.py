@@ -1,0 +1,47 @@
+"""A switch of the simulation, named so, and campaigns of it: for tests of the pool alone.
+
+No installation knows this switch, so no campaign of a user can ask for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from switchmark.campaign.installed import Installed, installed
+from switchmark.campaign.load import load_text
+from switchmark.model.campaign import Campaign
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.ports import ConnectMode, PortKind
+
+SIMULATED = "simulated"
+
+
+def with_simulated() -> Installed:
+    """What is installed, and the simulated switch."""
+    there = installed()
+    simulated = Capabilities(
+        port_kinds=(PortKind.VETH,),
+        connect_modes=(ConnectMode.CROSS_CONNECT,),
+        polling=False,
+        in_kernel=True,
+        multi_core=True,
+        known_truth=True,
+        description="a switch of the simulation: nothing is measured",
+    )
+    return replace(there, switches={**there.switches, SIMULATED: simulated})
+
+
+def simulated_text(blocks: int, contenders: int = 2, name: str = "simulated") -> str:
+    """So many blocks of so many contenders, which differ in their name alone."""
+    text = (
+        f"name: {name}\nswitch: simulated\nduration: 100ms\nrepetitions: {blocks}\n"
+        "environment: netns\ncontenders:\n"
+    )
+    named = (f"  c{one}: {{switch_cores: {one + 1}}}\n" for one in range(contenders))
+    return text + "".join(named)
+
+
+def simulated_campaign(blocks: int, contenders: int = 2, name: str = "simulated") -> Campaign:
+    """The same, read."""
+    text = simulated_text(blocks, contenders, name)
+    return load_text(text, f"{name}.yaml", with_simulated().known)

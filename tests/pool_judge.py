@@ -1,0 +1,46 @@
+"""What must be true of a campaign that is over, whatever happened to its pool."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+from switchmark.model.value import parse_utc
+from switchmark.results.record import Record
+from switchmark.store.names import record_object
+from tests.pool_stand import PoolStand
+
+
+def check_campaign(stand: PoolStand) -> None:
+    """Every trial counts once, blocks are whole, records are there, no two trials overlapped."""
+    database = stand.database()
+    with database.transaction() as db:
+        blocks = db.execute("SELECT state, count(*) FROM pool_blocks GROUP BY state").fetchall()
+        asked = db.execute(
+            "SELECT block, unnest(trial_ids), run FROM blocks ORDER BY 1, 2"
+        ).fetchall()
+        stored = db.execute(
+            "SELECT run, block, trial_id, attempt, testbed, superseded, sha256, runs.name "
+            "FROM attempts JOIN runs USING (run)"
+        ).fetchall()
+    database.close()
+    assert [state for state, _ in blocks] == ["done"], blocks
+    counting = [one for one in stored if not one[5]]
+    seen = Counter((block, trial_id) for _, block, trial_id, *_ in counting)
+    assert sorted(seen) == sorted((block, trial) for block, trial, _ in asked), "lost or strange"
+    assert set(seen.values()) == {1}, "counted twice"
+    testbeds = defaultdict(set)
+    spans = defaultdict(list)
+    for _, block, trial_id, attempt, testbed, superseded, sha256, name in stored:
+        path = stand.objects / record_object(name, trial_id, attempt, bytes(sha256))
+        record = Record.model_validate_json(path.read_bytes())
+        assert record.trial_id == trial_id and record.provenance["testbed"] == testbed
+        spans[testbed].append((parse_utc(record.started_at), parse_utc(record.ended_at)))
+        if not superseded:
+            testbeds[block].add(testbed)
+    assert all(len(one) == 1 for one in testbeds.values()), "a block was split"
+    for testbed, held in spans.items():
+        held.sort()
+        for (_, ended), (begun, _) in pairwise(held):
+            assert ended <= begun, f"two trials at once on {testbed}"
+    assert not any("two trials at once" in one for one in stand.events())
