@@ -1,0 +1,58 @@
+"""What the built engine says of its hardening: read off the binary, as checksec does."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from switchmark.engine.binary import find_engine
+from switchmark.errors import UnavailableError
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("readelf") is None or shutil.which("objdump") is None,
+    reason="no readelf and objdump (binutils)",
+)
+
+
+def read(*words: str) -> str:
+    try:
+        engine = find_engine()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    return subprocess.run([*words, engine], capture_output=True, text=True, check=True).stdout
+
+
+def machine_code(function: str) -> str:
+    return read("objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}")
+
+
+def test_it_lies_anywhere_and_its_tables_are_read_only_from_the_start() -> None:
+    told = read("readelf", "-hlW")
+    assert "DYN (Position-Independent Executable" in told
+    assert "GNU_RELRO" in told
+    (stack,) = [line for line in told.splitlines() if "GNU_STACK" in line]
+    assert " RW " in stack
+    assert not [line for line in told.splitlines() if "LOAD" in line and " RWE " in line]
+    dynamic = read("readelf", "-dW")
+    assert re.search(r"FLAGS_1.*\bNOW\b.*\bPIE\b", dynamic)
+    assert "RPATH" not in dynamic
+    assert "RUNPATH" not in dynamic
+
+
+def test_our_own_functions_call_the_checked_ones() -> None:
+    """DPDK's archives bring some, too, so a function of ours is looked at."""
+    assert "__printf_chk" in machine_code("options_print_help")
+
+
+def test_functions_with_arrays_guard_their_frames() -> None:
+    assert "__stack_chk_fail" in machine_code("json_number")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="control-flow enforcement is x86's")
+def test_calls_by_pointer_can_only_reach_the_beginning_of_functions() -> None:
+    """(The binary as a whole is marked for it only where DPDK's archives are built so, too.)"""
+    assert "endbr64" in machine_code("main")
