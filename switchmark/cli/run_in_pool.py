@@ -1,5 +1,5 @@
-"""`switchmark run --pool`: the campaign is handed in and followed; who leaves may come back with the
-same command."""
+"""`switchmark run --pool`: the campaign is handed in and followed; who leaves may come back with
+the same command."""
 
 from __future__ import annotations
 
@@ -46,5 +46,6 @@ def run_in_pool(
     if over.state == "cancelled":
         raise SwitchmarkError(f"{done.run} was cancelled; {sum(over.trials.values())} trials kept")
     failed = over.trials.get("failed", 0) + over.trials_asked - sum(over.trials.values())
-    note(f"{over.trials_asked - failed} trials finished, {failed} failed; run {done.run}, store {database.address}")
+    kept = f"run {done.run}, store {database.address}"
+    note(f"{over.trials_asked - failed} trials finished, {failed} failed; {kept}")
     return 1 if failed else 0
