@@ -24,7 +24,7 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.experiment.execute import Request, execute
 from switchmark.model.campaign import Campaign as Definition
 from switchmark.model.choices import Dimension
@@ -39,7 +39,7 @@ from switchmark.results.export import flat_rows, frame
 from switchmark.results.query import read_table
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
+from switchmark.results.store import DEFAULT_ROOT, open_run
 from switchmark.results.summary import summarise
 from switchmark.trial.plan import TrialPlan
 
@@ -161,8 +161,14 @@ class Results:
 
     @classmethod
     def find(cls, what: str | None = None, results: Path | str = DEFAULT_ROOT) -> Results:
-        """The latest run, that of a campaign, or a folder. Raises `UsageError` without one."""
-        return cls(find_run(what, Path(results)))
+        """The latest run, that of a campaign, a folder, or `postgresql://host/database/RUN` of a
+        store. Raises `UsageError` without one, and where the store's is not what was stored."""
+        from switchmark.store.source import find_anywhere
+
+        found = find_anywhere(what, Path(results))
+        if found.problems:
+            raise UsageError("; ".join(found.problems))
+        return cls(found.directory)
 
     @property
     def records(self) -> list[Record]:

@@ -19,8 +19,8 @@ from switchmark.cli.compare_lines import Line, case_of, print_lines
 from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_words import exit_code, print_remarks
-from switchmark.cli.options import ResultsIn
-from switchmark.cli.output import print_json
+from switchmark.cli.options import ResultsIn, StoreAt
+from switchmark.cli.output import note, print_json
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.report.junit import Case
@@ -35,7 +35,7 @@ from switchmark.results.matched import (
     load_run,
 )
 from switchmark.results.metric import Metric, chosen
-from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
+from switchmark.results.store import DEFAULT_ROOT, open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.statistics.comparison import (
@@ -47,6 +47,7 @@ from switchmark.statistics.comparison import (
     ratio_of,
 )
 from switchmark.statistics.sequential import blocks_instead
+from switchmark.store.source import find_anywhere
 
 EPILOG = """
 Examples:
@@ -56,6 +57,7 @@ Examples:
   switchmark compare LAB1 LAB2 LAB3 --over-machines --html machines.html    docs/machines.md
   switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    a switch with another one
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
+  switchmark compare postgresql://db.lab/bench/OLD results/NEW    of a store, and of a folder
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
 The ratio is B / A with its 95 % interval. Contenders of one run ran in the same blocks, and are
@@ -110,6 +112,7 @@ def command(
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
+    store: StoreAt = None,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     junit: JunitFile = None,
     bmf: BmfFile = None,
@@ -126,7 +129,11 @@ def command(
     if contenders and len(runs) > 1 and not over_machines:
         raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
     wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
-    folders = [find_run(name, results) for name in runs]
+    located = [find_anywhere(name, results, store) for name in runs]
+    folders = [one.directory for one in located]
+    refused = [line for one in located for line in one.problems]
+    for line in refused:
+        note(f"switchmark: {line}")
     if over_machines:
         found = compare_machines(folders, contenders, wanted, threshold, strict, json, html)
     elif len(folders) == 1:
@@ -137,7 +144,7 @@ def command(
     newest = open_run(folders[-1])
     write_junit(junit, f"compare {newest.info.campaign}", found.cases, newest.info.started_at)
     write_bmf(bmf, summary(newest.directory) if bmf else [])
-    return found.exit_code
+    return found.exit_code or (1 if refused else 0)
 
 
 def _compare_runs(

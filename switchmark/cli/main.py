@@ -63,6 +63,7 @@ COMMANDS: dict[str, Command] = {
     "otg": Command("otg", "command", "Serve the Open Traffic Generator API."),
     "pool": Command("pool", "", "Serve and tend a pool of testbeds."),
     "agent": Command("agent", "command", "Be a testbed of a pool."),
+    "store": Command("store", "", "Keep results of many machines in one place."),
     "clean": Command("clean", "command", "Undo what a killed bench left behind."),
 }
 

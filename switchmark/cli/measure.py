@@ -5,19 +5,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from switchmark.campaign.installed import Installed
 from switchmark.cli import ci
 from switchmark.cli.metrics import serving
 from switchmark.cli.output import note, print_json_list
 from switchmark.cli.progress import CampaignProgress
-from switchmark.experiment.execute import Executed, Request, execute
+from switchmark.experiment.execute import Executed, Request, execute, nobody_waits
 from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import Campaign
 from switchmark.report.junit import cases_of_run
 from switchmark.results.expectations import ExpectationOutcome
 from switchmark.results.store import DEFAULT_ROOT, open_run
 from switchmark.results.summary import summary
+
+if TYPE_CHECKING:
+    from switchmark.experiment.stored import StoreUpload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,7 @@ class Wish:
     campaign_text: str  # kept with the results
     overrides: list[str]
     results: Path = DEFAULT_ROOT
+    store: str | None = None  # the address of one that is to have the records, too
     resume: bool = False
     baseline: bool = True
     recalibrate: bool = False
@@ -43,7 +48,9 @@ def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
     """Measure what is not finished yet; returns the exit code: 4 when an expectation is violated,
     else 1 when a trial failed."""
     ci.check_places(wish.junit, wish.bmf)
-    done = _execute(campaign, there, wish)
+    upload = _upload(wish)
+    done = _execute(campaign, there, wish, upload)
+    stored = upload is None or upload.finish()
     if wish.report:
         _report(done.directory)
     if wish.json:
@@ -56,15 +63,27 @@ def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
     note(f"{finished} trials finished, {failed} failed; results in {done.directory}")
     if violated:
         return ci.EXIT_VIOLATED
-    return 1 if failed else 0
+    return 1 if failed or not stored else 0
 
 
-def _execute(campaign: Campaign, there: Installed, wish: Wish) -> Executed:
+def _upload(wish: Wish) -> StoreUpload | None:
+    if wish.store is None:
+        return None
+    from switchmark.experiment.stored import StoreUpload
+    from switchmark.store.address import read_store_address
+
+    return StoreUpload(read_store_address(wish.store), note)
+
+
+def _execute(
+    campaign: Campaign, there: Installed, wish: Wish, upload: StoreUpload | None
+) -> Executed:
     with CampaignProgress(quiet=wish.quiet) as progress, serving(wish.metrics, campaign) as watched:
         request = Request(
             campaign_text=wish.campaign_text,
-            observer=Observers([progress, *watched]),
+            observer=Observers([progress, *watched, *([upload] if upload else [])]),
             say=note,
+            opened=upload.opened if upload else nobody_waits,
             overrides=wish.overrides,
             results=wish.results,
             resume=wish.resume,

@@ -23,6 +23,14 @@ Overrides = Annotated[
 ResultsIn = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
 ]
+StoreAt = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="ADDRESS",
+        help="A store: postgresql://host/database (docs/store.md).",
+    ),
+]
 NoBaseline = Annotated[
     bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
 ]

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from switchmark.cli.options import ResultsIn
+from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note, print_line, writing
 from switchmark.report.form import Form, form_text
-from switchmark.results.store import DEFAULT_ROOT, find_run, open_run, read_record
+from switchmark.results.store import DEFAULT_ROOT, open_run, read_record
+from switchmark.store.source import find_anywhere
 
 EPILOG = """
 Examples:
   switchmark report                                the latest run, beside its records
   switchmark report quick -o quick.html            the latest run of a campaign
+  switchmark report quick --store postgresql://db.lab/bench   of a store, into this folder
   switchmark report --plots figures                also SVG and PNG plots in figures/
   switchmark report --form rfc2544                 also the form that a standard asks for
 
@@ -30,7 +32,11 @@ def report(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The HTML file (default: report.html in the run)."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The HTML file (default: report.html in the run; of a store: RUN.html here).",
+        ),
     ] = None,
     plots: Annotated[
         Path | None, typer.Option("--plots", help="Also write static plots into this folder.")
@@ -39,6 +45,7 @@ def report(
         Form | None, typer.Option("--form", help="Also a standard's report, form-NAME.md.")
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
+    store: StoreAt = None,
 ) -> int:
     """Write the report of a run: the answer in words, tables, plots, every trial, the method.
 
@@ -46,10 +53,12 @@ def report(
     """
     from switchmark.report.html import write_report
 
-    directory = find_run(run, results)
-    target = output or directory / "report.html"
+    found = find_anywhere(run, results, store)
+    directory = found.directory
+    beside = Path() if found.is_copy else directory
+    target = output or beside / (f"{directory.name}.html" if found.is_copy else "report.html")
     with writing("--output", target):
-        problems = write_report(directory, target)
+        problems = [*found.problems, *write_report(directory, target)]
     print_line(str(target))
     if plots is not None:
         from switchmark.report.static import write_plots
@@ -59,7 +68,7 @@ def report(
         for path in written:
             print_line(str(path))
     if form is not None:
-        filled = directory / f"form-{form.value}.md"
+        filled = beside / f"form-{form.value}.md"
         run_found = open_run(directory)
         sound = [read_record(path) for path in run_found.paths() if not _is_refused(path, problems)]
         with writing("--form", filled):

@@ -23,6 +23,7 @@ from switchmark.cli.options import (
     Recalibrate,
     RecordsAsJson,
     ResultsIn,
+    StoreAt,
     TestbedFile,
 )
 from switchmark.cli.output import note
@@ -39,6 +40,7 @@ Examples:
   switchmark run quick --json > records.json
   switchmark run my-campaign.yaml --junit verdicts.xml --bmf figures.json    for CI: docs/ci.md
   switchmark run my-campaign.yaml --pool 127.0.0.1:8786    on many testbeds: docs/pool.md
+  switchmark run quick --store postgresql://db.lab/bench    and keep it there, too: docs/store.md
   switchmark run my-campaign.yaml --metrics 9464    watch it with Prometheus: docs/watching.md
 
 Exit codes:
@@ -58,6 +60,7 @@ def command(
         bool, typer.Option("--resume", help="Finish the last run of this campaign.")
     ] = False,
     results: ResultsIn = DEFAULT_ROOT,
+    store: StoreAt = None,
     no_baseline: NoBaseline = False,
     report: Annotated[
         bool, typer.Option("--report", help="Write the HTML report at the end.")
@@ -104,6 +107,7 @@ def command(
         campaign_text=source_text(campaign),
         overrides=given,
         results=results,
+        store=store,
         resume=resume,
         baseline=recalibrate or not no_baseline,
         recalibrate=recalibrate,

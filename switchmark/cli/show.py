@@ -15,16 +15,17 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from switchmark.cli.options import ResultsIn
+from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note, print_line, print_table, writing
 from switchmark.cli.run_summary import print_summary
 from switchmark.cli.run_tables import print_run
 from switchmark.errors import UsageError
 from switchmark.language.printable import CONTROLS
 from switchmark.results import export
-from switchmark.results.query import RecordTable, read_table
-from switchmark.results.store import DEFAULT_ROOT, find_run, open_run
+from switchmark.results.query import read_table
+from switchmark.results.store import DEFAULT_ROOT, open_run
 from switchmark.results.summary import summarise
+from switchmark.store.source import find_anywhere
 
 EPILOG = """
 Examples:
@@ -32,6 +33,7 @@ Examples:
   switchmark show --full                           every table of it
   switchmark show quick                            the latest run of a campaign
   switchmark show results/quick-20260131T120000Z-1f2e3d
+  switchmark show postgresql://db.lab/bench/quick  the latest run of a campaign in a store
   switchmark show --where switch=ovs-dpdk --where 'packet_size>=512'
   switchmark show --columns switch,packet_size,forwarded_pps_mean,marks
   switchmark show --format csv -o quick.csv
@@ -74,6 +76,7 @@ def show(
         bool, typer.Option("--full", help="After the answer, every table of the run.")
     ] = False,
     results: ResultsIn = DEFAULT_ROOT,
+    store: StoreAt = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> int:
     """Show what a run found: the answer in few lines; with --full every figure."""
@@ -81,13 +84,15 @@ def show(
         print_line("\n".join(export.columns()))
         return 0
     kind = Format.JSON if json else format
-    found = open_run(find_run(run, results))
+    where_found = find_anywhere(run, results, store)
+    found = open_run(where_found.directory)
     table = read_table(found.directory)
+    problems = (*where_found.problems, *table.problems)
     if trials:
         if where or columns:
             raise UsageError("--trials: takes neither --where nor --columns; filter its output")
         _print_frame(table.frame, Format.CSV if kind is Format.TABLE else kind, output)
-        return _report_problems(table)
+        return _report_problems(problems)
     rows = summarise(found.directory, table)
     flat = export.where(export.flat_rows(rows), where or [])
     chosen = export.check_columns([c.strip() for c in columns.split(",") if c.strip()])
@@ -103,13 +108,13 @@ def show(
         print_summary(found, wanted, rows)
         if full:
             print_run(found, wanted, rows)
-    return _report_problems(table)
+    return _report_problems(problems)
 
 
-def _report_problems(table: RecordTable) -> int:
-    for line in table.problems:
+def _report_problems(problems: tuple[str, ...]) -> int:
+    for line in problems:
         note(f"switchmark: {line}")
-    return 1 if table.problems else 0
+    return 1 if problems else 0
 
 
 def _chosen(flat: list[dict[str, Any]], chosen: list[str]) -> pl.DataFrame:

@@ -38,6 +38,10 @@ from switchmark.testbed.testbed_file import find_testbed, required
 from switchmark.testbed.undo.clean import clean_stale
 
 
+def nobody_waits(folder: Path) -> None:
+    """Nobody asked to be told where the records are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What is asked for beside the campaign itself."""
@@ -52,6 +56,7 @@ class Request:
     recalibrate: bool = False
     testbed: Path | None = None
     quiet: bool = False  # say only what is out of the ordinary
+    opened: Callable[[Path], None] = nobody_waits  # told the folder before the first trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ def _execute(campaign: Campaign, there: Installed, request: Request, site: Site 
     check_available(steps)
     find_engine()  # raises where there is none, before a trial fails for it
     with _open_run(campaign, request) as run:
+        request.opened(run.directory)
         kept = Calibrations.of_this_machine()
         if request.recalibrate:
             for step in steps:

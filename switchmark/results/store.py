@@ -244,7 +244,7 @@ def open_run(directory: Path) -> Run:
 def read_record(path: Path) -> Record:
     """Read and validate one record. Raises CorruptResultError with one line that names the file."""
     try:
-        record = Record.model_validate_json(_bytes_of(path))
+        record = Record.model_validate_json(file_content(path))
     except (OSError, ValidationError) as error:
         remedy = (
             "another version of switchmark wrote it, which can show it; here --resume does not "
@@ -260,7 +260,7 @@ def read_record(path: Path) -> Record:
     return record
 
 
-def _bytes_of(path: Path) -> bytes:
+def file_content(path: Path) -> bytes:
     """The content of a regular file; a pipe, which would never end, or a device is refused."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
@@ -388,7 +388,7 @@ def _take_lock(directory: Path) -> int:
 def _read_info(directory: Path) -> RunInfo:
     path = directory / "run.json"
     try:
-        return RunInfo.model_validate_json(_bytes_of(path))
+        return RunInfo.model_validate_json(file_content(path))
     except FileNotFoundError as error:
         raise UsageError(f"{directory}: not a results directory (no run.json in it)") from error
     except (OSError, ValidationError) as error:

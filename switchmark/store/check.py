@@ -1,0 +1,113 @@
+"""Whether a store holds what its index says: every file against its digest, size and row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from switchmark.results.columns import COLUMNS_DIGEST, columns_of
+from switchmark.results.record import Record
+from switchmark.store.errors import CorruptStoreError
+from switchmark.store.index import without_nul
+from switchmark.store.pull import expected_files, fetched
+from switchmark.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCheck:
+    """What a check found."""
+
+    runs: int
+    files: int
+    size_bytes: int
+    problems: tuple[str, ...]  # a line each
+    unknown: tuple[str, ...]  # objects that no row names: of writers that were cut off
+    older_rows: int  # rows whose columns an earlier version chose; `mend` renews them
+
+
+def check_store(
+    store: Store, *, quick: bool = False, mend: bool = False, on_run: Callable[[str], None] = print
+) -> StoreCheck:
+    """Read everything and compare; `quick` compares names and sizes only, `mend` writes rows anew
+    that say something else than their records."""
+    rows = store.connection.execute("SELECT name FROM runs ORDER BY run").fetchall()
+    problems: list[str] = []
+    unknown: list[str] = []
+    files = size = older = 0
+    for (name,) in rows:
+        on_run(name)
+        try:
+            expected = expected_files(store, name)
+        except CorruptStoreError as error:
+            problems.append(str(error))
+            continue
+        files += len(expected)
+        size += sum(one.size_bytes for one in expected.values())
+        due = {one.object_name: one.size_bytes for one in expected.values()}
+        there = dict(store.objects.names(name))
+        unknown += sorted(there.keys() - due.keys())
+        if quick:
+            problems += [f"{one}: is missing" for one in sorted(due.keys() - there.keys())]
+            problems += [
+                f"{one}: {there[one]} bytes, but {due[one]} were stored"
+                for one in sorted(due.keys() & there.keys())
+                if there[one] != due[one]
+            ]
+            continue
+        held = _rows(store, name)
+        for path, content in fetched(store, expected):
+            if isinstance(content, CorruptStoreError):
+                problems.append(str(content))
+            elif path.startswith("trials/"):
+                row = held[expected[path].sha256]
+                older += row.columns_digest != COLUMNS_DIGEST
+                problems += _compare(store, name, path, content, row, mend)
+    return StoreCheck(len(rows), files, size, tuple(problems), tuple(unknown), older)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    run: int
+    trial_id: str
+    attempt: int
+    status: str
+    columns_digest: str
+    columns: dict[str, object]
+
+
+def _rows(store: Store, run_name: str) -> dict[bytes, _Row]:
+    """The rows of a run, by the digest of their records."""
+    found = store.connection.execute(
+        "SELECT sha256, run, trial_id, attempt, status, columns_of, columns FROM attempts "
+        "JOIN runs USING (run) WHERE name = %s",
+        [run_name],
+    )
+    return {bytes(sha256): _Row(*others) for sha256, *others in found.fetchall()}
+
+
+def _compare(
+    store: Store, run_name: str, path: str, content: bytes, row: _Row, mend: bool
+) -> Iterator[str]:
+    from psycopg.types.json import Jsonb
+
+    try:
+        record = Record.model_validate_json(content)
+    except ValidationError:
+        yield f"{run_name}/{path}: is no record that this version can read"
+        return
+    if (record.trial_id, record.status) != (row.trial_id, row.status):
+        yield f"{run_name}/{path}: the index calls it {row.status} trial {row.trial_id}"
+        return
+    columns = without_nul(columns_of(record.model_dump(mode="json")))
+    if columns == row.columns and row.columns_digest == COLUMNS_DIGEST:
+        return
+    if mend:
+        store.connection.execute(
+            "UPDATE attempts SET columns = %s, columns_of = %s "
+            "WHERE run = %s AND trial_id = %s AND attempt = %s",
+            [Jsonb(columns), COLUMNS_DIGEST, row.run, row.trial_id, row.attempt],
+        )
+    elif row.columns_digest == COLUMNS_DIGEST:
+        yield f"{run_name}/{path}: its row in the index has other figures; --mend writes it anew"

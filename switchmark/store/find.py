@@ -1,0 +1,66 @@
+"""Which runs a store holds, and which one a user means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from switchmark.errors import UsageError
+from switchmark.store.store import Store
+
+_LIST = """
+    SELECT runs.run, runs.name, runs.campaign, runs.started_at,
+           count(*) FILTER (WHERE status = 'finished'),
+           count(DISTINCT trial_id) FILTER (WHERE status = 'failed' AND NOT EXISTS (
+               SELECT FROM attempts later WHERE later.run = attempts.run
+                   AND later.trial_id = attempts.trial_id AND later.status = 'finished')),
+           coalesce(sum(bytes), 0)
+    FROM runs LEFT JOIN attempts USING (run)
+    WHERE runs.run = ANY(%s)
+    GROUP BY runs.run ORDER BY runs.started_at, runs.run
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run of a store, in one line."""
+
+    run: int
+    name: str
+    campaign: str
+    started_at: datetime
+    finished: int  # trials
+    failed: int  # trials, of which no attempt finished
+    size_bytes: int
+
+
+def list_stored(store: Store, campaign: str | None = None, last: int = 100) -> list[StoredRun]:
+    """The newest runs (of a campaign), the oldest of them first."""
+    chosen = store.connection.execute(
+        "SELECT run FROM runs WHERE campaign = coalesce(%s, campaign) "
+        "ORDER BY started_at DESC, run DESC LIMIT %s",
+        [campaign, last],
+    ).fetchall()
+    rows = store.connection.execute(_LIST, [[run for (run,) in chosen]]).fetchall()
+    return [StoredRun(*row) for row in rows]
+
+
+def find_stored(store: Store, name: str | None) -> str:
+    """The name of the run that a user means: a run's, a campaign's (its newest) or the newest.
+
+    Raises UsageError that says what is there."""
+    wanted = None if name in (None, "latest") else name
+    row = store.connection.execute(
+        "SELECT name FROM runs WHERE coalesce(%s, name) IN (name, campaign) "
+        "ORDER BY (name = %s) DESC NULLS LAST, started_at DESC, run DESC LIMIT 1",
+        [wanted, wanted],
+    ).fetchone()
+    if row is not None:
+        return str(row[0])
+    if wanted is None:
+        raise UsageError(
+            f"{store.address}: no results here; measure with --store, or: switchmark store push"
+        )
+    rows = store.connection.execute("SELECT DISTINCT campaign FROM runs ORDER BY 1 LIMIT 20")
+    known = ", ".join(one for (one,) in rows.fetchall()) or "nothing"
+    raise UsageError(f"{store.address}: {wanted}: neither a run nor a campaign (there: {known})")

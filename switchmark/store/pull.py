@@ -1,0 +1,161 @@
+"""A run out of a store, as the folder that it was: every file checked before it has its name.
+
+A store is written by others. Names are computed here, never taken from it; a file must have the
+size and the digest that the index tells; what then is no sound record, the readers of folders name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.store.address import is_run_name
+from switchmark.store.errors import CorruptStoreError
+from switchmark.store.names import (
+    RUN_FILE,
+    digest,
+    record_file,
+    record_object,
+    run_file_object,
+)
+from switchmark.store.objects import MAX_OBJECT_BYTES
+from switchmark.store.store import Store
+
+_AT_ONCE = 16  # objects under way
+_TRIAL_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A file of a run as the index tells it."""
+
+    object_name: str
+    sha256: bytes
+    size_bytes: int
+
+
+def expected_files(store: Store, run_name: str) -> dict[str, Expected]:
+    """The files of a run's folder, by their paths in it.
+
+    Raises UsageError where there is no such run, CorruptStoreError for an index that lies."""
+    run = store.run_number(run_name)
+    if not is_run_name(run_name):
+        raise CorruptStoreError(f"{store.address}: {run_name!r} is no name of a run")
+    found: dict[str, Expected] = {}
+    rows = store.connection.execute("SELECT name, sha256, bytes FROM files WHERE run = %s", [run])
+    for name, sha256, size in rows.fetchall():
+        if not RUN_FILE.fullmatch(name):
+            raise CorruptStoreError(f"{run_name}/{name}: is no file of a run")
+        found[name] = _expected(run_file_object(run_name, name, bytes(sha256)), sha256, size)
+    if "run.json" not in found:
+        raise CorruptStoreError(f"{run_name}: the index has no run.json of it")
+    rows = store.connection.execute(
+        "SELECT trial_id, attempt, sha256, bytes, max(attempt) OVER (PARTITION BY trial_id) "
+        "FROM attempts WHERE run = %s",
+        [run],
+    )
+    for trial_id, attempt, sha256, size, last in rows.fetchall():
+        if not _TRIAL_ID.fullmatch(trial_id):
+            raise CorruptStoreError(f"{run_name}: {trial_id!r} is no id of a trial")
+        path = f"trials/{record_file(trial_id, attempt, last)}"
+        name = record_object(run_name, trial_id, attempt, bytes(sha256))
+        found[path] = _expected(name, sha256, size)
+    return found
+
+
+def pull(store: Store, run_name: str, destination: Path) -> Path:
+    """Make the folder of a run in `destination`: all of it or nothing; returns its path.
+
+    Raises UsageError where the folder is there, CorruptStoreError naming a file that is not what
+    was stored."""
+    files = expected_files(store, run_name)
+    folder = destination / run_name
+    if folder.exists():
+        raise UsageError(f"{folder}: is there already; name another folder with --to")
+    temporary = destination / f".{secrets.token_hex(8)}.tmp"
+    try:
+        (temporary / "trials").mkdir(parents=True)
+        for path, content in fetched(store, files):
+            if isinstance(content, CorruptStoreError):
+                raise content
+            (temporary / path).write_bytes(content)
+        temporary.rename(folder)
+    except OSError as error:
+        raise SwitchmarkError(f"{folder}: cannot be written ({error.strerror})") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def keep_copy(store: Store, run_name: str, folder: Path) -> list[str]:
+    """Bring a copy of a run up to date, fetching only what it lacks; returns a line for every file
+    that is not what was stored, which the copy then lacks."""
+    files = expected_files(store, run_name)
+    (folder / "trials").mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("*"), *folder.glob("trials/*")]:
+        name = str(old.relative_to(folder))
+        if name != "trials" and name not in files:
+            old.unlink()
+    lacking = {name: one for name, one in files.items() if not _is_there(folder / name, one)}
+    problems = []
+    for path, content in fetched(store, lacking):
+        if isinstance(content, CorruptStoreError):
+            problems.append(str(content))
+            (folder / path).unlink(missing_ok=True)
+            continue
+        temporary = folder / f".{secrets.token_hex(8)}.tmp"
+        temporary.write_bytes(content)
+        temporary.replace(folder / path)
+    if not (folder / "run.json").is_file():
+        raise CorruptStoreError("; ".join(problems))
+    return problems
+
+
+def fetched(
+    store: Store, files: Mapping[str, Expected]
+) -> Iterator[tuple[str, bytes | CorruptStoreError]]:
+    """The content of each file, checked, or why it cannot be believed; a bounded number at once."""
+
+    def fetch(item: tuple[str, Expected]) -> tuple[str, bytes | CorruptStoreError]:
+        path, expected = item
+        try:
+            return path, checked_object(store, expected)
+        except CorruptStoreError as error:
+            return path, error
+
+    waiting = iter(files.items())
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while batch := list(islice(waiting, 4 * _AT_ONCE)):
+            yield from pool.map(fetch, batch)
+
+
+def checked_object(store: Store, expected: Expected) -> bytes:
+    """The content of one object. Raises CorruptStoreError where it is not what was stored."""
+    content = store.objects.get(expected.object_name, expected.size_bytes)
+    if digest(content) != expected.sha256:
+        raise CorruptStoreError(
+            f"{store.objects}/{expected.object_name}: is not what was stored (its digest differs)"
+        )
+    return content
+
+
+def _expected(object_name: str, sha256: Iterable[int], size_bytes: int) -> Expected:
+    if not 0 <= size_bytes <= MAX_OBJECT_BYTES:
+        raise CorruptStoreError(f"{object_name}: {size_bytes} bytes are no size of a record")
+    return Expected(object_name, bytes(sha256), size_bytes)
+
+
+def _is_there(path: Path, expected: Expected) -> bool:
+    try:
+        told = os.lstat(path)
+        return told.st_size == expected.size_bytes and digest(path.read_bytes()) == expected.sha256
+    except FileNotFoundError:
+        return False

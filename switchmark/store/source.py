@@ -1,0 +1,137 @@
+"""Where runs are read from: a folder of results, or a store; both give a run's folder.
+
+Of a store that is a copy under the cache folder, brought up to date and checked file by file, so
+that tables, reports and comparisons read both alike, and a second look fetches nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Protocol
+
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.results.store import DEFAULT_ROOT, find_run, list_runs
+from switchmark.store.address import StoreAddress, is_store_address, read_store_address
+from switchmark.store.find import find_stored, list_stored
+from switchmark.store.pull import keep_copy
+from switchmark.store.store import open_store
+from switchmark.testbed.state import cache_dir
+
+_KEPT_S = 30 * 86400  # a copy that nobody looked at for so long is taken away
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """A run's folder, and what of it could not be had."""
+
+    directory: Path
+    problems: tuple[str, ...] = ()  # a line for each file that is not what was stored
+    is_copy: bool = False  # of what a store holds: nothing of the user's belongs there
+
+
+class RunSource(Protocol):
+    """A place that holds runs."""
+
+    def find(self, name: str | None) -> FoundRun:
+        """A run by its name, the newest of a campaign, or the newest of all. Raises UsageError."""
+
+    def names(self, campaign: str | None = None) -> list[str]:
+        """The names of its runs (of a campaign), the oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSource:
+    """A folder of results."""
+
+    root: Path = DEFAULT_ROOT
+
+    def find(self, name: str | None) -> FoundRun:
+        """See `RunSource.find`; `name` may be a path, too."""
+        return FoundRun(find_run(name, self.root))
+
+    def names(self, campaign: str | None = None) -> list[str]:
+        """See `RunSource.names`."""
+        return [path.name for path in list_runs(self.root, campaign)]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSource:
+    """A store."""
+
+    address: StoreAddress
+
+    def find(self, name: str | None) -> FoundRun:
+        """See `RunSource.find`."""
+        with open_store(self.address) as store:
+            run = find_stored(store, name)
+            folder = copies_folder() / _folder_of(self.address) / run
+            with _alone(folder):
+                _take_old_away(folder.parent.parent)
+                problems = keep_copy(store, run, folder)
+                os.utime(folder)
+        return FoundRun(folder, tuple(problems), is_copy=True)
+
+    def names(self, campaign: str | None = None) -> list[str]:
+        """See `RunSource.names`."""
+        with open_store(self.address) as store:
+            return [one.name for one in list_stored(store, campaign, last=10_000)]
+
+
+def find_anywhere(
+    name: str | None, results: Path = DEFAULT_ROOT, store: str | None = None
+) -> FoundRun:
+    """The run that a user named: `postgresql://.../RUN`, or RUN in the store or folder named beside
+    it. Raises UsageError."""
+    if name is not None and is_store_address(name):
+        address = read_store_address(name)
+        return StoreSource(address).find(address.run)
+    if store is None:
+        return FolderSource(results).find(name)
+    address = read_store_address(store)
+    if address.run is not None:
+        raise UsageError(f"--store {store}: names a run; leave it out, or give the whole as RUN")
+    return StoreSource(address).find(name)
+
+
+def copies_folder() -> Path:
+    """Where copies of stored runs are kept; they can be removed at any time."""
+    if os.geteuid() == 0 or "SWITCHMARK_CACHE_DIR" in os.environ:
+        return cache_dir() / "stores"
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "switchmark/stores"
+
+
+def _folder_of(address: StoreAddress) -> str:
+    return sha256(address.url.encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One program at a time brings a copy up to date."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise SwitchmarkError(
+            f"{folder}: no copy can be kept there ({error.strerror}); name another folder with "
+            "SWITCHMARK_CACHE_DIR"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take_old_away(copies: Path) -> None:
+    due = time.time() - _KEPT_S
+    for one in copies.glob("*/*/"):
+        if one.stat().st_mtime < due:
+            shutil.rmtree(one, ignore_errors=True)
