@@ -131,11 +131,25 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_man_page(wanted: bool) -> None:
+    if wanted:
+        from switchmark.cli.man import man_page
+
+        typer.echo(man_page(build(), {name: load_command(name) for name in COMMANDS}), nl=False)
+        raise typer.Exit
+
+
 def _root(
     _version: Annotated[
         bool,
         typer.Option(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+    _man: Annotated[
+        bool,
+        typer.Option(
+            "--man", callback=_print_man_page, is_eager=True, help="Print the manual page (roff)."
         ),
     ] = False,
 ) -> None:
