@@ -11,9 +11,7 @@ from switchmark.store.store import Store
 _LIST = """
     SELECT runs.run, runs.name, runs.campaign, runs.started_at,
            count(*) FILTER (WHERE status = 'finished'),
-           count(DISTINCT trial_id) FILTER (WHERE status = 'failed' AND NOT EXISTS (
-               SELECT FROM attempts later WHERE later.run = attempts.run
-                   AND later.trial_id = attempts.trial_id AND later.status = 'finished')),
+           count(DISTINCT trial_id) - count(*) FILTER (WHERE status = 'finished'),
            coalesce(sum(bytes), 0)
     FROM runs LEFT JOIN attempts USING (run)
     WHERE runs.run = ANY(%s)

@@ -1,0 +1,249 @@
+"""Runs that go into a store and come back: the same, once, and nothing that was tampered with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli.main import run
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.experiment.stored import StoreUpload
+from switchmark.results.store import Run
+from switchmark.results.summary import summary
+from switchmark.store.address import StoreAddress, read_store_address, with_run
+from switchmark.store.check import check_store
+from switchmark.store.errors import CorruptStoreError
+from switchmark.store.pull import pull
+from switchmark.store.push import push_folder
+from switchmark.store.source import StoreSource
+from switchmark.store.store import init_store, open_store
+from tests.postgres import Cluster, cluster
+from tests.s3_server import CREDENTIALS, s3_server
+from tests.unit.records import (
+    quick_records,
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+pytestmark = pytest.mark.integration
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with cluster() as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def address(server: Cluster, tmp_path: Path) -> StoreAddress:
+    (tmp_path / "objects").mkdir()
+    return _new_store(server, str(tmp_path / "objects"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run with a failure that was measured again, one that was not, and a resumption."""
+    failed = synthetic_failure(synthetic_trial(packet_size_bytes=128))
+    made = write_run(tmp_path / "results", [synthetic_failure(), *quick_records(2), failed])
+    with Run.resume(made, campaign_text="name: other\n", settings={}, host={}):
+        pass
+    (made / "report.html").write_text("made from the records")
+    return made
+
+
+def _new_store(server: Cluster, objects: str) -> StoreAddress:
+    address = read_store_address(server.new_database(f"r{next(_NUMBERS)}"))
+    init_store(address, objects)
+    return address
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in ("lock", "report.html")
+    }
+
+
+def _there_and_back(address: StoreAddress, folder: Path, to: Path) -> None:
+    with open_store(address) as store:
+        pushed = push_folder(store, folder)
+        assert (pushed.known, pushed.left_out) == (0, ("report.html",))
+        assert push_folder(store, folder).new == 0
+        back = pull(store, folder.name, to)
+        assert _content(back) == _content(folder)
+        assert any(".failed-1." in name for name in _content(back))
+        with pytest.raises(UsageError, match="already"):
+            pull(store, folder.name, to)
+        found = check_store(store, on_run=str)
+        assert (found.problems, found.unknown, found.older_rows) == ((), (), 0)
+        assert found.files == len(_content(folder))
+    copy = StoreSource(address).find("synthetic")
+    assert (copy.problems, _content(copy.directory)) == ((), _content(folder))
+    assert summary(copy.directory) == summary(folder)
+
+
+def test_a_folder_goes_into_a_store_and_comes_back_the_same(
+    address: StoreAddress, folder: Path, tmp_path: Path
+) -> None:
+    _there_and_back(address, folder, tmp_path / "back")
+
+
+def test_record_files_may_be_objects_of_s3(
+    server: Cluster, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    with s3_server(tmp_path / "s3") as place:
+        address = _new_store(server, place)
+        _there_and_back(address, folder, tmp_path / "back")
+        with open_store(address) as store:
+            store.objects.put("x/y", b"one")
+            store.objects.put("x/y", b"one")
+            with pytest.raises(SwitchmarkError, match=r"another|bytes"):
+                store.objects.put("x/y", b"two")
+            assert store.objects.get("x/y", 3) == b"one"
+            with pytest.raises(CorruptStoreError, match="missing"):
+                store.objects.get("x/z", 3)
+        assert "secret" not in str(store.objects) + place
+
+
+def test_a_trial_that_is_measured_again_is_a_new_attempt(
+    address: StoreAddress, tmp_path: Path
+) -> None:
+    made = write_run(tmp_path / "results", [synthetic_failure()])
+    with open_store(address) as store:
+        assert push_folder(store, made).new == 1
+        with Run.resume(made, campaign_text="name: synthetic\n", settings={}, host={}) as again:
+            again.write(synthetic_record())
+        assert push_folder(store, made).new == 1
+        assert _content(pull(store, made.name, tmp_path)) == _content(made)
+    copy = StoreSource(address).find(None).directory
+    assert _content(copy) == _content(made)
+
+
+def test_two_who_push_the_same_at_once_store_it_once(address: StoreAddress, folder: Path) -> None:
+    failed: list[Exception] = []
+
+    def push() -> None:
+        try:
+            with open_store(address) as store:
+                push_folder(store, folder)
+        except SwitchmarkError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=push) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert failed == []
+    with open_store(address) as store:
+        assert check_store(store, on_run=str).problems == ()
+        rows = store.connection.execute("SELECT count(*) FROM attempts").fetchone()
+        assert rows == (len(list((folder / "trials").iterdir())),)
+
+
+def test_what_was_tampered_with_is_named_and_left_out(
+    address: StoreAddress, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store(address) as store:
+        push_folder(store, folder)
+    changed, gone, longer, *_ = sorted((tmp_path / "objects" / folder.name / "trials").iterdir())
+    changed.write_bytes(changed.read_bytes().replace(b"finished", b"Finished"))
+    gone.unlink()
+    with longer.open("ab") as file:
+        file.write(b" ")
+    (longer.parent / "0123456789abcdef-1-00.json").write_bytes(b"cut off")
+    with open_store(address) as store:
+        for quick, problems in ((False, 3), (True, 2)):
+            found = check_store(store, quick=quick, on_run=str)
+            assert (len(found.problems), len(found.unknown)) == (problems, 1)
+        with pytest.raises(CorruptStoreError):
+            pull(store, folder.name, tmp_path / "back")
+        assert list((tmp_path / "back").iterdir()) == []
+    assert run(["show", with_run(address, "synthetic")]) == 1
+    told = capsys.readouterr().err
+    assert "digest differs" in told and "is missing" in told and "were stored" in told
+
+
+def test_names_and_figures_of_a_forged_index_are_not_believed(
+    address: StoreAddress, folder: Path, tmp_path: Path
+) -> None:
+    with open_store(address) as store:
+        push_folder(store, folder)
+        store.connection.execute(
+            'UPDATE attempts SET columns = columns || \'{"switch": "forged"}\' '
+            "WHERE status = 'failed' AND attempt = 1"
+        )
+        found = check_store(store, on_run=str)
+        assert found.problems and all("--mend" in line for line in found.problems)
+        check_store(store, mend=True, on_run=str)
+        assert check_store(store, on_run=str).problems == ()
+        store.connection.execute(
+            "UPDATE files SET name = '../../evil' WHERE name = 'campaign.yaml'"
+        )
+        with pytest.raises(CorruptStoreError, match="no file of a run"):
+            pull(store, folder.name, tmp_path / "back")
+        store.connection.execute("UPDATE files SET name = 'campaign.yaml' WHERE name ~ 'evil'")
+        store.connection.execute("UPDATE attempts SET bytes = 1::bigint << 60")
+        with pytest.raises(CorruptStoreError, match="no size"):
+            pull(store, folder.name, tmp_path / "back")
+
+
+def test_a_folder_that_cannot_be_believed_is_not_stored(
+    address: StoreAddress, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    next((folder / "trials").iterdir()).write_text("{}")
+    assert run(["store", "push", str(folder), "--store", address.url]) == 1
+    assert "cannot be read as a result" in capsys.readouterr().err
+
+
+def test_a_store_that_goes_away_costs_a_campaign_nothing(
+    server: Cluster, address: StoreAddress, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    upload = StoreUpload(address, said.append)
+    made = write_run(tmp_path / "results", [])
+    upload.opened(made)
+    with Run.resume(made, campaign_text="name: synthetic\n", settings={}, host={}) as writing:
+        for number, record in enumerate(quick_records(1)[:4]):
+            if number == 2:
+                server.stop("immediate")
+            writing.write(record)
+            upload.trial_ended(record)
+    try:
+        assert len(said) == 1 and "results folder" in said[0]
+        assert not upload.finish()
+        assert f"store push {made}" in said[-1]
+    finally:
+        server.start()
+    assert upload.finish()
+    with open_store(address) as store:
+        assert _content(pull(store, made.name, tmp_path)) == _content(made)
+
+
+def test_the_command_line_pushes_lists_pulls_and_checks(
+    address: StoreAddress, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ["--store", address.url]
+    assert run(["store", "push", str(folder.parent), *at]) == 0
+    assert run(["store", "list", "--json", *at]) == 0
+    assert run(["store", "check", *at]) == 0
+    assert run(["store", "pull", "latest", "--to", str(tmp_path / "back"), *at]) == 0
+    assert run(["show", "nothing", *at]) == 2
+    shown = capsys.readouterr()
+    assert folder.name in shown.out and "0 problems" in shown.out
+    assert "neither a run nor a campaign (there: synthetic)" in shown.err
