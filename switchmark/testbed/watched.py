@@ -44,8 +44,7 @@ def _lines(seen: MachineWatch) -> Iterator[Finding]:
             f"{near} or {far} ns between cores {_cores(seen)}",
             Level.NOTE,
             f"the host moves your cores {_how_often(seen)}: a cache line takes {near} or {far} ns, "
-            "and rates follow it; trials are compared within a state, and those in which it "
-            "changed count for nothing",
+            "and rates follow it; comparisons take the state of each trial into account",
         )
 
 
