@@ -25,8 +25,8 @@ Examples:
   switchmark agent --testbed lab1.yaml --pool pool.lab:8786 \\
       --authority ca.pem --certificate lab1.pem --key lab1.key
 
-The testbed is called as its file, here lab1. The file names its hosts (docs/testbed.md); one with a
-single host is `hosts: {lab1: {local: true}}`.
+The testbed is called as its file, here lab1. The file names its hosts (docs/testbed.md); one of
+a single host says `hosts: {lab1: {local: true}}`.
 
 Exit codes: 0 or 143 ended; 2 bad input; 3 the testbed, or this machine, has another agent.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -54,12 +55,13 @@ def serve(
     from switchmark.pool.database import PoolDatabase
     from switchmark.pool.security import contact, credentials_of
     from switchmark.store.address import read_store_address
+    from switchmark.store.errors import StoreAwayError
 
     known = credentials_of(authority, certificate, key)
     where = contact(listen, known)
     database = PoolDatabase(read_store_address(store))
-    with database.transaction():  # raises where there is no store, before agents come
-        pass
+    with suppress(StoreAwayError), database.transaction():
+        pass  # (no store at all is an error; one that is away is waited for)
 
     async def until_ended() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()

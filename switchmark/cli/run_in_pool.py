@@ -1,5 +1,5 @@
-"""`switchmark run --pool`: the campaign is handed in and followed; who leaves may come back with
-the same command."""
+"""`switchmark run --pool`: the campaign is handed in and followed, and its answer shown; who
+leaves may come back with the same command."""
 
 from __future__ import annotations
 
@@ -45,7 +45,22 @@ def run_in_pool(
         return 0
     if over.state == "cancelled":
         raise SwitchmarkError(f"{done.run} was cancelled; {sum(over.trials.values())} trials kept")
+    _show(database, done.run)
     failed = over.trials.get("failed", 0) + over.trials_asked - sum(over.trials.values())
     kept = f"run {done.run}, store {database.address}"
     note(f"{over.trials_asked - failed} trials finished, {failed} failed; {kept}")
     return 1 if failed else 0
+
+
+def _show(database: PoolDatabase, run: str) -> None:
+    from switchmark.cli.run_summary import print_summary
+    from switchmark.results.query import read_table
+    from switchmark.results.store import open_run
+    from switchmark.results.summary import summarise
+    from switchmark.store.source import StoreSource
+
+    found = StoreSource(database.address).find(run)
+    for problem in found.problems:
+        note(problem)
+    rows = summarise(found.directory, read_table(found.directory))
+    print_summary(open_run(found.directory), rows, rows)

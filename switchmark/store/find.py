@@ -10,8 +10,9 @@ from switchmark.store.store import Store
 
 _LIST = """
     SELECT runs.run, runs.name, runs.campaign, runs.started_at,
-           count(*) FILTER (WHERE status = 'finished'),
-           count(DISTINCT trial_id) - count(*) FILTER (WHERE status = 'finished'),
+           count(*) FILTER (WHERE status = 'finished' AND NOT superseded),
+           count(DISTINCT trial_id)
+               - count(*) FILTER (WHERE status = 'finished' AND NOT superseded),
            coalesce(sum(bytes), 0)
     FROM runs LEFT JOIN attempts USING (run)
     WHERE runs.run = ANY(%s)

@@ -1,0 +1,54 @@
+"""Campaigns cut into blocks, and what a pool refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.errors import UsageError
+from switchmark.pool.blocks import blocks_of
+from switchmark.pool.security import contact, credentials_of
+from tests.pool_fakes import simulated_campaign, with_simulated
+
+
+def test_a_block_has_every_contender_of_a_point_once() -> None:
+    blocks = blocks_of(simulated_campaign(4, 3), with_simulated())
+    assert [one.trials[0].repetition for one in blocks] == [0, 1, 2, 3]
+    for block in blocks:
+        assert sorted(trial.contender for trial in block.trials) == ["c0", "c1", "c2"]
+        assert len({trial.repetition for trial in block.trials}) == 1
+    assert len({trial.id for block in blocks for trial in block.trials}) == 12
+
+
+def test_a_lease_is_longer_than_its_longest_trial() -> None:
+    block = blocks_of(simulated_campaign(1), with_simulated(), shortest_lease_s=5.0)[0]
+    assert block.lease_s == pytest.approx(5 + 3 * (0.1 + 0.3))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"budget_s": 60.0, "prove": 0.05}, "set repetitions"),
+        ({"until_ci": 0.05}, "set repetitions"),
+        ({"time_budget_s": 60.0}, "time_budget"),
+    ],
+)
+def test_what_is_decided_meanwhile_is_refused(change: dict[str, float], words: str) -> None:
+    campaign = simulated_campaign(1).model_copy(update=change)
+    with pytest.raises(UsageError, match=words):
+        blocks_of(campaign, with_simulated())
+
+
+def test_beyond_loopback_there_are_certificates_or_nothing() -> None:
+    pytest.importorskip("distributed")
+    assert contact("127.0.0.1:8786", None) == "tcp://127.0.0.1:8786"
+    with pytest.raises(UsageError, match="others can reach it"):
+        contact("192.0.2.1:8786", None)
+    with pytest.raises(UsageError, match="write HOST:PORT"):
+        contact("here", None)
+
+
+def test_the_three_files_belong_together(tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("tls") / "ca.pem"
+    assert credentials_of(None, None, None) is None
+    with pytest.raises(UsageError, match="give all three"):
+        credentials_of(file, None, None)

@@ -1,0 +1,42 @@
+"""When a testbed is what it was, and when it is out, and why."""
+
+from __future__ import annotations
+
+from switchmark.pool.health import doctor_problem, profile_now, version_problem, wire_problem
+from switchmark.testbed.diagnosis import Finding, Level
+
+MACHINE = {"cpu_model": "Invented CPU", "kernel": "6.1.0", "governor": "performance"}
+
+
+def finding(topic: str, level: Level) -> Finding:
+    return Finding(topic, "seen", level, "what it means", "what to do")
+
+
+def test_a_testbed_that_did_not_change_is_fit() -> None:
+    profile = profile_now(MACHINE, [finding("load", Level.GOOD)])
+    assert version_problem(profile, MACHINE, "lab1") is None
+    assert doctor_problem(profile, [finding("load", Level.GOOD)]) is None
+
+
+def test_another_kernel_is_told_with_what_to_do() -> None:
+    profile = profile_now(MACHINE, [])
+    problem = version_problem(profile, MACHINE | {"kernel": "6.2.0"}, "lab1")
+    assert problem == ("kernel was 6.1.0, is 6.2.0; if that is meant: switchmark pool accept lab1")
+
+
+def test_only_what_was_good_and_matters_can_be_poor() -> None:
+    profile = profile_now(MACHINE, [finding("load", Level.GOOD), finding("memory", Level.POOR)])
+    poor = [finding(topic, Level.POOR) for topic in ("load", "memory", "SMT")]
+    assert doctor_problem(profile, poor) == "load: seen (what it means; what to do)"
+
+
+def test_a_wire_in_a_state_that_was_seen_is_fit_and_one_try_is_enough() -> None:
+    assert wire_problem([1.0e6, 2.0e6], [0.7e6]) is None
+    assert wire_problem([1.0e6, 2.0e6], [2.9e6]) is None
+    assert wire_problem([1.0e6, 2.0e6], [0.1e6, 1.0e6]) is None
+
+
+def test_a_wire_that_carries_less_at_every_try_is_told_with_both_figures() -> None:
+    problem = wire_problem([1.0e6, 2.0e6], [0.5e6, 0.4e6, 0.45e6])
+    assert problem is not None
+    assert "carries 0.500 Mpps, and carried 1.000 to 2.000" in problem
