@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.taxonomy import Taxonomy
@@ -21,6 +22,9 @@ class SwitchOption:
     range: tuple[int, int] | None = None
     form: str = ""  # a regular expression; so far of a probability only
     modes: tuple[ConnectMode, ...] = ()  # where it can be other than the default; none: everywhere
+    # By value: the fewest `switch_cores` it can be had with, and the other options that it sets.
+    least_cores: Mapping[str, int] = field(default_factory=dict, hash=False)
+    sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
 
     @property
     def allowed(self) -> str:

@@ -63,3 +63,28 @@ def mode_refusal(
                 f"have; use {', '.join(option.modes)}, or {option.name}: {option.default}"
             )
     return None
+
+
+def in_force(capabilities: Capabilities, options: Mapping[str, str]) -> dict[str, str]:
+    """The value of every option: as chosen, else as a chosen option sets it, else its default."""
+    values = {option.name: option.default for option in capabilities.options}
+    for option in capabilities.options:
+        values.update(option.sets.get(options.get(option.name, option.default), {}))
+    return values | dict(options)
+
+
+def cores_refusal(
+    name: str, capabilities: Capabilities, options: Mapping[str, str], cores: int
+) -> str | None:
+    """Why the switch cannot take these options on so many cores; None when it can."""
+    values = in_force(capabilities, options)
+    for option in capabilities.options:
+        value = values[option.name]
+        least = option.least_cores.get(value, 1)
+        if cores < least:
+            chosen = "" if option.name in options else f" ({join(options)})"
+            return (
+                f"{name}: switch option {option.name} is {value}{chosen}, which takes {least} "
+                f"cores or more, not switch_cores: {cores}; use {least}, or another value"
+            )
+    return None

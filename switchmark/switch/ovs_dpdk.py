@@ -17,6 +17,7 @@ from switchmark.model.capabilities import (
     available,
     unavailable,
 )
+from switchmark.model.options import cores_refusal
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
@@ -37,7 +38,11 @@ from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
 EAL_OPTIONS = "--in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
 
-
+PROFILES: dict[str, dict[str, str]] = {
+    "none": {},
+    "balanced": {"rxq_affinity": "ingress"},
+    "low-latency": {"rxq_affinity": "all", "pmd_maxsleep_us": "0"},
+}
 OPTIONS = (
     SwitchOption("emc", "the exact match cache in front of the classifier", "on", ("on", "off")),
     SwitchOption(
@@ -50,6 +55,7 @@ OPTIONS = (
         "rest; `all`: every queue is pinned, in turn; `auto`: Open vSwitch deals them out",
         "auto",
         ("auto", "ingress", "all"),
+        least_cores={"ingress": 2},  # a core with a pinned queue polls no other
     ),
     CABLE_DRIVER,
     SwitchOption(
@@ -57,14 +63,10 @@ OPTIONS = (
         "several of these at once: `balanced` (rxq_affinity ingress), "
         "`low-latency` (rxq_affinity all, pmd_maxsleep_us 0, tx-flush-interval 0)",
         "none",
-        ("none", "balanced", "low-latency"),
+        tuple(PROFILES),
+        sets=PROFILES,
     ),
 )  # fmt: skip
-PROFILES = {
-    "none": {},
-    "balanced": {"rxq_affinity": "ingress"},
-    "low-latency": {"rxq_affinity": "all", "pmd_maxsleep_us": "0"},
-}
 
 
 class OvsDpdk(WithOptions, OvsSwitch):
@@ -188,23 +190,16 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return parse_pmd_stats(self.instance.appctl("dpif-netdev/pmd-stats-show"))
 
     def _pinned_to(self, port: SwitchPort) -> int | None:
-        """The core that the port's queue is pinned to. A core with a pinned queue polls no
-        other, so `ingress` needs a second one."""
+        """The core that the port's queue is pinned to. Raises UsageError for too few cores."""
         affinity = self.option("rxq_affinity")
-        if affinity == "ingress" and len(self._cores) < 2:
-            raise UsageError(
-                f"{self.name}: rxq_affinity ingress gives one queue a core of its own and leaves "
-                "none for the others; use switch_cores: 2 or more"
-            )
-        if affinity == "auto" or (affinity == "ingress" and port.index > 0):
+        if affinity == "auto":
+            return None
+        chosen = self._chosen or {}
+        if refusal := cores_refusal(self.name, self.capabilities, chosen, len(self._cores)):
+            raise UsageError(refusal)
+        if affinity == "ingress" and port.index > 0:
             return None
         return self._cores[port.index % len(self._cores)]
-
-    def option(self, name: str) -> str:
-        """As chosen, else as the profile has it, else the default."""
-        if name != "profile" and name not in (self._chosen or {}):
-            return PROFILES[super().option("profile")].get(name, super().option(name))
-        return super().option(name)
 
     def details(self) -> dict[str, str]:
         """Also where the threads are, what polls what, and the memory taken."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from switchmark.campaign.expand import expand
@@ -10,7 +12,7 @@ from switchmark.campaign.load import load_text
 from switchmark.campaign.notation import from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError
-from switchmark.model.options import join, parse
+from switchmark.model.options import cores_refusal, join, parse
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.switch.support.options import configured
@@ -109,3 +111,32 @@ def test_a_profile_sets_what_is_not_chosen() -> None:
     for wrong in ("10001", "-1", "x"):
         with pytest.raises(UsageError, match="it takes 0 to 10000"):
             switch.configure({"pmd_maxsleep_us": wrong})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "cores", "told"),
+    [
+        (
+            "profile:balanced",
+            1,
+            r"ingress \(profile:balanced\), which takes 2 cores",
+        ),
+        ("rxq_affinity:ingress", 1, "ingress, which takes 2 cores"),
+        ("profile:balanced", 2, ""),
+        ("profile:balanced+rxq_affinity:auto", 1, ""),
+        ("profile:low-latency", 1, ""),
+    ],
+)
+def test_an_option_that_takes_two_cores_is_refused_when_the_campaign_is_read(
+    chosen: str, cores: int, told: str
+) -> None:
+    can = OvsDpdk().capabilities
+    refused = cores_refusal("ovs-dpdk", can, parse(chosen), cores)
+    assert bool(refused) == bool(told)
+    assert re.search(told, refused or "")
+    text = f"switch: ovs-dpdk\nswitch_options: {chosen}\nswitch_cores: {cores}\n"
+    if told:
+        with pytest.raises(UsageError, match=told):
+            options_of(text)
+    else:
+        assert options_of(text) == [join(parse(chosen))]

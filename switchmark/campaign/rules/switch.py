@@ -52,6 +52,9 @@ def refusals(
         for mode in filter(None, sweep.connect_mode):
             if (message := options.mode_refusal(switch, can, chosen, mode)) is not None:
                 yield message
+        for number in sweep.switch_cores:
+            if (message := options.cores_refusal(switch, can, chosen, number)) is not None:
+                yield message
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from switchmark.errors import UsageError
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.options import parse, refusal
+from switchmark.model.options import in_force, parse, refusal
 from switchmark.switch.support.base import Switch
 
 
@@ -40,9 +40,8 @@ class WithOptions:
         self._chosen = dict(options)
 
     def option(self, name: str) -> str:
-        """The value of an option: the chosen one, or the default."""
-        defaults = {option.name: option.default for option in self.capabilities.options}
-        return (self._chosen or {}).get(name, defaults[name])
+        """The value of an option: the chosen one, one that a chosen option sets, or the default."""
+        return in_force(self.capabilities, self._chosen or {})[name]
 
     def option_details(self) -> dict[str, str]:
         """Every option and its value, for the record."""
