@@ -98,7 +98,7 @@ def test_the_strategy_knows_every_field() -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TRIALS)
 def test_what_is_printed_reads_back_as_it_was(trial: Trial) -> None:
     assert from_notation(to_notation(trial)) == trial
