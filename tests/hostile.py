@@ -35,6 +35,8 @@ from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello
 from switchmark.results.store import open_run, read_record
 from switchmark.statistics.histogram import Histogram
+from switchmark.store.address import read_store_address
+from switchmark.store.objects import check_objects_address
 from switchmark.switch.support.ovs_instance import parse_datapath_counters
 from switchmark.switch.support.private import parse_socket_drops
 from switchmark.switch.support.work import parse_pmd_stats
@@ -214,6 +216,10 @@ READERS: dict[str, Reader] = {
         _environment("SWITCHMARK_STATE_DIR", state.state_dir), edited(["/run/switchmark"]), BAD),
     "cache folder": Reader(
         _environment("SWITCHMARK_CACHE_DIR", state.cache_dir), edited(["/var/cache/x"]), BAD),
+    "store's address": Reader(
+        read_store_address, edited(["postgresql://me@lab:5432/db/quick?sslmode=require"]), BAD),
+    "place of a store's objects": Reader(
+        check_objects_address, edited(["s3://b/p?endpoint=https://s3.lab:9000&region=x"]), BAD),
     "what is printed": Reader(printable, edited(["a\x1b[31mb"])),
 }  # fmt: skip
 

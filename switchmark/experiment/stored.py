@@ -6,6 +6,7 @@ push, or with `switchmark store push`. While frames flow nothing is sent.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class StoreUpload:
         except SwitchmarkError as error:
             self._say(
                 f"not all is stored ({error}); all is kept in {self._folder}, later: switchmark "
-                f"store push {self._folder} --store {self._address}"
+                f"store push {shlex.join([str(self._folder), '--store', str(self._address)])}"
             )
             return False
         self._say(f"stored as {self._folder.name} in {self._address}")

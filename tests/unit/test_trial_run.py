@@ -30,13 +30,9 @@ from tests.unit.trial_fakes import (
 
 
 @pytest.fixture(autouse=True)
-@pytest.fixture(autouse=True)
-def nobody_waits_for_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fakes answer at once, or never."""
     monkeypatch.setattr("switchmark.trial.connect_mode.PATIENCE_S", 0.05)
-
-
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "CONVERGENCE_TIMEOUT_S", 0.1)
 
 
