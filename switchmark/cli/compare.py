@@ -24,6 +24,7 @@ from switchmark.cli.output import note, print_json
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.report.junit import Case
+from switchmark.results.last_good import last_good
 from switchmark.results.matched import (
     CAUTION_MARKS,
     Key,
@@ -47,7 +48,7 @@ from switchmark.statistics.comparison import (
     ratio_of,
 )
 from switchmark.statistics.sequential import blocks_instead
-from switchmark.store.source import find_anywhere
+from switchmark.store.source import every_run, find_anywhere
 
 EPILOG = """
 Examples:
@@ -58,6 +59,7 @@ Examples:
   switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    a switch with another one
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
   switchmark compare postgresql://db.lab/bench/OLD results/NEW    of a store, and of a folder
+  switchmark compare RUN --against last-good                  as switchmark history has it
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
 The ratio is B / A with its 95 % interval. Contenders of one run ran in the same blocks, and are
@@ -110,6 +112,12 @@ def command(
         Path | None,
         typer.Option("--html", metavar="FILE", help="Of --over-machines: write a page, too."),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", metavar="last-good", help="Compare one run with the last good before it."
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
@@ -134,6 +142,10 @@ def command(
     refused = [line for one in located for line in one.problems]
     for line in refused:
         note(f"switchmark: {line}")
+    if against is not None:
+        alone = len(folders) == 1 and contenders is None
+        earlier = every_run(results, store)
+        folders.insert(0, _against(against, folders[0], alone, earlier, wanted, threshold))
     if over_machines:
         found = compare_machines(folders, contenders, wanted, threshold, strict, json, html)
     elif len(folders) == 1:
@@ -163,6 +175,24 @@ def _compare_runs(
     if len(loaded) == 2:
         return _compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
     return compare_series(loaded, wanted, threshold, correction, strict, json)
+
+
+def _against(
+    name: str,
+    newest: Path,
+    is_alone: bool,
+    known: Sequence[Path],
+    wanted: Sequence[Metric],
+    threshold: float | None,
+) -> Path:
+    """The run to compare with."""
+    if name != "last-good":
+        raise UsageError(f"--against {name}: is not known; write last-good, or name two runs")
+    if not is_alone:
+        raise UsageError("--against: goes with one results directory, and without --contenders")
+    found = last_good(newest, known, wanted, THRESHOLD if threshold is None else threshold)
+    note(found.told)
+    return found.directory
 
 
 def _renames(match: str) -> list[dict[str, str]]:

@@ -113,7 +113,7 @@ def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -
     if not row["valid"]:
         measured.invalid += 1
         return
-    figures = _method_figures(row)
+    figures = method_figures(row)
     for metric in wanted:
         value = row.get(metric.column) if metric.column else figures.get(metric.name)
         if row["dimension"] != metric.dimension.value or value is None:
@@ -124,7 +124,7 @@ def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -
             measured.values.setdefault(metric.name, []).append(float(value))
 
 
-def _method_figures(row: Mapping[str, Any]) -> dict[str, float]:
+def method_figures(row: Mapping[str, Any]) -> dict[str, float]:
     """Name and value of each figure that a method of many trials found."""
     found = json.loads(row.get("method_figures") or "[]")
     return {figure["name"]: float(figure["value"]) for figure in found}

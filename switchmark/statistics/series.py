@@ -6,8 +6,8 @@ runs is what a new run is held against.
 
 * The newest run is tested against the runs of the present stretch (t test for one new
   observation: the prediction interval).
-* Changes in the past are found by binary segmentation; each cut must be better than in all
-  but `CHANGE_P` of random orders of the same runs.
+* Changes in the past are found by e-divisive means (change_points.py). The ratio of a change is
+  that of the stretches before and after it, its interval Welch's t on the levels of their runs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
-from switchmark.statistics.comparison import THRESHOLD, Verdict
+from switchmark.statistics.change_points import find_cuts
+from switchmark.statistics.comparison import THRESHOLD, Verdict, ratio_of
 from switchmark.statistics.means import LEVEL
 
 MIN_HISTORY = 3  # earlier runs needed to judge the newest
-MIN_STRETCH = 2
-CHANGE_P = 0.01
-PERMUTATIONS = 1999
-PERMUTATION_SEED = 20
 RECENT_RUNS = 3  # a change this young still counts as news
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +33,8 @@ class ChangePoint:
     index: int
     ratio: float  # new level over old
     p: float
+    low: float | None = None  # 95 % interval of the ratio
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +75,14 @@ def find_changes(
     """Changes of level along the series, oldest first; smaller ones than the threshold are
     left out."""
     levels = [_level(values) for values in runs]
-    cuts = sorted(_segment(np.asarray(levels), 0))
-    edges = [0, *(index for index, _ in cuts), len(levels)]
-    means = [statistics.fmean(levels[start:end]) for start, end in pairwise(edges) if end > start]
+    cuts = find_cuts(levels)
+    edges = [0, *(cut.index for cut in cuts), len(levels)]
+    stretches = [[math.exp(one) for one in levels[begin:end]] for begin, end in pairwise(edges)]
     changes = []
-    for (index, p), (before, after) in zip(cuts, pairwise(means), strict=True):
-        ratio = math.exp(after - before)
-        if not 1 - threshold <= ratio <= 1 / (1 - threshold):
-            changes.append(ChangePoint(index, ratio, p))
+    for cut, (before, after) in zip(cuts, pairwise(stretches), strict=True):
+        found = ratio_of(before, after)
+        if found.value is not None and not 1 - threshold <= found.value <= 1 / (1 - threshold):
+            changes.append(ChangePoint(cut.index, found.value, cut.p, found.low, found.high))
     return changes
 
 
@@ -114,39 +109,3 @@ def is_recent(change: ChangePoint, runs: int) -> bool:
 
 def _level(values: Sequence[float]) -> float:
     return statistics.fmean(math.log(value) for value in values)
-
-
-def _segment(levels: Array, offset: int) -> list[tuple[int, float]]:
-    """Cut at the best place if it is significant, then look into both parts."""
-    if levels.size < 2 * MIN_STRETCH:
-        return []
-    from scipy.stats import permutation_test
-
-    p = permutation_test(
-        (levels,),
-        lambda drawn, axis: _cut_scores(drawn, axis).max(axis=-1),
-        permutation_type="pairings",
-        vectorized=True,
-        n_resamples=PERMUTATIONS,
-        alternative="greater",
-        rng=PERMUTATION_SEED,
-    ).pvalue
-    if p >= CHANGE_P:
-        return []
-    place = int(_cut_scores(levels, -1).argmax()) + MIN_STRETCH
-    return [
-        *_segment(levels[:place], offset),
-        (offset + place, float(p)),
-        *_segment(levels[place:], offset + place),
-    ]
-
-
-def _cut_scores(levels: Array, axis: int) -> Array:
-    """For each place to cut: the squared distance between both parts' means, weighted by sizes."""
-    ordered = np.moveaxis(levels, axis, -1)
-    count = ordered.shape[-1]
-    sizes = np.arange(MIN_STRETCH, count - MIN_STRETCH + 1)
-    before = ordered.cumsum(axis=-1)[..., sizes - 1]
-    after = ordered.sum(axis=-1, keepdims=True) - before
-    gaps = before / sizes - after / (count - sizes)
-    return np.asarray(gaps**2 * sizes * (count - sizes) / count)

@@ -113,7 +113,7 @@ def test_a_ratio_that_is_known_ill_weighs_less() -> None:
 def test_intervals_hold_where_the_truth_is_set(machines: int, pairs: int, tau: float) -> None:
     """Of the mean and of the deviation 95 % (more where machines do not differ); of a further
     machine 93 % at least, and 90 % where tau is as small as the errors."""
-    runs = 250
+    runs = 150
     generator = np.random.default_rng([machines, pairs, round(1000 * tau)])
     mean_missed = spread_missed = next_missed = 0
     for _ in range(runs):

@@ -1,0 +1,162 @@
+"""`switchmark history`: a figure over versions and dates, from all runs of a results folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from switchmark.cli.options import ResultsIn
+from switchmark.cli.output import note, print_json, print_line, print_table, writing
+from switchmark.errors import UsageError
+from switchmark.language import values
+from switchmark.method.registry import METHODS
+from switchmark.report.history import change_words, history_page, newest_words, title_of
+from switchmark.results.history import (
+    History,
+    PastFigure,
+    in_words,
+    read_history,
+    varying_workload,
+)
+from switchmark.results.metric import Metric, chosen
+from switchmark.results.store import DEFAULT_ROOT, list_runs
+from switchmark.statistics.comparison import THRESHOLD
+
+EPILOG = """
+Examples:
+  switchmark history ovs-dpdk                         every figure of it, in results/
+  switchmark history ovs-dpdk --figure throughput --html ovs.html
+  switchmark history --results nightly --machine lab1 --json
+  switchmark compare RUN --against last-good          the newest run with the last good one
+
+Runs of one workload, the same means (connect mode, I/O ...) and one machine are a series:
+docs/history.md.
+
+Exit codes: 0 shown; 1 a file could not be read (its line is on standard error);
+2 nothing to show, or a wrong name.
+"""
+CALLED = {"throughput": "forwarded", "latency": "rtt-p50"}
+
+
+def command(
+    switch: Annotated[str | None, typer.Argument(help="The switch (default: all).")] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option("--figure", "-f", help="throughput, latency, ndr ... (repeatable)."),
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", metavar="NAME", help="Only of this machine.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Smallest change of level that is told.")
+    ] = THRESHOLD,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots, too.")
+    ] = None,
+    results: ResultsIn = DEFAULT_ROOT,
+    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> int:
+    """Show what became of a switch's figures over versions and dates, and since when."""
+    if not 0 <= threshold < 1:
+        raise UsageError(f"--threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
+    wanted = figures_called(figure)
+    problems: list[str] = []
+    folders = list_runs(results, on_corrupt=problems.append)
+    history = read_history(folders, wanted, switch, threshold)
+    history = _of_machine(history, machine)
+    problems += history.problems
+    if not history.figures:
+        _nothing(results, folders, switch, wanted, threshold)
+    if html is not None:
+        with writing("--html", html):
+            html.write_text(history_page(history, f"{switch or 'All switches'}: history"), "utf-8")
+    if json:
+        print_json({"series": [_plain(one) for one in history.figures], "problems": problems})
+    else:
+        _print(history)
+    for line in problems:
+        note(f"switchmark: {line}")
+    return 1 if problems else 0
+
+
+def figures_called(names: list[str] | None) -> list[Metric]:
+    """The figures of these names; without names, those that are usually compared."""
+    told = [CALLED.get(name, name) for name in names or []]
+    known = [one for each in METHODS.values() for one in each.compared]
+    try:
+        return chosen(told or None, known)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--metric", "--figure")) from None
+
+
+def _of_machine(history: History, machine: str | None) -> History:
+    if machine is None:
+        return history
+    known = sorted({one.machine for one in history.figures})
+    if known and machine not in known:
+        raise UsageError(f"--machine: {values.unknown(machine, known, 'machine')}")
+    kept = tuple(one for one in history.figures if one.machine == machine)
+    return History(kept, history.problems)
+
+
+def _nothing(
+    results: Path, folders: list[Path], switch: str | None, wanted: list[Metric], threshold: float
+) -> None:
+    """Raises UsageError that says what there is."""
+    if not folders:
+        raise UsageError(f"{results}: no results here; measure first: switchmark run quick")
+    known = read_history(folders, wanted, None, threshold).switches
+    if switch is not None and known and switch not in known:
+        raise UsageError(f"{results}: {values.unknown(switch, known, 'switch')}")
+    raise UsageError(f"{results}: no valid figure of this kind in {len(folders)} runs")
+
+
+def _plain(one: PastFigure) -> dict[str, Any]:
+    return {
+        "switch": one.switch,
+        "machine": one.machine,
+        "figure": one.metric.name,
+        "unit": one.metric.unit,
+        "workload": dict(one.workload),
+        "runs": [
+            {
+                "run": run.directory.name, "started_at": run.started_at.isoformat(),
+                "version": run.version, "level": run.level if run.values else None,
+                "values": run.values, "tried": run.trials,
+            }
+            for run in one.runs
+        ],
+        "changes": [
+            {
+                "run": change.run.directory.name,
+                "since": change.run.started_at.isoformat(),
+                "version": change.run.version, "version_before": change.before.version,
+                "ratio": change.point.ratio, "low": change.point.low, "high": change.point.high,
+                "p": change.point.p, "also_different": change.differs,
+                "told": change_words(change, one.metric),
+            }
+            for change in one.changes
+        ],
+    }  # fmt: skip
+
+
+def _print(history: History) -> None:
+    varying = varying_workload(history.figures)
+    lines = [
+        [one.switch, one.metric.name, in_words(one.workload, varying), one.machine,
+         len(one.usable), newest_words(one), len(one.changes) or "none"]
+        for one in history.figures
+    ]  # fmt: skip
+    columns = ["switch", "figure", "workload", "machine", "runs", "newest", "changes"]
+    print_table(columns, lines, right=["runs"])
+    changed = [one for one in history.figures if one.changes]
+    for one in changed:
+        print_line(f"\n{title_of(one, varying)}:")
+        for change in one.changes:
+            print_line(f"  {change_words(change, one.metric)}")
+            for line in change.differs:
+                print_line(f"    also different: {line}")
+    if not changed:
+        print_line("\nNo change of level is proven.")

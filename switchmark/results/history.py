@@ -1,0 +1,243 @@
+"""What became of a figure over versions and dates: all runs of a folder, as series of one workload,
+the same means and one machine, with the places where the level changed.
+
+What makes two trials equal is what the table of parameters says, but for the program's path (builds
+lie in folders of their own) and the length of samples. The unit is the run: repetitions of one run
+are more alike than runs are (statistics/series.py).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from switchmark.model.choices import WIRE
+from switchmark.model.parameters import KEYS, PARAMETERS
+from switchmark.model.value import parse_utc
+from switchmark.results.machine_id import MachineId, told_apart
+from switchmark.results.matched import host_differences, method_figures
+from switchmark.results.metric import Metric
+from switchmark.results.origins import Origin, read_origins
+from switchmark.results.query import read_table
+from switchmark.results.run_info import RunInfo
+from switchmark.results.store import open_run
+from switchmark.statistics.comparison import THRESHOLD
+from switchmark.statistics.series import ChangePoint, find_changes
+
+_NOT_OF_THE_WORKLOAD = frozenset({"switch", "program", "interval_s"})
+_MOST_DIFFERENCES = 4
+
+Workload = tuple[tuple[str, Any], ...]
+_Key = tuple[str, MachineId, Workload, Metric]
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """What one run has of a series."""
+
+    directory: Path
+    started_at: datetime
+    version: str  # of the switch; empty: unknown
+    values: tuple[float, ...]  # of its valid repetitions; empty: none was
+    trials: int  # repetitions tried
+    info: RunInfo = field(repr=False)
+
+    @property
+    def level(self) -> float:
+        """The geometric mean of its repetitions, in the unit of the figure."""
+        return math.exp(statistics.fmean(map(math.log, self.values)))
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """The level of a series changed before `run`."""
+
+    run: PastRun
+    before: PastRun
+    point: ChangePoint
+    differs: tuple[str, ...]  # between the hosts and benches of both runs
+
+    @property
+    def since(self) -> str:
+        """`version 3.1.2, 2026-03-01`; the version where it is another than before."""
+        date = self.run.started_at.strftime("%Y-%m-%d")
+        if self.run.version and self.run.version != self.before.version:
+            return f"version {self.run.version}, {date}"
+        return f"{date} (version as before)" if self.run.version else date
+
+
+@dataclass(frozen=True, slots=True)
+class PastFigure:
+    """One figure of one switch at one workload on one machine, over its runs."""
+
+    switch: str
+    machine: str
+    workload: Workload
+    metric: Metric
+    runs: tuple[PastRun, ...]  # oldest first
+    changes: tuple[LevelChange, ...]  # oldest first
+
+    @property
+    def usable(self) -> list[PastRun]:
+        """The runs that have a value."""
+        return [one for one in self.runs if one.values]
+
+    @property
+    def stretches(self) -> list[list[PastRun]]:
+        """The usable runs between changes, oldest first."""
+        usable = self.usable
+        edges = [0, *(change.point.index for change in self.changes), len(usable)]
+        return [usable[begin:end] for begin, end in pairwise(edges)]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All series that were asked for, and a line for every file that could not be read."""
+
+    figures: tuple[PastFigure, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def switches(self) -> list[str]:
+        """The switches that there are."""
+        return sorted({one.switch for one in self.figures})
+
+
+def read_history(
+    folders: Iterable[Path],
+    wanted: Sequence[Metric],
+    switch: str | None = None,
+    threshold: float = THRESHOLD,
+) -> History:
+    """The series of these results directories, of one switch or of all but the bare wire. Changes
+    below the threshold are left out."""
+    held: dict[_Key, list[PastRun]] = defaultdict(list)
+    problems: list[str] = []
+    for folder in folders:
+        run = open_run(folder)
+        table = read_table(folder)
+        problems += table.problems
+        rows = [one for one in table.frame.iter_rows(named=True) if _is_asked(one, switch)]
+        if rows:
+            for key, past in _of_run(folder, run.info, rows, read_origins(run), wanted):
+                held[key].append(past)
+    machines = told_apart(machine for _, machine, _, _ in held)
+    figures = [
+        _figure(name, machines[machine], workload, metric, runs, threshold)
+        for (name, machine, workload, metric), runs in held.items()
+        if any(one.values for one in runs)
+    ]
+    return History(tuple(sorted(figures, key=_order)), tuple(problems))
+
+
+def varying_workload(figures: Sequence[PastFigure]) -> list[str]:
+    """The fields in which these workloads differ."""
+    seen: dict[str, set[str]] = defaultdict(set)
+    for one in figures:
+        for name, value in one.workload:
+            seen[name].add(str(value))
+    return [name for name, values in seen.items() if len(values) > 1]
+
+
+def in_words(workload: Workload, varying: Sequence[str]) -> str:
+    """The frame size, and what else is not the same in all."""
+    values = dict(workload)
+    names = dict.fromkeys(("packet_size_bytes", *varying))
+    return ", ".join(_words(name, values[name]) for name in names)
+
+
+def _words(name: str, value: Any) -> str:
+    one = PARAMETERS[name]
+    return f"{one.name} {value}" if one.resolved or value is None else one.words(value)
+
+
+def _is_asked(row: Mapping[str, Any], switch: str | None) -> bool:
+    name = str(row["switch"])
+    return name != WIRE if switch is None else name == switch
+
+
+def _of_run(
+    folder: Path,
+    info: RunInfo,
+    rows: Sequence[Mapping[str, Any]],
+    origins: Mapping[str, Origin],
+    wanted: Sequence[Metric],
+) -> Iterator[tuple[_Key, PastRun]]:
+    """A run's part of every series. Of a run with two builds, each is an entry of its own."""
+    found: dict[tuple[_Key, str, str], list[float | None]] = defaultdict(list)
+    for row in rows:
+        origin = origins.get(row["trial_id"])
+        if origin is None:
+            continue
+        for metric, value in _values(row, wanted):
+            key = (row["switch"], origin.machine, _workload(row), metric)
+            found[key, origin.version, str(row["program"] or "")].append(value)
+    for (key, version, _), values in found.items():
+        usable = tuple(one for one in values if one is not None)
+        started = parse_utc(info.started_at)
+        yield key, PastRun(folder, started, version, usable, len(values), info)
+
+
+def _values(
+    row: Mapping[str, Any], wanted: Sequence[Metric]
+) -> Iterator[tuple[Metric, float | None]]:
+    """The row's figures; None of what failed or is not valid."""
+    is_valid = row["status"] == "finished" and row["valid"]
+    figures = method_figures(row)
+    is_plain = row["method"] == "plain"
+    for metric in wanted:
+        if row["dimension"] != metric.dimension.value:
+            continue
+        if is_plain == bool(metric.column) and (is_plain or metric.name in figures):
+            value = row[metric.column] if metric.column else figures[metric.name]
+            yield metric, float(value) if is_valid and value and value > 0 else None
+
+
+def _workload(row: Mapping[str, Any]) -> Workload:
+    return tuple(
+        (one.field, row[one.field]) for one in KEYS if one.field not in _NOT_OF_THE_WORKLOAD
+    )
+
+
+def _figure(
+    switch: str,
+    machine: str,
+    workload: Workload,
+    metric: Metric,
+    runs: Sequence[PastRun],
+    threshold: float,
+) -> PastFigure:
+    ordered = tuple(sorted(runs, key=lambda one: (one.started_at, one.version)))
+    found = PastFigure(switch, machine, workload, metric, ordered, ())
+    usable = found.usable
+    changes = find_changes([one.values for one in usable], threshold)
+    told = [
+        LevelChange(after, before, change, _differences(before.info, after.info))
+        for change in changes
+        for before, after in [(usable[change.index - 1], usable[change.index])]
+    ]
+    return replace(found, changes=tuple(told))
+
+
+def _differences(before: RunInfo, after: RunInfo) -> tuple[str, ...]:
+    differences = host_differences(before.host, after.host)
+    if before.switchmark_version != after.switchmark_version:
+        told = f"switchmark: {before.switchmark_version} / {after.switchmark_version}"
+        differences.insert(0, told)
+    if len(differences) > _MOST_DIFFERENCES:
+        more = len(differences) - _MOST_DIFFERENCES
+        differences = [*differences[:_MOST_DIFFERENCES], f"{more} more"]
+    return tuple(differences)
+
+
+def _order(one: PastFigure) -> tuple[Any, ...]:
+    workload = dict(one.workload)
+    size, dimension = workload["packet_size_bytes"], workload["dimension"]
+    return (one.switch, one.machine, dimension, size, str(one.workload), one.metric.name)

@@ -1,0 +1,89 @@
+"""The last good run before a run: the newest one whose level is no worse than what was good before.
+
+Going on from the oldest run, a stretch of level is good where it is no worse than the last good one
+(beyond the threshold): so a fall that nobody mended is no base to compare with, however long it has
+lasted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from switchmark.errors import UsageError
+from switchmark.results.history import PastFigure, PastRun, read_history
+from switchmark.results.metric import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class LastGood:
+    """A run to compare with, and why no newer one."""
+
+    directory: Path
+    told: str
+
+
+def last_good(
+    directory: Path, known: Sequence[Path], wanted: Sequence[Metric], threshold: float
+) -> LastGood:
+    """The last good one of the runs that are known, oldest first, before this one, on the same
+    machine, of the same trials. Raises UsageError where there is none."""
+    here = directory.resolve()
+    earlier = list(takewhile(lambda folder: folder.resolve() != here, known))
+    figures = [
+        one
+        for one in read_history([*earlier, directory], wanted, threshold=threshold).figures
+        if any(run.directory == directory for run in one.runs)
+    ]
+    tried = [run for one in figures for run in one.runs if run.directory != directory]
+    candidates = sorted({(run.started_at, run.directory) for run in tried})
+    if not candidates:
+        raise UsageError(
+            f"--against last-good: there is no earlier run of the trials of {directory} on its "
+            "machine; name a run to compare with"
+        )
+    bad: dict[Path, str] = {}
+    for one in figures:
+        bad |= _bad(one, directory, threshold)
+    good = [folder for _, folder in candidates if folder not in bad]
+    if not good:
+        raise UsageError(
+            f"--against last-good: none of {len(candidates)} earlier runs is good "
+            f"({bad[candidates[-1][1]]}); name a run to compare with"
+        )
+    newer = [folder for _, folder in candidates[[f for _, f in candidates].index(good[-1]) + 1 :]]
+    told = f"last good: {good[-1]}"
+    if newer:
+        told += f"; {len(newer)} newer left aside ({bad[newer[-1]]})"
+    return LastGood(good[-1], told)
+
+
+def _bad(one: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:
+    """Runs of a series that are not good, and why. The newest counts for nothing: it is what is
+    asked about."""
+    found = {
+        run.directory: "a trial of it has no valid figure" for run in one.runs if not run.values
+    }
+    good: float | None = None
+    for stretch in one.stretches:
+        runs = [run for run in stretch if run.directory != newest]
+        if not runs:
+            continue
+        level = _level(runs)
+        better = level / good if good is not None else 1.0
+        if not one.metric.higher_is_better:
+            better = 1 / better
+        if better < 1 - threshold:
+            since = runs[0].started_at.strftime("%Y-%m-%d")
+            told = f"{one.switch} {one.metric.name} is worse since {since}"
+            found |= {run.directory: told for run in runs}
+        else:
+            good = level
+    return found
+
+
+def _level(runs: Sequence[PastRun]) -> float:
+    return math.exp(sum(math.log(run.level) for run in runs) / len(runs))

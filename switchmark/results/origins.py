@@ -1,0 +1,64 @@
+"""Where the records of a run come from: the version of the switch, and the machine.
+
+These stand beside the table of figures (query.py), which has what was asked and found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from switchmark.results.machine_id import MachineId
+from switchmark.results.store import Run
+
+_PLACES = {
+    "trial_id": "/trial_id",
+    "version": "/switch_details/version",
+    "testbed": "/provenance/testbed",
+    "hostname": "/provenance/hostname",
+    "architecture": "/provenance/architecture",
+    "cpu_model": "/provenance/cpu_model",
+    "cpus": "/provenance/cpus",
+}
+_FILES = 2048  # at once
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Of one record."""
+
+    version: str  # of the switch, as it says it; empty: it does not
+    machine: MachineId
+
+
+def read_origins(run: Run) -> dict[str, Origin]:
+    """The origins of a run's records by their trials' ids. Files that are no records are left out:
+    the table of figures names them."""
+    names = run.file_names()
+    places = ", ".join(f"'{place}'" for place in _PLACES.values())
+    sql = f"""
+        SELECT json_extract_string(CASE WHEN json_valid(content) THEN content END, [{places}])
+        FROM read_text($paths)
+    """
+    found: dict[str, Origin] = {}
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for begin in range(0, len(names), _FILES):
+            try:
+                rows = connection.execute(sql, {"paths": names[begin : begin + _FILES]}).fetchall()
+            except duckdb.InvalidInputException:  # a file that is no text
+                rows = []
+            for (texts,) in rows:
+                told = dict(zip(_PLACES, texts or (), strict=False))
+                if told.get("trial_id"):
+                    found[told["trial_id"]] = _origin(told, run.info.host)
+    return found
+
+
+def _origin(told: Mapping[str, Any], host: Mapping[str, Any]) -> Origin:
+    facts = {name: value for name, value in told.items() if value is not None}
+    if "cpus" in facts:
+        facts["cpus"] = json.loads(facts["cpus"])
+    return Origin(str(told.get("version") or ""), MachineId.of(facts, host))

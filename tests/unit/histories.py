@@ -1,0 +1,72 @@
+"""Runs of many nights, for tests of histories."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from switchmark.results.record import Record
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+
+FIRST_NIGHT = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
+HOST = {"hostname": "lab1", "cpu_model": "a model", "architecture": "x86_64", "cpus": [{"id": 0}]}
+
+
+def scaled(record: Record, rate_pps: float) -> Record:
+    """A record of a throughput at another rate."""
+    loads = record.throughput
+    assert loads is not None
+    factor = rate_pps / loads.forwarded_pps
+    names = ("offered_pps", "forwarded_pps", "forwarded_l2_bps", "forwarded_l1_bps")
+    told = {name: getattr(loads, name) * factor for name in names}
+    of_pair = {name: told[name] for name in ("offered_pps", "forwarded_pps")}
+    pairs = [one.model_copy(update=of_pair) for one in loads.pairs]
+    update = {"throughput": loads.model_copy(update={**told, "pairs": pairs})}
+    return record.model_copy(update=update)
+
+
+def night(
+    folder: Path,
+    number: int,
+    rates_pps: Sequence[float],
+    version: str = "1.0",
+    host: Mapping[str, Any] = HOST,
+    details: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> Path:
+    """The run of one night, with a repetition for each rate."""
+    records = []
+    for repetition, rate_pps in enumerate(rates_pps):
+        trial = synthetic_trial(repetition=repetition, **changes)
+        record = synthetic_record(
+            trial, number=repetition, provenance={"synthetic": True, **host},
+            switch_details={"version": version, **(details or {})},
+        )  # fmt: skip
+        records.append(scaled(record, rate_pps))
+    return dated(write_run(folder, records, campaign="nightly"), number, host)
+
+
+def dated(run: Path, number: int, host: Mapping[str, Any] = HOST) -> Path:
+    """The run as of that night, on that host."""
+    told = json.loads((run / "run.json").read_text())
+    told["started_at"] = (FIRST_NIGHT + timedelta(days=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told["host"] = dict(host)
+    (run / "run.json").write_text(json.dumps(told))
+    return run
+
+
+def nights(
+    folder: Path, levels: Sequence[float], versions: Sequence[str], seed: int = 1, **changes: Any
+) -> list[Path]:
+    """A run a night, three repetitions each; runs deviate by 1 %, repetitions by 0.3 %."""
+    draw = random.Random(seed)
+    runs = []
+    for number, (level, version) in enumerate(zip(levels, versions, strict=True)):
+        rate = 1e6 * level * draw.gauss(1, 0.01)
+        rates = [rate * draw.gauss(1, 0.003) for _ in range(3)]
+        runs.append(night(folder, number, rates, version, **changes))
+    return runs
