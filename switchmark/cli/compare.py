@@ -48,7 +48,8 @@ from switchmark.statistics.comparison import (
     ratio_of,
 )
 from switchmark.statistics.sequential import blocks_instead
-from switchmark.store.source import every_run, find_anywhere
+from switchmark.store.every import every_run
+from switchmark.store.source import find_anywhere
 
 EPILOG = """
 Examples:
@@ -144,7 +145,7 @@ def command(
         note(f"switchmark: {line}")
     if against is not None:
         alone = len(folders) == 1 and contenders is None
-        earlier = every_run(results, store)
+        earlier = every_run(results, store, say=lambda _: None)
         folders.insert(0, _against(against, folders[0], alone, earlier, wanted, threshold))
     if over_machines:
         found = compare_machines(folders, contenders, wanted, threshold, strict, json, html)

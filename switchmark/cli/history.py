@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from switchmark.cli.options import ResultsIn
+from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note, print_json, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.language import values
@@ -20,15 +20,17 @@ from switchmark.results.history import (
     read_history,
     varying_workload,
 )
-from switchmark.results.metric import Metric, chosen
-from switchmark.results.store import DEFAULT_ROOT, list_runs
+from switchmark.results.metric import Metric, figures_called
+from switchmark.results.store import DEFAULT_ROOT
 from switchmark.statistics.comparison import THRESHOLD
+from switchmark.store.every import every_run
 
 EPILOG = """
 Examples:
   switchmark history ovs-dpdk                         every figure of it, in results/
   switchmark history ovs-dpdk --figure throughput --html ovs.html
   switchmark history --results nightly --machine lab1 --json
+  switchmark history ovs-dpdk --store postgresql://db.lab/bench
   switchmark compare RUN --against last-good          the newest run with the last good one
 
 Runs of one workload, the same means (connect mode, I/O ...) and one machine are a series:
@@ -37,7 +39,6 @@ docs/history.md.
 Exit codes: 0 shown; 1 a file could not be read (its line is on standard error);
 2 nothing to show, or a wrong name.
 """
-CALLED = {"throughput": "forwarded", "latency": "rtt-p50"}
 
 
 def command(
@@ -56,19 +57,22 @@ def command(
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots, too.")
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
+    store: StoreAt = None,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> int:
     """Show what became of a switch's figures over versions and dates, and since when."""
     if not 0 <= threshold < 1:
         raise UsageError(f"--threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
-    wanted = figures_called(figure)
+    wanted = figures_called(
+        figure or [], [one for each in METHODS.values() for one in each.compared]
+    )
     problems: list[str] = []
-    folders = list_runs(results, on_corrupt=problems.append)
+    folders = every_run(results, store, problems.append)
     history = read_history(folders, wanted, switch, threshold)
     history = _of_machine(history, machine)
     problems += history.problems
     if not history.figures:
-        _nothing(results, folders, switch, wanted, threshold)
+        _nothing(store or str(results), folders, switch, wanted, threshold)
     if html is not None:
         with writing("--html", html):
             html.write_text(history_page(history, f"{switch or 'All switches'}: history"), "utf-8")
@@ -79,16 +83,6 @@ def command(
     for line in problems:
         note(f"switchmark: {line}")
     return 1 if problems else 0
-
-
-def figures_called(names: list[str] | None) -> list[Metric]:
-    """The figures of these names; without names, those that are usually compared."""
-    told = [CALLED.get(name, name) for name in names or []]
-    known = [one for each in METHODS.values() for one in each.compared]
-    try:
-        return chosen(told or None, known)
-    except UsageError as error:
-        raise UsageError(str(error).replace("--metric", "--figure")) from None
 
 
 def _of_machine(history: History, machine: str | None) -> History:
@@ -102,7 +96,7 @@ def _of_machine(history: History, machine: str | None) -> History:
 
 
 def _nothing(
-    results: Path, folders: list[Path], switch: str | None, wanted: list[Metric], threshold: float
+    results: str, folders: list[Path], switch: str | None, wanted: list[Metric], threshold: float
 ) -> None:
     """Raises UsageError that says what there is."""
     if not folders:

@@ -59,6 +59,7 @@ COMMANDS: dict[str, Command] = {
     "report": Command("report", "report", "Write one self-contained HTML report."),
     "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
     "history": Command("history", "command", "Say what became of a figure, and since when."),
+    "serve": Command("serve", "command", "Serve a read-only web page over results."),
     "reproduce": Command("reproduce", "command", "Run a paper's figures beside what it says."),
     "certify": Command("certify", "command", "Prove the figures of this machine's instruments."),
     "otg": Command("otg", "command", "Serve the Open Traffic Generator API."),

@@ -6,7 +6,6 @@ memory of the bench, never the machine, so that nothing is asked of it while fra
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,16 +26,15 @@ from prometheus_client.registry import Collector
 from switchmark import __version__
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import note
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import UnavailableError
 from switchmark.language.printable import printable
+from switchmark.listening import parse_place
 from switchmark.model.campaign import Campaign
 from switchmark.results.record import MethodFigure, Record, Throughput
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.plan import TrialPlan
 
-LOOPBACK = "127.0.0.1"
 BUCKETS_S = tuple(digit * 10.0**power for power in range(-6, 1) for digit in (1, 2, 5))
-_PLACE = re.compile(r"(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})")
 _TRIAL = ("switch", "trial")
 
 
@@ -191,7 +189,7 @@ def serving(place: str | None, campaign: Campaign) -> Iterator[Sequence[Campaign
     if place is None:
         yield ()
         return
-    host, port = parse_place(place)
+    host, port = parse_place(place, "--metrics")
     metrics = CampaignMetrics(printable(campaign.name))
     registry = CollectorRegistry()  # of its own: the usual one reads the process in /proc
     registry.register(metrics)
@@ -209,13 +207,3 @@ def serving(place: str | None, campaign: Campaign) -> Iterator[Sequence[Campaign
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def parse_place(text: str) -> tuple[str, int]:
-    """`9464`, or `0.0.0.0:9464` to listen beyond this machine. Raises UsageError."""
-    match = _PLACE.fullmatch(text)
-    if match is None or int(match["port"]) > 65535:
-        raise UsageError(
-            f"--metrics {text}: is no port; write e.g. 9464, or ADDRESS:9464 for other machines"
-        )
-    return match["host"] or LOOPBACK, int(match["port"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +10,10 @@ import typer
 
 from switchmark.cli.output import note
 from switchmark.engine.binary import find_engine
-from switchmark.errors import UsageError
+from switchmark.listening import parse_place, read_token, shown, tls_context
 from switchmark.otg import types
 from switchmark.otg.ports import parse_ports
-from switchmark.otg.server import OtgServer, read_token, tls_context
+from switchmark.otg.server import OtgServer
 from switchmark.otg.service import Service
 from switchmark.otg.traffic import Traffic
 from switchmark.testbed.session import open_session
@@ -31,7 +30,6 @@ with a token: https://otg:TOKEN@host:8443. What is supported: docs/interfaces.md
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 no engine, or the address is in use.
 """
-_PLACE = re.compile(r"(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})")
 
 
 class Idle(StrEnum):
@@ -65,16 +63,16 @@ def command(
 ) -> int:
     """Serve the Open Traffic Generator API until interrupted."""
     ports = parse_ports(port or [])
-    place = _place(listen)
+    place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
     find_engine()  # raises where there is none, before a client waits for it
     with open_session(measuring=False) as session, Traffic(session, idle.value) as traffic:
         service = Service(ports, traffic)
         with OtgServer(place, service, token, tls) as server:
-            shown = f"[{place[0]}]" if ":" in place[0] else place[0]
+            where = shown((place[0], server.server_port))
             note(
-                f"OTG {types.VERSION} at {'https' if tls else 'http'}://{shown}:"
-                f"{server.server_port}; ports {', '.join(ports)}"
+                f"OTG {types.VERSION} at {'https' if tls else 'http'}://{where}; "
+                f"ports {', '.join(ports)}"
             )
             try:
                 server.serve_forever(poll_interval=0.1)
@@ -83,10 +81,3 @@ def command(
             finally:
                 service.close()
     return 0
-
-
-def _place(text: str) -> tuple[str, int]:
-    match = _PLACE.fullmatch(text)
-    if match is None or int(match["port"]) > 65535:
-        raise UsageError(f"--listen {text}: is no place to listen; write e.g. 127.0.0.1:8080")
-    return match["host"] or "127.0.0.1", int(match["port"])

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from distributed.security import Security
 
 from switchmark.errors import UsageError
-from switchmark.otg.server import is_loopback
+from switchmark.listening import is_loopback
 
 
 @dataclass(frozen=True, slots=True)

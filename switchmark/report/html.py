@@ -70,12 +70,17 @@ class _Trial:
 
 def write_report(run_directory: Path, target: Path) -> list[str]:
     """Write the report of a run; returns a line for every file that could not be read."""
+    page, problems = report_html(run_directory)
+    _write(target, page)
+    return problems
+
+
+def report_html(run_directory: Path) -> tuple[str, list[str]]:
+    """The report of a run, and a line for every file that could not be read."""
     run = open_run(run_directory)
     table = read_table(run_directory)
     rows = summarise(run_directory, table, with_curves=True)
-    page = _render(run, rows, table)
-    _write(target, page)
-    return list(table.problems)
+    return _render(run, rows, table), list(table.problems)
 
 
 def _write(target: Path, page: str) -> None:

@@ -12,6 +12,7 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,12 @@ def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())
+
+
+@cache
+def page_policy() -> str:
+    """The policy that every page of ours fulfils."""
+    return policy(_plotly(), (TEMPLATES / "report.js").read_text())
 
 
 def policy(*scripts: str) -> str:

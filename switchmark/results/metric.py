@@ -35,6 +35,7 @@ RUN_METRICS = (
     Metric("rtt-mean", "rtt_mean_ns", Dimension.LATENCY, False, "ns"),
 )
 ASKED_FOR_ONLY = frozenset({"rtt-p99.9", "rtt-mean"})  # not compared unless they are named
+_CALLED = {"throughput": "forwarded", "latency": "rtt-p50"}
 
 
 def chosen(names: Sequence[str] | None, of_methods: Sequence[Metric]) -> list[Metric]:
@@ -48,3 +49,11 @@ def chosen(names: Sequence[str] | None, of_methods: Sequence[Metric]) -> list[Me
     if unknown:
         raise UsageError(f"--metric {unknown[0]}: unknown; known are {', '.join(known)}")
     return [known[name] for name in names]
+
+
+def figures_called(names: Sequence[str], of_methods: Sequence[Metric]) -> list[Metric]:
+    """As `chosen`, by the words of `--figure`: throughput and latency, too."""
+    try:
+        return chosen([_CALLED.get(name, name) for name in names], of_methods)
+    except UsageError as error:
+        raise UsageError(str(error).replace("--metric", "--figure")) from None

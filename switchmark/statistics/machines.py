@@ -78,7 +78,8 @@ def over_machines(ratios: Sequence[PairedRatio], level: float = LEVEL) -> RatioO
     if len(ratios) >= MIN_TO_SPREAD:
         low, high = (math.sqrt(one) for one in q_profile(logs, variances, level))
         spread = MachineSpread(math.exp(tau), math.exp(low), math.exp(high))
-        predicted = prediction(logs, variances, level)
+        # (where few ratios agree by luck, the mean itself is no surer than its interval)
+        predicted = max(prediction(logs, variances, level), reach * error)
     return RatioOverMachines(
         value=math.exp(mean),
         low=math.exp(mean - reach * error),

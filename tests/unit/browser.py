@@ -61,7 +61,9 @@ class Browser:
                 return result
             self.events.append(answer)
 
-    def open(self, page: Path, width: int = 1280, height: int = 900, *, dark: bool = False) -> None:
+    def open(
+        self, page: Path | str, width: int = 1280, height: int = 900, *, dark: bool = False
+    ) -> None:
         """Load a page, of this width, and wait until it stands still."""
         self.events.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -70,7 +72,7 @@ class Browser:
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         deadline = time.monotonic() + DEADLINE_S
         while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
             self.events.append(self._message(deadline))

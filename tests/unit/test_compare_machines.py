@@ -116,7 +116,7 @@ def test_one_run_of_several_testbeds_is_taken_apart(tmp_path: Path, text: str, c
     _, out, _ = compare(joined, "--over-machines", "--json", capsys=capsys)
     found = json.loads(out)
     assert found["machines"] == ["bed0", "bed1"]
-    assert all(one["pairs"] >= 5 for one in found["comparisons"][0]["machines"])
+    assert all(one["pairs"] > 1 for one in found["comparisons"][0]["machines"])
 
 
 def test_what_was_done_otherwise_on_a_machine_is_said(

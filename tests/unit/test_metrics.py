@@ -11,8 +11,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
-from switchmark.cli.metrics import BUCKETS_S, CampaignMetrics, bucketed, parse_place, serving
+from switchmark.cli.metrics import BUCKETS_S, CampaignMetrics, bucketed, serving
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.listening import parse_place
 from tests.unit.records import synthetic_failure, synthetic_histogram, synthetic_record
 from tests.unit.records import synthetic_trial as trial_of
 
@@ -101,12 +102,12 @@ def test_buckets_hold_every_sample_where_it_belongs():
 
 
 def test_places():
-    assert parse_place("9464") == ("127.0.0.1", 9464)
-    assert parse_place("0.0.0.0:9464") == ("0.0.0.0", 9464)
-    assert parse_place("[::1]:9464") == ("::1", 9464)
+    assert parse_place("9464", "--metrics") == ("127.0.0.1", 9464)
+    assert parse_place("0.0.0.0:9464", "--metrics") == ("0.0.0.0", 9464)
+    assert parse_place("[::1]:9464", "--metrics") == ("::1", 9464)
     for bad in ("", "http", "70000", "-1"):
         with pytest.raises(UsageError, match="is no port"):
-            parse_place(bad)
+            parse_place(bad, "--metrics")
 
 
 def test_a_port_in_use_is_told_with_a_remedy():

@@ -6,12 +6,13 @@ import pytest
 import snappi
 
 from switchmark.errors import UsageError
+from switchmark.listening import is_loopback, read_token
 from switchmark.otg import types
 from switchmark.otg.frames import Addresses, frame
 from switchmark.otg.plan import MOST_FRAMES, plan_flows
 from switchmark.otg.ports import TrafficPort, parse_port, parse_ports
 from switchmark.otg.refusal import Refused
-from switchmark.otg.server import OtgServer, is_loopback, read_token
+from switchmark.otg.server import OtgServer
 
 PORTS = {
     "eth1": TrafficPort("eth1", "raw:dev=eth1", None, shared=True),

@@ -76,7 +76,7 @@ def test_the_mean_lies_among_the_ratios_and_the_prediction_around_its_interval(
     assert found is not None and found.spread is not None
     assert found.predicted_low is not None and found.predicted_high is not None
     assert math.exp(min(values)) * 0.999 < found.value < math.exp(max(values)) * 1.001
-    assert found.predicted_low < found.value < found.predicted_high
+    assert found.predicted_low <= found.low < found.value < found.high <= found.predicted_high
     assert 1 <= found.spread.low <= found.spread.factor * (1 + 1e-9)
     assert found.spread.factor <= found.spread.high * (1 + 1e-9)
 

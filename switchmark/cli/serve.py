@@ -1,0 +1,60 @@
+"""`switchmark serve`: results, reports and histories for a team, read-only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from switchmark.cli.options import ResultsIn
+from switchmark.cli.output import note
+from switchmark.errors import UsageError
+from switchmark.listening import parse_place, read_token, shown, tls_context
+from switchmark.results.store import DEFAULT_ROOT
+from switchmark.web.server import SiteServer
+from switchmark.web.site import Site
+
+EPILOG = """
+Examples:
+  switchmark serve                                  results/ at http://127.0.0.1:8088
+  switchmark serve --results nightly --listen 9000
+  openssl rand -hex 32 > token
+  switchmark serve --listen 0.0.0.0:8443 --token-file token \\
+      --certificate server.pem --key server.key
+
+Runs, their reports, and histories: docs/history.md. Nothing can be changed there, and nothing is
+kept. Beyond this machine it asks for the token, as the password of any name.
+
+Exit codes: 0 ended by Ctrl-C; 2 bad input; 3 the address is in use.
+"""
+
+
+def command(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="[ADDRESS:]PORT", help="Where browsers connect.")
+    ] = "127.0.0.1:8088",
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", metavar="FILE", help="For HTTPS: PEM chain.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", metavar="FILE", help="What readers must say.")
+    ] = None,
+    results: ResultsIn = DEFAULT_ROOT,
+) -> int:
+    """Serve a web page over a results folder, until interrupted."""
+    place = parse_place(listen, "--listen")
+    token, tls = read_token(token_file), tls_context(certificate, key)
+    if not results.is_dir():
+        raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
+    with SiteServer(place, Site(results), token, tls) as server:
+        where = shown((place[0], server.server_port))
+        note(f"{results} at {'https' if tls else 'http'}://{where}/")
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            note("ended")
+    return 0

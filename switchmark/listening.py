@@ -1,0 +1,134 @@
+"""What every server of ours holds to: this machine alone, unless there are a certificate and a
+token; no client that keeps another one waiting."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import ipaddress
+import re
+import ssl
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import UnavailableError, UsageError
+
+LOOPBACK = "127.0.0.1"
+SILENCE_S = 30.0  # after which a client that says nothing is left
+SHORTEST_TOKEN = 16
+_PLACE = re.compile(r"(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_place(text: str, option: str) -> tuple[str, int]:
+    """`9464`, or `0.0.0.0:9464` to listen beyond this machine. Raises UsageError."""
+    match = _PLACE.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise UsageError(
+            f"{option} {text}: is no port; write e.g. 9464, or ADDRESS:9464 for other machines"
+        )
+    return match["host"] or LOOPBACK, int(match["port"])
+
+
+def shown(place: tuple[str, int]) -> str:
+    """A place as addresses write it."""
+    return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"
+
+
+def read_token(path: Path | None) -> str | None:
+    """The token in a file. Raises UsageError for one that is no secret."""
+    if path is None:
+        return None
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file {path}: cannot be read ({error})") from None
+    if len(token) < SHORTEST_TOKEN:
+        raise UsageError(
+            f"--token-file {path}: holds fewer than {SHORTEST_TOKEN} characters; write e.g. "
+            f"openssl rand -hex 32 > {path}"
+        )
+    return token
+
+
+def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """For HTTPS; None without a certificate. Raises UsageError."""
+    if certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"--certificate {certificate}: cannot be used ({error})") from None
+    return context
+
+
+def says_token(authorization: str | None, token: str | None) -> bool:
+    """Whether a request's header holds the token, as a bearer or as the password of basic
+    authentication (https://anybody:TOKEN@host); always where none is asked for."""
+    if token is None:
+        return True
+    kind, _, given = (authorization or "").partition(" ")
+    if kind.lower() == "basic":
+        try:
+            given = base64.b64decode(given).decode("ascii").partition(":")[2]
+        except ValueError:
+            return False
+    elif kind.lower() != "bearer":
+        return False
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+class GuardedServer(ThreadingHTTPServer):
+    """HTTP, or HTTPS, at one address; beyond this machine with a certificate and a token alone.
+
+    Raises UsageError, or UnavailableError where the address is taken."""
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        place: tuple[str, int],
+        handler: type[BaseHTTPRequestHandler],
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        if not is_loopback(place[0]) and (token is None or tls is None):
+            raise UsageError(
+                f"--listen {place[0]}: others can reach it: give --certificate, --key and "
+                "--token-file, or listen at 127.0.0.1"
+            )
+        self.token, self._tls = token, tls
+        try:
+            super().__init__(place, handler)
+        except OSError as error:
+            raise UnavailableError(
+                f"--listen {place[0]}:{place[1]}: cannot listen there ({error.strerror or error}); "
+                "name another port"
+            ) from None
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """In the thread of the request: a client that does not shake hands keeps no other."""
+        request.settimeout(SILENCE_S)
+        if self._tls is not None:
+            try:
+                request = self._tls.wrap_socket(request, server_side=True)
+            except OSError:
+                return
+        super().finish_request(request, client_address)
+        if self._tls is not None:
+            request.close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""

@@ -1,0 +1,1 @@
+"""The page for a team: results, reports and histories, read and never written."""
