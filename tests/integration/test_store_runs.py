@@ -16,7 +16,7 @@ from switchmark.results.store import Run
 from switchmark.results.summary import summary
 from switchmark.store.address import StoreAddress, read_store_address, with_run
 from switchmark.store.check import check_store
-from switchmark.store.errors import CorruptStoreError
+from switchmark.store.errors import CorruptStoreError, StoreAwayError
 from switchmark.store.pull import pull
 from switchmark.store.push import push_folder
 from switchmark.store.source import StoreSource
@@ -247,3 +247,32 @@ def test_the_command_line_pushes_lists_pulls_and_checks(
     shown = capsys.readouterr()
     assert folder.name in shown.out and "0 problems" in shown.out
     assert "neither a run nor a campaign (there: synthetic)" in shown.err
+
+
+def test_who_may_only_read_reads_and_stores_nothing(
+    server: Cluster, address: StoreAddress, folder: Path
+) -> None:
+    with open_store(address) as store:
+        push_folder(store, folder)
+        store.connection.execute(
+            "CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA switchmark TO reader; "
+            "GRANT SELECT ON ALL TABLES IN SCHEMA switchmark TO reader"
+        )
+    reader = read_store_address(address.url.replace(f"{server.user}@", "reader@"))
+    assert _content(StoreSource(reader).find("synthetic").directory) == _content(folder)
+    other = write_run(folder.parent, [synthetic_record()], "other")
+    with pytest.raises(SwitchmarkError, match="permission denied"), open_store(reader) as store:
+        push_folder(store, other)
+
+
+def test_objects_that_are_away_leave_nothing_in_the_index(
+    address: StoreAddress, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "objects").rename(tmp_path / "unmounted")
+    with open_store(address) as store:
+        with pytest.raises(StoreAwayError, match="mount"):
+            push_folder(store, folder)
+        assert store.connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+        (tmp_path / "unmounted").rename(tmp_path / "objects")
+        push_folder(store, folder)
+        assert check_store(store, on_run=str).problems == ()
