@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -183,7 +183,9 @@ def wait_for(
 
 
 @contextmanager
-def pool_stand(trial_ms: float = 20.0) -> Iterator[PoolStand]:
+def pool_stand(
+    trial_ms: float = 20.0, database: Callable[[], AbstractContextManager[Cluster]] = cluster
+) -> Iterator[PoolStand]:
     """A store that is set up, and nothing that runs yet; everything ends with the block."""
     folder = Path(f"/tmp/smpool{secrets.token_hex(3)}")
     folder.mkdir()
@@ -191,7 +193,7 @@ def pool_stand(trial_ms: float = 20.0) -> Iterator[PoolStand]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     try:
-        with cluster() as server:
+        with database() as server:
             stand = PoolStand(folder, server, port, trial_ms)
             stand.objects.mkdir()
             set_up_store(stand)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from distributed import Client, Future, Scheduler
@@ -24,6 +25,7 @@ from switchmark.pool.worker import RESOURCE, work_here
 from switchmark.store.errors import StoreAwayError
 
 POLL_S = 0.25
+ANSWER_S = 5.0  # of a worker that has its news, or of the scheduler beside us
 STORE_KEY = ["switchmark", "store"]  # of the scheduler's metadata: where agents and laptops find it
 
 
@@ -91,8 +93,8 @@ class Dispatcher:
                 await self._take(testbed, future)
             elif here.get(testbed) != address:
                 # The word was for a worker that has gone: Dask would keep it for ever.
-                await self._client.cancel([future], force=True)
                 del self._sent[testbed]
+                await self._forget(future)
                 self._say(f"{testbed}: its agent has gone, or came anew")
         for testbed in await self._wanted():
             if testbed in here and testbed not in self._sent:
@@ -143,14 +145,22 @@ class Dispatcher:
         """(Dask calls from a thread of its own.)"""
         self._loop.call_soon_threadsafe(self._news.set)
 
+    async def _forget(self, future: Future) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._client.cancel([future], force=True), ANSWER_S)
+
     async def _take(self, testbed: str, future: Future) -> None:
         del self._sent[testbed]
         try:
-            news: Any = await future.result()
+            news: Any = await asyncio.wait_for(future.result(), ANSWER_S)
         except asyncio.CancelledError:
             if future.cancelled():
                 return
             raise
+        except TimeoutError:
+            # It went with its worker before it could be fetched: Dask would wait for ever.
+            await self._forget(future)
+            news = "its agent has gone with its news"
         except Exception as error:
             news = f"its agent was lost ({type(error).__name__})"
         self._say(f"{testbed}: {news}")

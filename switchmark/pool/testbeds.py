@@ -44,7 +44,7 @@ def register(
         "UPDATE pool_testbeds SET token = token + 1, place = %(place)s, agent = %(agent)s, "
         "seen_at = clock_timestamp(), clock_ahead_s = %(clock)s - "
         "extract(epoch FROM clock_timestamp()), state = CASE state WHEN 'draining' THEN 'drained' "
-        "ELSE state END, check_at = NULL, "
+        "ELSE state END, check_at = CASE state WHEN 'out' THEN clock_timestamp() END, "
         "expires_at = clock_timestamp() + make_interval(secs => %(member)s) "
         "WHERE name = %(name)s RETURNING token, clock_ahead_s",
         {"place": place, "agent": agent, "clock": clock_s, "member": MEMBER_S, "name": testbed},

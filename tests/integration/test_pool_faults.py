@@ -6,13 +6,19 @@ tools/pool-chaos.
 
 from __future__ import annotations
 
+import shutil
 import signal
+import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from tests.pool_judge import check_campaign
 from tests.pool_stand import PoolStand, pool_stand, wait_for
+from tests.postgres import Cluster, programs
 
 pytestmark = pytest.mark.integration
 
@@ -119,3 +125,39 @@ def test_a_second_agent_of_a_testbed_is_refused(stand: PoolStand) -> None:
     assert "testbed lab1 is served by another agent" in stand.said("second")
     assert stand.wait_finished().trials == {"finished": 60}
     check_campaign(stand)
+
+
+@contextmanager
+def on_a_small_disk() -> Iterator[Cluster]:
+    """A PostgreSQL that has a hundred megabytes."""
+    programs()
+    folder = Path(tempfile.mkdtemp(prefix="sm-pg-", dir="/tmp"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=110m", "tmpfs", str(folder)], check=True)
+    try:
+        shutil.chown(folder, "postgres")
+        server = Cluster(folder)
+        server.make()
+        yield server
+        server.stop("immediate")
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+        folder.rmdir()
+
+
+@pytest.mark.slow
+def test_a_database_without_room_is_waited_for() -> None:
+    with pool_stand(100, on_a_small_disk) as stand:
+        ready(stand, "lab1", blocks=30)
+        stand.wait_trials(4)
+        filler = stand.postgres.folder / "filler"
+        with filler.open("wb") as file, suppress(OSError):
+            while True:
+                file.write(bytes(1 << 16))
+                file.flush()
+        said = "No space left on device"
+        wait_for(lambda: said in stand.said("lab1") or None, "a word of it", stand)
+        filler.unlink()
+        if not (stand.postgres.folder / "data/postmaster.pid").exists():
+            stand.postgres.start()
+        assert stand.wait_finished().trials == {"finished": 60}
+        check_campaign(stand)

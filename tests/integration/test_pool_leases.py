@@ -230,6 +230,9 @@ def test_what_is_out_gets_nothing_and_is_told_once(db: Connection[Any]) -> None:
     assert sum("is out" in one for one in words(db)) == 1
     db.execute("UPDATE pool_testbeds SET check_at = clock_timestamp()")
     assert testbeds.wanted_testbeds(db) == ["lab1"]
+    db.execute("UPDATE pool_testbeds SET check_at = check_at + interval '1 h'")
+    one = member(db, "lab1")  # whoever starts an agent anew wants to know at once
+    assert testbeds.wanted_testbeds(db) == ["lab1"]
     with db.transaction():
         testbeds.take_in(db, one)
     assert claimed(db, one).number == 0
