@@ -6,11 +6,8 @@ On a terminal the last line is redrawn; in a pipe or a log there is one line a t
 from __future__ import annotations
 
 from contextlib import suppress
-from types import TracebackType
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-
-from switchmark.cli.output import console
+from switchmark.cli.bar import Bar
 from switchmark.language.duration import format_duration
 from switchmark.language.printable import printable
 from switchmark.language.values import format_rate
@@ -34,57 +31,29 @@ _NAMED = [
 _UNNAMED = [one for one in _NAMED if one.kind in (Kind.TRAFFIC, Kind.LAYOUT)]
 
 
-class CampaignProgress:
+class CampaignProgress(Bar):
     """An observer of `run_campaign` that draws on standard error. A context manager."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._console = console(stderr=True)
+        super().__init__("live", "left", quiet=quiet)
         self._quiet = quiet
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[live]}"),
-            TextColumn("{task.fields[left]}"),
-            console=self._console,
-            disable=quiet or not self._console.is_terminal,
-            transient=True,
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> CampaignProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
         """Show which trial runs, and how long all of them will still take."""
         left = f"{format_duration(left_s)} left{'' if total else ' at most'}"
-        if self._task is None:
-            self._task = self._bar.add_task("", total=total or None, live="", left=left)
-        self._bar.update(
-            self._task, completed=number - 1, description=_name(plan.trial), live="", left=left
-        )
+        self.show(_name(plan.trial), number - 1, total or None, live="", left=left)
 
     def live(self, forwarded_pps: float | None) -> None:
         """Show what arrives right now."""
-        if self._task is not None and forwarded_pps is not None:
-            self._bar.update(self._task, live=f"{forwarded_pps / 1e6:.3f} Mpps")
+        if forwarded_pps is not None:
+            self.tell(live=f"{forwarded_pps / 1e6:.3f} Mpps")
 
     def trial_ended(self, record: Record) -> None:
         """Leave one line behind for the trial."""
-        if self._task is not None:
-            self._bar.advance(self._task)
+        self.advance()
         if not self._quiet:
             with suppress(OSError):  # a line that nobody can take is no reason to stop
-                self._console.print(
+                self.console.print(
                     printable(describe(record)), highlight=False, markup=False, soft_wrap=True
                 )
 
