@@ -12,6 +12,8 @@ from switchmark.cli.output import note
 from switchmark.errors import UsageError
 from switchmark.listening import parse_place, read_token, shown, tls_context
 from switchmark.results.store import DEFAULT_ROOT
+from switchmark.store.address import read_store_address
+from switchmark.web.pool_page import pool_reader
 from switchmark.web.server import SiteServer
 from switchmark.web.site import Site
 
@@ -19,6 +21,7 @@ EPILOG = """
 Examples:
   switchmark serve                                  results/ at http://127.0.0.1:8088
   switchmark serve --results nightly --listen 9000
+  switchmark serve --store postgresql://db.lab/bench    the state of its pool, too
   openssl rand -hex 32 > token
   switchmark serve --listen 0.0.0.0:8443 --token-file token \\
       --certificate server.pem --key server.key
@@ -44,13 +47,18 @@ def command(
         Path | None, typer.Option("--token-file", metavar="FILE", help="What readers must say.")
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", metavar="ADDRESS", help="Show the pool of this store, too."),
+    ] = None,
 ) -> int:
     """Serve a web page over a results folder, until interrupted."""
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
     if not results.is_dir():
         raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
-    with SiteServer(place, Site(results), token, tls) as server:
+    pool = pool_reader(read_store_address(store)) if store is not None else None
+    with SiteServer(place, Site(results, pool), token, tls) as server:
         where = shown((place[0], server.server_port))
         note(f"{results} at {'https' if tls else 'http'}://{where}/")
         try:

@@ -23,6 +23,7 @@ from switchmark.results.history import read_history
 from switchmark.results.machine_id import MachineId
 from switchmark.results.metric import figures_called
 from switchmark.results.store import list_runs, open_run
+from switchmark.web.pool_page import PoolState, pool_page
 
 KEPT_PAGES = 16
 HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
@@ -41,8 +42,8 @@ class Shown:
 class Site:
     """All pages of one results folder."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, pool: Callable[[], PoolState] | None = None) -> None:
+        self._root, self._pool = root, pool
         self._pages: OrderedDict[str, tuple[_Signature, bytes]] = OrderedDict()
         self._building = Lock()  # a page may take a core for seconds: one at a time
 
@@ -51,18 +52,24 @@ class Site:
         path, _, query = target.partition("?")
         parts = [unquote(part) for part in path.split("/")[1:]]
         try:
-            match parts:
-                case [""]:
-                    return self._kept("/", self._runs(), self._index)
-                case ["run", name]:
-                    return self._report(name)
-                case ["history"]:
-                    return self._history(None, query)
-                case ["history", switch]:
-                    return self._history(switch, query)
+            shown = self._shown(parts, query)
         except SwitchmarkError as error:
-            return Shown(404, f"{error}\n".encode(), TEXT)
-        return Shown(404, b"there is no such page\n", TEXT)
+            shown = Shown(404, f"{error}\n".encode(), TEXT)
+        return shown or Shown(404, b"there is no such page\n", TEXT)
+
+    def _shown(self, parts: Sequence[str], query: str) -> Shown | None:
+        match parts:
+            case [""]:
+                return self._kept("/", self._runs(), self._index)
+            case ["run", name]:
+                return self._report(name)
+            case ["pool"] if self._pool is not None:
+                return Shown(200, pool_page(self._pool()).encode())
+            case ["history"]:
+                return self._history(None, query)
+            case ["history", switch]:
+                return self._history(switch, query)
+        return None
 
     def _runs(self) -> dict[str, Path]:
         """The runs by the names of their folders, the newest first."""
@@ -123,6 +130,7 @@ class Site:
             sections.append(Section("Folders that could not be read", warned=problems))
         meta = f"{len(lines)} runs in {self._root.name or 'results'}"
         links = [Link("history", "history")] if lines else []
+        links += [Link("pool", "pool")] if self._pool is not None else []
         return page_html(Page("Results", "switchmark", meta, sections, links))
 
 

@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ import pytest
 from switchmark.cli import main
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.listening import tls_context
+from switchmark.pool.values import CampaignStatus, TestbedStatus
 from switchmark.web.server import SiteServer
 from switchmark.web.site import KEPT_PAGES, Site
 from tests.unit.browser import Browser, browsing, chromium
@@ -232,6 +234,22 @@ def test_what_is_new_is_seen_and_pages_do_not_pile_up(tmp_path: Path) -> None:
     (run / "run.json").write_text("{")
     assert b"could not be read" in site.show("/").body
     assert len(site._pages) <= KEPT_PAGES
+
+
+def test_the_state_of_a_pool_is_shown_where_there_is_one(tmp_path: Path) -> None:
+    bed = TestbedStatus("lab1", "out", EVIL, "agent 7", False, 90.0, None, "", 12)
+    asked = CampaignStatus(
+        "nightly-1", "nightly", "open", datetime(2026, 3, 1, tzinfo=UTC), "me",
+        {"queued": 3}, {"finished": 4}, 10,
+    )  # fmt: skip
+    site = Site(tmp_path, lambda: ([bed], [asked]))
+    shown = site.show("/pool")
+    assert shown.status == 200
+    for text in (b"lab1", b"no agent for 90 s", b"4 of 10", b"3 queued", b"nightly-1"):
+        assert text in shown.body
+    assert b"<img" not in shown.body
+    assert b'href="pool"' in site.show("/").body
+    assert Site(tmp_path).show("/pool").status == 404
 
 
 @pytest.fixture(scope="module")
