@@ -189,7 +189,7 @@ def unmatched(
     figures: list[tuple[Published, SourcePlace]], grids: list[dict[str, sweeps.Entry]]
 ) -> Iterator[Problem]:
     """The figures that are of no trial of these grids, each with the nearest that could be."""
-    kinds = [_Grid(grid) for grid in grids]
+    kinds = [_GridValues(grid) for grid in grids]
     for figure, place in figures:
         lacking = min((grid.lacking(figure) for grid in kinds), key=len, default=[])
         if kinds and lacking:
@@ -197,7 +197,7 @@ def unmatched(
             yield Problem(place, "published.match", message)
 
 
-class _Grid:
+class _GridValues:
     """The values that the trials of a grid have, scenarios under their one name."""
 
     def __init__(self, grid: dict[str, sweeps.Entry]) -> None:

@@ -29,7 +29,7 @@ from switchmark.remote.site import Site
 from switchmark.reproduction import budget as scaling
 from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
 from switchmark.reproduction.run import folder_of, latest
-from switchmark.reproduction.state import State, state_of
+from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.store import DEFAULT_ROOT, open_run
 from switchmark.testbed.testbed_file import find_testbed
 
@@ -127,7 +127,7 @@ def _budget_s(text: str) -> float:
 
 
 def _print_states(
-    chosen: Sequence[tuple[Paper, Sequence[Item]]], states: dict[tuple[str, str], State]
+    chosen: Sequence[tuple[Paper, Sequence[Item]]], states: dict[tuple[str, str], ItemState]
 ) -> None:
     for paper, items in chosen:
         rows = [
@@ -177,10 +177,10 @@ class _Runner:
     def run(
         self,
         chosen: Sequence[tuple[Paper, Sequence[Item]]],
-        states: dict[tuple[str, str], State],
+        states: dict[tuple[str, str], ItemState],
     ) -> int:
         """Run all that can; returns how many items failed."""
-        due: dict[str, tuple[Paper, Item, State]] = {}
+        due: dict[str, tuple[Paper, Item, ItemState]] = {}
         for paper, items in chosen:
             for item in items:
                 state = states[paper.name, item.name]
@@ -198,7 +198,7 @@ class _Runner:
             self._run(paper, item, state, share_s)
         return self.failed
 
-    def _is_done(self, paper: Paper, item: Item, state: State) -> bool:
+    def _is_done(self, paper: Paper, item: Item, state: ItemState) -> bool:
         """Whether its last run finished every trial it was to have."""
         directory = None if self.anew else latest(folder_of(paper, self.results), item.campaign)
         if directory is None:
@@ -212,14 +212,14 @@ class _Runner:
             note(f"{paper.name} {item.name}: finished before, in {directory}")
         return done
 
-    def _share_s(self, state: State, waiting: Sequence[State]) -> float | None:
+    def _share_s(self, state: ItemState, waiting: Sequence[ItemState]) -> float | None:
         """What is left of the budget, by the trials that are waiting for it."""
         if self.budget_s is None:
             return None
         left_s = self.budget_s - (time.monotonic() - self.began)
         return max(0.0, left_s) * _weight(state) / sum(map(_weight, waiting))
 
-    def _run(self, paper: Paper, item: Item, state: State, share_s: float | None) -> None:
+    def _run(self, paper: Paper, item: Item, state: ItemState, share_s: float | None) -> None:
         settings = [*state.settings, *self.settings]
         directory = None if self.anew else latest(folder_of(paper, self.results), item.campaign)
         resume = directory is not None
@@ -255,7 +255,7 @@ class _Runner:
         note(f"{paper.name} {item.name}: {count - failed} trials finished, {failed} "
              f"failed, in {format_duration(spent_s)}")  # fmt: skip
 
-    def _scale(self, item: Item, state: State, share_s: float | None) -> scaling.Scale:
+    def _scale(self, item: Item, state: ItemState, share_s: float | None) -> scaling.Scale:
         assert state.campaign is not None
         if share_s is None:
             return scaling.Scale((), scaling.FULL, 0.0)
@@ -267,12 +267,12 @@ class _Runner:
         )  # fmt: skip
 
 
-def _weight(state: State) -> float:
+def _weight(state: ItemState) -> float:
     """By what time is dealt out: few trials deserve more of it each."""
     return math.sqrt(max(1, state.trials))
 
 
-def _more(given: Sequence[str], state: State) -> list[str]:
+def _more(given: Sequence[str], state: ItemState) -> list[str]:
     """What a run was set to beyond the stand-ins."""
     return [one for one in given if one not in state.settings]
 
@@ -280,7 +280,7 @@ def _more(given: Sequence[str], state: State) -> list[str]:
 def _write(
     chosen: Sequence[tuple[Paper, Sequence[Item]]],
     there: Installed,
-    states: dict[tuple[str, str], State],
+    states: dict[tuple[str, str], ItemState],
     results: Path,
     output: Path | None,
     markdown: Path | None,

@@ -26,7 +26,7 @@ SIZE_SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayPlan:
     """Frames that the engine sends from a file."""
 
     cycle: Cycle
@@ -54,7 +54,7 @@ class FlowPlan:
     rx: TrafficPort | None
     sender: tuple[str, ...]  # arguments of the engine, but for a file to replay
     receiver: tuple[str, ...]
-    replay: Replay | None
+    replay: ReplayPlan | None
     frames: int  # in all; 0: until its time is over
     is_timed: bool
     counts_loss: bool
@@ -354,7 +354,7 @@ def _gap_ns(gap: types.FlowDurationInterBurstGap | None, path: str) -> int:
             raise Refused(f"{path}.bytes: is not supported; write nanoseconds or microseconds")
 
 
-def _replay(cycle: Cycle, sizes: _Sizes, duration: _Duration, path: str) -> Replay:
+def _replay(cycle: Cycle, sizes: _Sizes, duration: _Duration, path: str) -> ReplayPlan:
     """The file for what the engine has no option for."""
     period = _period(cycle, sizes)
     if duration.frames is None:
@@ -363,9 +363,9 @@ def _replay(cycle: Cycle, sizes: _Sizes, duration: _Duration, path: str) -> Repl
                 f"{path}.packet: {period} different frames; {MOST_FRAMES} are supported, or one "
                 "field that counts up by 1"
             )
-        return Replay(cycle, sizes.sequence(period), period)
+        return ReplayPlan(cycle, sizes.sequence(period), period)
     if duration.frames <= MOST_FRAMES:
-        return Replay(
+        return ReplayPlan(
             cycle, sizes.sequence(duration.frames), duration.frames, step_ns=duration.step_ns
         )
     whole = next((n for n in _multiples(period) if duration.frames % n == 0), None)
@@ -374,7 +374,7 @@ def _replay(cycle: Cycle, sizes: _Sizes, duration: _Duration, path: str) -> Repl
             f"{path}.duration.fixed_packets.packets: above {MOST_FRAMES} it must be a multiple of "
             f"the {period} different frames"
         )
-    return Replay(cycle, sizes.sequence(whole), whole)
+    return ReplayPlan(cycle, sizes.sequence(whole), whole)
 
 
 def _period(cycle: Cycle, sizes: _Sizes) -> int:

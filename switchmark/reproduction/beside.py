@@ -15,7 +15,7 @@ from switchmark.statistics.means import Estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PaperLine:
     """One line of the table."""
 
     who: str
@@ -27,7 +27,7 @@ class Line:
     marks: str
 
 
-def lines_of(item: Item, rows: Sequence[SummaryRow], campaign: Campaign) -> list[Line]:
+def lines_of(item: Item, rows: Sequence[SummaryRow], campaign: Campaign) -> list[PaperLine]:
     """The table: what the item draws of every row, then other published figures of the campaign
     that this item's rows match, then those that nothing here matches."""
     done = [row for row in rows if row.finished]
@@ -51,7 +51,7 @@ def lines_of(item: Item, rows: Sequence[SummaryRow], campaign: Campaign) -> list
                 figure = _figure_of(one)
                 lines.append(_line(row, varying, figure, found, one))
     lines += [
-        Line(_who(one), _point(one), one.words, "not measured here", one.text, "", "")
+        PaperLine(_who(one), _point(one), one.words, "not measured here", one.text, "", "")
         for one in published
         if id(one) not in told
     ]
@@ -72,18 +72,17 @@ def _figure_of(one: Published) -> Figure:
 
 def _line(
     row: SummaryRow, varying: list[str], figure: Figure, found: Estimate, held: Published | None
-) -> Line:
+) -> PaperLine:
     scale, unit = figure.scale
     spread = "" if found.low is None else f" ({words.from_to(found, scale)})"
     ours = f"{words.number(found.mean / scale)} {unit}{spread}"
     what = figure.words.partition(" (")[0]
+    point = words.point(dict(row.point), varying)
     if held is None:
-        return Line(row.contender, words.point(dict(row.point), varying), what, ours, "", "",
-                    _marks(row))  # fmt: skip
+        return PaperLine(row.contender, point, what, ours, "", "", _marks(row))
     ratio = f"{found.mean / held.value:.2g}" if held.value else ""
     theirs = held.text + (f" ({held.note})" if held.note else "")
-    return Line(row.contender, words.point(dict(row.point), varying), what, ours, theirs, ratio,
-                _marks(row))  # fmt: skip
+    return PaperLine(row.contender, point, what, ours, theirs, ratio, _marks(row))
 
 
 def _marks(row: SummaryRow) -> str:

@@ -24,7 +24,7 @@ from switchmark.statistics.means import LEVEL, Estimate
 _SHOWN = 3  # of the ratios, in words
 
 
-class Verdict(StrEnum):
+class FindingVerdict(StrEnum):
     """What is known of a finding here."""
 
     HOLDS = "holds"
@@ -63,11 +63,11 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedFinding:
     """A finding with its verdict."""
 
     finding: Finding
-    verdict: Verdict
+    verdict: FindingVerdict
     why: str
     tried: tuple[Tried, ...] = ()
 
@@ -76,11 +76,11 @@ def judge(
     finding: Finding,
     rows_of: Mapping[str, Sequence[SummaryRow]],
     can_run: Collection[str] = (),
-) -> Judged:
+) -> JudgedFinding:
     """Judge a finding by the rows of the items that were measured (item -> its rows). `can_run`
     are the items that this machine can run: without rows they were not tried yet."""
     if finding.cannot:
-        return Judged(finding, Verdict.CANNOT, finding.cannot)
+        return JudgedFinding(finding, FindingVerdict.CANNOT, finding.cannot)
     tried: list[Tried] = []
     lacking: dict[str, None] = {}
     for claim in finding.claims:
@@ -91,9 +91,11 @@ def judge(
     if not tried:
         due = [name for name in lacking if name in can_run and not rows_of.get(name)]
         if due:
-            return Judged(finding, Verdict.NOT_YET, f"not measured yet: {', '.join(due)}")
+            return JudgedFinding(
+                finding, FindingVerdict.NOT_YET, f"not measured yet: {', '.join(due)}"
+            )
         why = f"without what it compares: {', '.join(lacking)}"
-        return Judged(finding, Verdict.CANNOT, why)
+        return JudgedFinding(finding, FindingVerdict.CANNOT, why)
     adjusted = adjust([one.p_outside for one in tried], Correction.HOLM)
     outside = [one for one, p in zip(tried, adjusted, strict=True) if p is not None and p < LEVEL]
     held = [one for one in tried if one.inside]
@@ -101,15 +103,15 @@ def judge(
     if outside:
         told = "; ".join(one.words for one in outside[:_SHOWN])
         why = f"{len(outside)} of {len(tried)} ratios lie outside: {told}"
-        return Judged(finding, Verdict.CONTRADICTED, why + left, tuple(tried))
+        return JudgedFinding(finding, FindingVerdict.CONTRADICTED, why + left, tuple(tried))
     if len(held) == len(tried):
         told = "; ".join(one.words for one in tried[:_SHOWN])
         more = f" and {len(tried) - _SHOWN} more" if len(tried) > _SHOWN else ""
-        return Judged(finding, Verdict.HOLDS, f"{told}{more}{left}", tuple(tried))
+        return JudgedFinding(finding, FindingVerdict.HOLDS, f"{told}{more}{left}", tuple(tried))
     open_ = [one for one in tried if not one.inside]
     told = "; ".join(one.words for one in open_[:_SHOWN])
     why = f"{len(open_)} of {len(tried)} ratios are open: {told}"
-    return Judged(finding, Verdict.UNDECIDED, why + left, tuple(tried))
+    return JudgedFinding(finding, FindingVerdict.UNDECIDED, why + left, tuple(tried))
 
 
 def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:

@@ -16,24 +16,24 @@ from markupsafe import Markup
 from switchmark import __version__
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
-from switchmark.reproduction.beside import Line, lines_of
+from switchmark.reproduction.beside import PaperLine, lines_of
 from switchmark.reproduction.draw import draw
-from switchmark.reproduction.findings import Judged, judge
+from switchmark.reproduction.findings import JudgedFinding, judge
 from switchmark.reproduction.paper import Item, Paper
-from switchmark.reproduction.run import Measured, read_measured, rows_by_item, rows_of
-from switchmark.reproduction.state import State, state_of
+from switchmark.reproduction.run import MeasuredCampaign, read_measured, rows_by_item, rows_of
+from switchmark.reproduction.state import ItemState, state_of
 
 _TEMPLATES = Path(__file__).parent / "template"
 _TELLING = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a machine that was shared
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ItemOnPage:
     """An item with all that the page says of it."""
 
     item: Item
-    state: State
-    lines: tuple[Line, ...]
+    state: ItemState
+    lines: tuple[PaperLine, ...]
     svg: str | None
     scale: str  # what was set, against the paper's own way
     notes: tuple[str, ...]
@@ -52,12 +52,12 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PaperPage:
     """A paper with what was measured of it."""
 
     paper: Paper
-    items: tuple[Shown, ...]
-    findings: tuple[Judged, ...]
+    items: tuple[ItemOnPage, ...]
+    findings: tuple[JudgedFinding, ...]
     host: Mapping[str, Any]
     date: str
 
@@ -99,8 +99,8 @@ def make_page(
     there: Installed,
     results: Path,
     items: Sequence[Item] | None = None,
-    states: Mapping[str, State] | None = None,
-) -> Page:
+    states: Mapping[str, ItemState] | None = None,
+) -> PaperPage:
     """Read what is there of the paper, judge its findings, draw its items."""
     chosen = list(items or paper.items)
     measured = read_measured(paper, results)
@@ -109,7 +109,7 @@ def make_page(
     rows = rows_by_item(paper.items, measured)
     can_run = {one.item.name for one in shown if one.state.runs}
     hosts = [one.run.info for one in measured.values()]
-    return Page(
+    return PaperPage(
         paper,
         tuple(shown),
         tuple(judge(finding, rows, can_run) for finding in paper.findings),
@@ -121,10 +121,10 @@ def make_page(
 def _shown(
     item: Item,
     there: Installed,
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, MeasuredCampaign],
     folder: Path,
-    states: Mapping[str, State],
-) -> Shown:
+    states: Mapping[str, ItemState],
+) -> ItemOnPage:
     rows = rows_of(item, measured)
     held = measured.get(item.campaign)
     campaign = find_campaign(item.campaign, there.known)
@@ -136,10 +136,10 @@ def _shown(
     notes = [f"missing: {one}" for one in item.missing]
     notes += [f"left out: {one}" for one in state.left_out]
     notes += [f"failed: {one}" for one in failures]
-    return Shown(item, state, tuple(lines), svg, scale, tuple(notes))
+    return ItemOnPage(item, state, tuple(lines), svg, scale, tuple(notes))
 
 
-def as_html(pages: Sequence[Page]) -> str:
+def as_html(pages: Sequence[PaperPage]) -> str:
     """One file that loads nothing."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
@@ -150,7 +150,7 @@ def as_html(pages: Sequence[Page]) -> str:
     return template.render(pages=pages, version=__version__)
 
 
-def as_markdown(pages: Sequence[Page]) -> str:
+def as_markdown(pages: Sequence[PaperPage]) -> str:
     """For docs/: findings and items of every paper, as tables."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=False, undefined=StrictUndefined,

@@ -19,7 +19,7 @@ from switchmark.results.summary import summarise
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredCampaign:
     """What was measured of a campaign."""
 
     run: Run
@@ -36,16 +36,16 @@ def folder_of(paper: Paper, results: Path) -> Path:
     return results / "reproduce" / paper.name
 
 
-def read_measured(paper: Paper, results: Path) -> dict[str, Measured]:
+def read_measured(paper: Paper, results: Path) -> dict[str, MeasuredCampaign]:
     """The latest run of every campaign of the paper that has one with a finished trial."""
-    found: dict[str, Measured] = {}
+    found: dict[str, MeasuredCampaign] = {}
     for campaign in dict.fromkeys(item.campaign for item in paper.items):
         directory = latest(folder_of(paper, results), campaign)
         if directory is None:
             continue
         rows = summarise(directory, read_table(directory))
         if any(row.finished for row in rows):
-            found[campaign] = Measured(open_run(directory), tuple(rows))
+            found[campaign] = MeasuredCampaign(open_run(directory), tuple(rows))
     return found
 
 
@@ -57,7 +57,7 @@ def latest(folder: Path, campaign: str) -> Path | None:
         return None
 
 
-def rows_of(item: Item, measured: Mapping[str, Measured]) -> list[SummaryRow]:
+def rows_of(item: Item, measured: Mapping[str, MeasuredCampaign]) -> list[SummaryRow]:
     """The rows that the item shows, without the bare wire's."""
     held = measured.get(item.campaign)
     if held is None:
@@ -66,7 +66,7 @@ def rows_of(item: Item, measured: Mapping[str, Measured]) -> list[SummaryRow]:
 
 
 def rows_by_item(
-    items: Iterable[Item], measured: Mapping[str, Measured]
+    items: Iterable[Item], measured: Mapping[str, MeasuredCampaign]
 ) -> dict[str, Sequence[SummaryRow]]:
     """Item -> its rows, as findings are judged by."""
     return {item.name: rows_of(item, measured) for item in items}

@@ -22,7 +22,7 @@ from switchmark.reproduction.paper import Item, StandIn
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ItemState:
     """An item on this machine."""
 
     item: Item
@@ -51,7 +51,7 @@ class State:
 
 def state_of(
     item: Item, there: Installed, *, more: Sequence[str] = (), site: Site | None = None
-) -> State:
+) -> ItemState:
     """The item as it would run here; `more` is what else is set."""
     standing = [one for one in item.stand_in if _lacks(one)]
     settings = tuple(setting for one in standing for setting in one.set)
@@ -60,7 +60,7 @@ def state_of(
         campaign = find_campaign(item.campaign, there.known, [*settings, *more])
         if site is None and any("remote" in sweep.location for sweep in campaign.sweeps):
             reason = "needs a second host and a cable between them; name them with --testbed"
-            return State(item, None, settings=settings, notes=notes, reason=reason)
+            return ItemState(item, None, settings=settings, notes=notes, reason=reason)
         campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
         steps = plan_steps(campaign, there, baselines=False, site=site)
         if campaign.skip_unavailable:
@@ -69,9 +69,9 @@ def state_of(
         check_available(steps)
     except SwitchmarkError as error:
         reason = "; ".join(dict.fromkeys(str(error).splitlines()))
-        return State(item, None, settings=settings, notes=notes, reason=reason)
+        return ItemState(item, None, settings=settings, notes=notes, reason=reason)
     trials = sum(step.plan.trial.repetition == 0 for step in steps)
-    return State(
+    return ItemState(
         item, campaign, tuple(steps), settings, tuple(dict.fromkeys(left_out)), notes, "", trials
     )
 

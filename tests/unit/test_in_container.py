@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from switchmark.testbed.container import in_container
-from switchmark.testbed.container.in_container import Inside, Shown
+from switchmark.testbed.container.in_container import Inside, ShownPath
 
 
 def test_a_container_s_init_may_have_no_child_yet() -> None:
@@ -26,7 +26,7 @@ def test_it_sees_its_own_folder_and_what_leads_there(tmp_path: Path) -> None:
         folder.mkdir()
     (real / "vnf").write_text("#!/bin/sh\n")
     (link / "vnf").symlink_to(real / "vnf")
-    sockets = Shown(tmp_path / "sockets", True, Path("/run/vhost"))
+    sockets = ShownPath(tmp_path / "sockets", True, Path("/run/vhost"))
     inside = Inside("c", [str(link / "vnf"), "/run/vhost/a.sock", "eth0"], ("net_raw",), [sockets])
     shown = {str(one.place): one.writable for one in inside.everything()}
     assert shown["/usr"] is False and shown["/run/vhost"] is True

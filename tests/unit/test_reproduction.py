@@ -15,7 +15,7 @@ from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
 from switchmark.reproduction.budget import FULL, fit, usual_share
-from switchmark.reproduction.findings import Verdict, judge
+from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Finding, fulfils, paper_names, read_paper
 from switchmark.reproduction.run import folder_of
@@ -83,31 +83,31 @@ NEAR = (1.0, 1.002, 0.998)
     ("claim", "rates", "verdict"),
     [
         ({"over": "burst", "power": 0, "within": 0.1},
-         {(A, 32): NEAR, (A, 64): NEAR}, Verdict.HOLDS),
+         {(A, 32): NEAR, (A, 64): NEAR}, FindingVerdict.HOLDS),
         ({"over": "burst", "power": 0, "within": 0.1},
-         {(A, 32): NEAR, (A, 64): (2.0, 2.01, 2.02)}, Verdict.CONTRADICTED),
+         {(A, 32): NEAR, (A, 64): (2.0, 2.01, 2.02)}, FindingVerdict.CONTRADICTED),
         ({"over": "burst", "power": 0, "within": 0.1},
-         {(A, 32): (0.5, 1.0, 2.0), (A, 64): NEAR}, Verdict.UNDECIDED),
+         {(A, 32): (0.5, 1.0, 2.0), (A, 64): NEAR}, FindingVerdict.UNDECIDED),
         ({"over": "burst", "power": -1, "within": 0.1},
-         {(A, 32): NEAR, (A, 64): (0.5, 0.501, 0.499)}, Verdict.HOLDS),
+         {(A, 32): NEAR, (A, 64): (0.5, 0.501, 0.499)}, FindingVerdict.HOLDS),
         ({"over": "burst", "power": 1, "within": 0.1},
-         {(A, 32): NEAR, (A, 64): NEAR}, Verdict.CONTRADICTED),
-        ({"falls": "burst"}, {(A, 32): NEAR, (A, 64): (0.5, 0.501, 0.499)}, Verdict.HOLDS),
+         {(A, 32): NEAR, (A, 64): NEAR}, FindingVerdict.CONTRADICTED),
+        ({"falls": "burst"}, {(A, 32): NEAR, (A, 64): (0.5, 0.501, 0.499)}, FindingVerdict.HOLDS),
         ({"order": [[B], [A]]},
-         {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, Verdict.HOLDS),
+         {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, FindingVerdict.HOLDS),
         ({"order": [[A], [B]]},
-         {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, Verdict.CONTRADICTED),
+         {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, FindingVerdict.CONTRADICTED),
         ({"left": {"switch": A}, "right": {"switch": B}, "at_least": 0.9, "at_most": 1.1},
-         {(A, 32): NEAR, (B, 32): NEAR}, Verdict.HOLDS),
-        ({"order": [[B], [A]]}, {(A, 32): (1.0,), (B, 32): (2.0,)}, Verdict.UNDECIDED),
-        ({"order": [[B], ["vpp"]]}, {(A, 32): NEAR}, Verdict.CANNOT),
+         {(A, 32): NEAR, (B, 32): NEAR}, FindingVerdict.HOLDS),
+        ({"order": [[B], [A]]}, {(A, 32): (1.0,), (B, 32): (2.0,)}, FindingVerdict.UNDECIDED),
+        ({"order": [[B], ["vpp"]]}, {(A, 32): NEAR}, FindingVerdict.CANNOT),
     ],
 )  # fmt: skip
 def test_findings_are_judged_by_proof(
     tmp_path: Path,
     claim: dict[str, object],
     rates: dict[tuple[str, int], Sequence[float]],
-    verdict: Verdict,
+    verdict: FindingVerdict,
 ) -> None:
     scaled = {who: [value * 1e6 for value in values] for who, values in rates.items()}
     judged = judge(finding(**claim), {"i": rows_of(tmp_path, scaled)})

@@ -17,7 +17,7 @@ from switchmark.environment.support.rootfs import build_root
 from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.container.in_container import (
     Inside,
-    Shown,
+    ShownPath,
     lxc_root,
     spawn_docker,
     spawn_lxc,
@@ -80,7 +80,7 @@ class ContainedHost:
             name,
             args,
             CAPABILITIES,
-            [Shown(self._session.run_dir, writable=True)],
+            [ShownPath(self._session.run_dir, writable=True)],
             cores or (),
             env,
             [path for path in [Path(TUN)] if path.exists()],

@@ -35,7 +35,7 @@ _SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownPath:
     """A path of the host's that the container sees."""
 
     path: Path
@@ -55,7 +55,7 @@ class Inside:
     name: str  # of the container
     args: Sequence[str]
     linux_capabilities: Sequence[str]  # capabilities in lower case, without prefix
-    shown: Sequence[Shown]  # beside /usr and the program's own folder
+    shown: Sequence[ShownPath]  # beside /usr and the program's own folder
     cores: Sequence[int] = ()  # none: all
     env: Mapping[str, str] | None = None
     devices: Sequence[Path] = ()
@@ -71,7 +71,7 @@ class Inside:
         cores = ",".join(map(str, sorted(self.cores)))
         return [*(["/usr/bin/taskset", "-c", cores] if cores else []), *self.args]
 
-    def everything(self) -> list[Shown]:
+    def everything(self) -> list[ShownPath]:
         """What it sees of the host."""
         programs = (Path(shutil.which(word) or word) for word in self.args if "/" in word)
         found = [path for path in programs if path.is_absolute() and path.is_file()]
@@ -80,8 +80,8 @@ class Inside:
         folders = [
             path for path in sorted(own) if not any(path.is_relative_to(one) for one in known)
         ]
-        system = [Shown(Path(path)) for path in _SYSTEM if Path(path).exists()]
-        return [*system, *map(Shown, folders), *self.shown]
+        system = [ShownPath(Path(path)) for path in _SYSTEM if Path(path).exists()]
+        return [*system, *map(ShownPath, folders), *self.shown]
 
 
 class Contained:
@@ -125,9 +125,9 @@ class Contained:
         return self._outer.stderr_tail()
 
 
-def sockets_shown(socket: Path | None, inside: str) -> list[Shown]:
+def sockets_shown(socket: Path | None, inside: str) -> list[ShownPath]:
     """The folder of a node's sockets, where the node knows it; none for one with devices."""
-    return [Shown(socket.parent, True, Path(inside))] if socket is not None else []
+    return [ShownPath(socket.parent, True, Path(inside))] if socket is not None else []
 
 
 def lxc_root(session: Session, name: str) -> Path:
@@ -142,7 +142,7 @@ def spawn_lxc(
     (None: one without devices). Raises TrialFailed with the last words of what did not start."""
     lxcpath, root = session.run_dir / "lxc", lxc_root(session, inside.name)
     folder, host = lxcpath / inside.name, session.host
-    shown = [*inside.everything(), *(Shown(path, True) for path in inside.devices)]
+    shown = [*inside.everything(), *(ShownPath(path, True) for path in inside.devices)]
     _make_root(root, shown)
     folder.mkdir(parents=True, exist_ok=True)
     config = lxc_config(
@@ -199,7 +199,7 @@ def spawn_docker(
     return Contained(outer, _wait(outer, inside.name, lambda: _number(session.host, ask)))
 
 
-def _make_root(root: Path, shown: Sequence[Shown]) -> None:
+def _make_root(root: Path, shown: Sequence[ShownPath]) -> None:
     """An empty root with the places where things are mounted."""
     for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr", "var"):
         (root / folder).mkdir(parents=True)
