@@ -159,7 +159,7 @@ def cancel(
     certificate: Certificate = None,
     key: Key = None,
 ) -> int:
-    """End a campaign: trials that run are finished and kept, no other begins."""
+    """End a campaign: what is stored stays; a trial that runs ends, and is not stored."""
     from switchmark.pool import campaigns
 
     with database_of(pool, store, authority, certificate, key).transaction() as db:

@@ -87,8 +87,8 @@ def submit(
 
 
 def cancel(db: Connection[Any], what: str) -> CampaignStatus:
-    """Take a campaign (its run, or its name where one of it is open) out of the queue; what runs
-    ends after its trial, and what is stored stays. Raises `UsageError`."""
+    """Take a campaign (its run, or its name where one of it is open) out of the queue; what is
+    stored stays; what runs is refused when it comes to be stored. Raises `UsageError`."""
     rows = db.execute(
         "SELECT run_name FROM pool_campaigns WHERE (run_name = %(what)s OR campaign = %(what)s) "
         "AND state = 'open' FOR UPDATE",
