@@ -100,7 +100,8 @@ def _section(one: PastFigure, varying: Sequence[str]) -> Section:
 
 
 def _sentences(one: PastFigure) -> Iterator[str]:
-    yield f"{len(one.usable)} runs; the newest: {newest_words(one)}."
+    count = len(one.usable)
+    yield f"{count} run{'' if count == 1 else 's'}; the newest: {newest_words(one)}."
     if not one.changes:
         yield "No change of level is proven."
     for change in one.changes:
