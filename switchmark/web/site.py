@@ -128,7 +128,8 @@ class Site:
             sections = [Section("Runs", ("Nothing has been measured yet.",))]
         if problems:
             sections.append(Section("Folders that could not be read", warned=problems))
-        meta = f"{len(lines)} runs in {self._root.name or 'results'}"
+        what = "1 run" if len(lines) == 1 else f"{len(lines)} runs"
+        meta = f"{what} in {self._root.name or 'results'}"
         links = [Link("history", "history")] if lines else []
         links += [Link("pool", "pool")] if self._pool is not None else []
         return page_html(Page("Results", "switchmark", meta, sections, links))
