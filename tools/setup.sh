@@ -72,7 +72,7 @@ ensure_python() {
 
 # What a build depends on: when this is unchanged, so is the result.
 source_stamp() {
-  { cat "$1" pyproject.toml meson.build meson.options 2>/dev/null
+  { cat "$1" pyproject.toml meson.build meson_options.txt 2>/dev/null
     find engine switchmark -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 cat
     pkg-config --modversion libdpdk 2>/dev/null
   } | sha256sum | cut -d' ' -f1

@@ -28,7 +28,7 @@ from switchmark.cli.options import (
 )
 from switchmark.cli.output import note
 from switchmark.cli.pool_options import Authority, Certificate, Key, database_of
-from switchmark.cli.run_in_pool import run_in_pool
+from switchmark.cli.run_in_pool import not_in_a_pool, run_in_pool
 from switchmark.results.store import DEFAULT_ROOT, find_latest, open_run
 
 EPILOG = """
@@ -94,6 +94,13 @@ def command(
         given = _settings_to_resume(campaign, there, results)
     found = find_campaign(campaign, there.known, given)  # checks what the text is read from
     if pool is not None:
+        not_in_a_pool(
+            {
+                "--resume": resume, "--store": store, "--report": report, "--testbed": testbed,
+                "--recalibrate": recalibrate, "--json": json, "--junit": junit, "--bmf": bmf,
+                "--metrics": metrics,
+            }
+        )  # fmt: skip
         return run_in_pool(
             found,
             there,

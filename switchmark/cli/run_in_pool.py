@@ -3,15 +3,26 @@ leaves may come back with the same command."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from switchmark.campaign.installed import Installed
 from switchmark.cli.output import note
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.campaign import Campaign
 
 if TYPE_CHECKING:
     from switchmark.pool.database import PoolDatabase
+
+
+def not_in_a_pool(given: Mapping[str, object]) -> None:
+    """Raise `UsageError` where an option is given that a pool does not serve, and say what does."""
+    refused = [name for name, value in given.items() if value]
+    if refused:
+        raise UsageError(
+            f"{refused[0]} does not go with --pool: trials run on testbeds, and their results are "
+            "in the pool's store; `switchmark show | report | compare` read them from there"
+        )
 
 
 def run_in_pool(
