@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_a_wrong_series_says_where(proof: Any, tmp_path: Path, row: Any, message
 
 
 def test_pieces_are_contiguous_and_long_enough(proof: Any, series: Any) -> None:
-    pieces, independent = series.pieces("a", "b", 20, seed=1)
+    pieces, independent = proof.pieces(series, "a", "b", 20, seed=1)
     assert (len(pieces), independent) == (20, 4)
     for piece in pieces:
         blocks = sorted({one.block for one in piece.trials})
@@ -80,11 +81,11 @@ def test_pieces_are_contiguous_and_long_enough(proof: Any, series: Any) -> None:
         assert piece.trials[-1].start_s - piece.trials[0].start_s > 178
     with pytest.raises(UsageError, match="shorter than a campaign"):
         short = series.trials[:40]
-        proof.Series(series.path, series.about, series.truth, short).pieces("a", "b", 1, 1)
+        proof.pieces(replace(series, trials=short), "a", "b", 1, 1)
 
 
 def test_ours_proves_a_quarter_and_others_say_what_they_say(proof: Any, series: Any) -> None:
-    pieces, _ = series.pieces("a", "b", 15, seed=2)
+    pieces, _ = proof.pieces(series, "a", "b", 15, seed=2)
     told = proof.tell(pieces, 1.25, 4)
     shares = {name: proof.share_of(by_time[180.0], 1) for name, by_time in told.claims.items()}
     ours, *others = shares.values()
@@ -96,7 +97,7 @@ def test_ours_proves_a_quarter_and_others_say_what_they_say(proof: Any, series: 
 
 
 def test_times_that_a_way_cannot_use_are_left_empty(proof: Any, series: Any) -> None:
-    pieces, _ = series.pieces("a", "b", 3, seed=2)
+    pieces, _ = proof.pieces(series, "a", "b", 3, seed=2)
     row = next(
         row for row in proof.false_claims(proof.tell(pieces, 1.25, 3)).splitlines() if "CSIT" in row
     )
