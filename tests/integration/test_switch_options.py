@@ -107,6 +107,6 @@ def test_a_queue_alone_on_the_only_core_is_refused(session: Session) -> None:
     switch = ovs_or_skip()
     switch.configure({"profile": "balanced"})
     with vhost_ends(session, 2) as ends:
-        with pytest.raises(UsageError, match="use switch_cores: 2 or more"):
+        with pytest.raises(UsageError, match="takes 2 cores or more, not switch_cores: 1"):
             switch.start(session, [e.port for e in ends], ConnectMode.LEARNING, [0])
         switch.stop()
