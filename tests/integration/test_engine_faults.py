@@ -252,7 +252,7 @@ def shortest_ns(chain: tuple[Node, Node, Node, Node], *faults: str) -> float:
 FLOOR_US = 20
 
 
-@pytest.mark.parametrize("delay_us", [50, 2200])
+@pytest.mark.parametrize("delay_us", [50, pytest.param(2200, marks=pytest.mark.slow)])
 def test_delays_are_the_set_one_and_the_floor(
     chain: tuple[Node, Node, Node, Node], delay_us: int
 ) -> None:

@@ -42,7 +42,7 @@ throughput:
     [
         ("linux-bridge", "netns", ("throughput", "latency")),
         ("linux-bridge", "lxc", ("throughput",)),
-        ("ovs-netdev", "lxc", ("throughput",)),
+        pytest.param("ovs-netdev", "lxc", ("throughput",), marks=pytest.mark.slow),
     ],
 )
 def test_frames_pass_by_every_io(

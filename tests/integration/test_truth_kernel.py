@@ -114,6 +114,7 @@ class TestTokenBucketOfTheKernel:
         truth_frames = 2 * BUCKET_FRAMES
         find(truth_frames, BURST_TOLERANCE * truth_frames, partial(buffer_frames, shaped, RATE_PPS))
 
+    @pytest.mark.slow
     @truth("r-plus", "`tc htb` behind linux-bridge", "kernel", percent(TOLERANCE))
     def test_r_plus_behind_another_shaper(self, shaped: Rig) -> None:
         """The last: it takes the token bucket's place."""
