@@ -31,6 +31,10 @@ StoreAt = Annotated[
         help="A store: postgresql://host/database (docs/store.md).",
     ),
 ]
+HttpsCertificate = Annotated[
+    Path | None, typer.Option("--certificate", metavar="FILE", help="For HTTPS: PEM chain.")
+]
+HttpsKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")]
 NoBaseline = Annotated[
     bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
 ]

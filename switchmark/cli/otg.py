@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.cli.options import HttpsCertificate, HttpsKey
 from switchmark.cli.output import note
 from switchmark.engine.binary import find_engine
 from switchmark.listening import parse_place, read_token, shown, tls_context
@@ -48,12 +49,8 @@ def command(
     listen: Annotated[
         str, typer.Option("--listen", metavar="[ADDRESS:]PORT", help="Where clients connect.")
     ] = "127.0.0.1:8080",
-    certificate: Annotated[
-        Path | None, typer.Option("--certificate", metavar="FILE", help="For HTTPS: PEM chain.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")
-    ] = None,
+    certificate: HttpsCertificate = None,
+    key: HttpsKey = None,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", metavar="FILE", help="What clients must say.")
     ] = None,
