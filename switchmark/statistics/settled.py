@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.states import LineTimes, State, label, levels_of, lines_of, step_of
+from switchmark.statistics.states import LineTimes, State, label_with_levels, lines_of, step_of
 
 HALF = 0.5
 LEAST_STRETCH = 0.5  # of a trial, that is told of when the state changed there and back
@@ -35,10 +35,9 @@ _SHARES = {State.ONLY: None, State.NEAR: 0.0, State.FAR: 1.0}
 def settle(trials: Sequence[BlockTrial]) -> list[Settled | None]:
     """What each trial says; None: nothing, since it has no figure above 0, or saw changes that
     neither lines nor samples tell apart."""
-    levels = levels_of(trials)
     return [
-        _settle(trial, state, levels[trial.cores])
-        for trial, state in zip(trials, label(trials), strict=True)
+        _settle(trial, state, lines)
+        for trial, (state, lines) in zip(trials, label_with_levels(trials), strict=True)
     ]
 
 

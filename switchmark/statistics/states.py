@@ -77,9 +77,17 @@ def label(trials: Sequence[BlockTrial]) -> list[State]:
     """The state of each trial, from the lines of all between the same cores and its own samples.
 
     Where all these lines agree the machine has one state, and steps are the contender's own."""
+    return [state for state, _ in label_with_levels(trials)]
+
+
+def label_with_levels(trials: Sequence[BlockTrial]) -> list[tuple[State, LineTimes | None]]:
+    """The state of each trial, and the two levels of its lines that it follows from."""
     levels = levels_of(trials)
     read = {trial.contender for trial in trials if lines_of(trial)}
-    return [_label(trial, levels[trial.cores], trial.contender in read) for trial in trials]
+    return [
+        (_label(trial, levels[trial.cores], trial.contender in read), levels[trial.cores])
+        for trial in trials
+    ]
 
 
 def levels_of(trials: Iterable[BlockTrial]) -> dict[str, LineTimes | None]:
