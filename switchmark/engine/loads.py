@@ -65,7 +65,7 @@ def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream
 
 @dataclass(frozen=True, slots=True)
 class KeptLoss:
-    """What was lost of a stream in the kept intervals of its receiver, by sequence numbers."""
+    """What was lost of the frames that a stream's sender offered in its kept intervals."""
 
     lost_frames: int
     away_frames: int  # of these, lost while the receiver was away from its core
@@ -79,24 +79,48 @@ class KeptLoss:
 
 
 def kept_loss(
-    whole: Load, receiver: Result, sent: Sequence[IntervalEvent], received: Sequence[IntervalEvent]
+    whole: Load,
+    receiver: Result,
+    window: Sequence[IntervalEvent],
+    sent: Sequence[IntervalEvent],
+    received: Sequence[IntervalEvent],
 ) -> KeptLoss:
-    """The loss of the same window as the rates. What was lost before the first frame that came, or
-    after the last, no interval tells: it is the window's for as long as nothing came in it. Where
-    no interval tells of any loss (several queues, a server), it is that of the whole trial."""
-    totals = receiver.totals
-    if totals.rx_missing <= 0:
+    """The loss of the frames that were offered in `window`, the kept ones of the sender's
+    intervals `sent`, whenever it showed: behind a full queue a gap shows seconds later.
+
+    After each of its intervals a receiver has come to a sequence number: what it got and what is
+    missing until then. Where the window's first or last frame lies inside an interval, it counts
+    in part. Frames before the first that came, or after the last, are lost. Where no interval
+    tells of any loss (several queues, a server), it is that of the whole trial."""
+    totals, loss = receiver.totals, loss_of(receiver)
+    if totals.rx_missing <= 0 or loss.first_sequence is None or not window:
         return KeptLoss(whole.lost_frames, 0, whole.unique_frames)
+    begun_ns = window[0].t_ns - window[0].duration_ns
+    first = sum(one.tx_offered for one in sent if one.t_ns <= begun_ns)
+    end = first + sum(one.tx_offered for one in window)
     copies = whole.unique_frames / totals.rx_frames if totals.rx_frames else 1.0
-    unheard = max(0, whole.lost_frames - totals.rx_missing)
-    silent_ns = sum(one.duration_ns for one in received if one.rx_frames <= 0)
-    silent = min(unheard, round(offered_pps(sent) * silent_ns / 1e9))
-    lost = max(0, sum(one.rx_missing for one in received))
-    return KeptLoss(
-        lost_frames=lost + silent,
-        away_frames=min(lost, sum(one.rx_missed_away for one in received)),
-        unique_frames=round(copies * max(0, sum(one.rx_frames for one in received))),
+    steps = [(copies * one.rx_frames, one.rx_missing, one.rx_missed_away) for one in received]
+    steps.append(  # after the last interval
+        (
+            whole.unique_frames - math.fsum(unique for unique, _, _ in steps),
+            totals.rx_missing - sum(missing for _, missing, _ in steps),
+            0,
+        )
     )
+    at: float = loss.first_sequence
+    lost, away, unique = max(0.0, min(end, at) - first), 0.0, 0.0
+    for got, missing, missed_away in steps:
+        step = got + missing
+        if step > 0:
+            share = max(0.0, min(end, at + step) - max(first, at)) / step
+        else:
+            share = float(first <= at < end)
+        lost, unique = lost + share * missing, unique + share * got
+        away += share * missed_away
+        at += step
+    lost += max(0.0, end - max(first, at))
+    lost_frames = max(0, round(lost))
+    return KeptLoss(lost_frames, min(lost_frames, round(away)), max(0, round(unique)))
 
 
 def total_kept(losses: Sequence[KeptLoss]) -> KeptLoss:

@@ -1,12 +1,15 @@
-"""How an item is scaled to the time there is: fewer points, fewer repetitions, shorter trials.
+"""How an item is scaled to the time there is: fewer points, shorter trials, fewer repetitions.
 
-Points go first, to those that the item names as enough for its shape; then repetitions, down to
-three; then durations, down to a second; then repetitions again, down to one. Nothing is scaled
-that fits, and everything that is said so.
+Repetitions are what decides: each is a block in which all contenders ran once, and a finding is
+judged by such blocks (docs/proof.md, designs: short trials in many blocks prove more than long
+ones in few). So points go first, to those that the item names as enough for its shape; then
+durations, down to half a second, and a paper's few long trials become more of shorter ones; then
+repetitions. Nothing is scaled that fits, and everything that is said so.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,9 +17,10 @@ from switchmark.language.values import format_seconds
 from switchmark.model.campaign import Campaign
 from switchmark.model.choices import PLAIN
 
-OVERHEAD_S = 4.0  # around a trial, until some have run
-SHORTEST_S = 1.0  # of a trial
-FEW_REPETITIONS = 3  # below, an interval says next to nothing
+OVERHEAD_S = 1.0  # around a trial, until some have run
+SHORTEST_S = 0.5  # of a trial
+SHORTEST_SEARCH_S = 1.0  # of a method that makes several trials
+DECIDING_REPETITIONS = 8  # the blocks of the first look that can prove anything
 FULL = "in full"
 
 
@@ -48,37 +52,39 @@ def fit(
 
     if cost_s(trials, repetitions, full_s) <= budget_s:
         return Scale((), FULL, cost_s(trials, repetitions, full_s))
-    few = min(FEW_REPETITIONS, repetitions)
+    shortest_s = min(full_s, SHORTEST_SEARCH_S if _searches(campaign) else SHORTEST_S)
+    wanted = max(repetitions, DECIDING_REPETITIONS)
     settings: list[str] = []
     words: list[str] = []
     count = trials
-    if coarse and coarse_trials and cost_s(trials, few, SHORTEST_S) > budget_s:
+    if coarse and coarse_trials and cost_s(trials, DECIDING_REPETITIONS, shortest_s) > budget_s:
         settings += coarse
         words.append(f"fewer points ({'; '.join(coarse)})")
         count = coarse_trials
-    rounds = max(few, min(repetitions, int(budget_s / cost_s(count, 1, full_s))))
-    duration_s = full_s
-    while duration_s > SHORTEST_S and cost_s(count, rounds, duration_s) > budget_s:
-        duration_s = max(SHORTEST_S, duration_s * 0.8)
-    while rounds > 1 and cost_s(count, rounds, duration_s) > budget_s:
-        rounds -= 1
-    duration_s = round(duration_s, 1)
+    rounds = max(1, min(wanted, int(budget_s / cost_s(count, 1, shortest_s))))
+    there_s = (budget_s / (count * rounds) - overhead_s) / usual_s(1.0)
+    duration_s = min(full_s, max(shortest_s, math.floor(10 * there_s + 1e-9) / 10))
     if rounds != repetitions:
         settings.append(f"repetitions={rounds}")
-        words.append(f"{rounds} repetitions of {repetitions}")
+        words.append(f"{rounds} repetitions for {repetitions}")
     if duration_s != full_s:
         settings.append(f"duration={format_seconds(duration_s)}")
         words.append(f"trials of {format_seconds(duration_s)} for {format_seconds(full_s)}")
     return Scale(tuple(settings), ", ".join(words) or FULL, cost_s(count, rounds, duration_s))
 
 
+def _searches(campaign: Campaign) -> set[str]:
+    """The methods that make several trials."""
+    return {name for sweep in campaign.sweeps for name in sweep.method} - {PLAIN}
+
+
 def usual_share(campaign: Campaign) -> Callable[[float], float]:
     """How long a trial of some duration takes: methods of many trials take several of them."""
     from switchmark.method.registry import METHODS
 
-    methods = {name for sweep in campaign.sweeps for name in sweep.method} - {PLAIN}
+    methods = _searches(campaign)
     if not methods:
-        return lambda duration_s: 1.3 * duration_s
+        return lambda duration_s: duration_s
     times = 9 if "r-plus" in methods else 2
     assert methods <= set(METHODS)
     return lambda duration_s: times * duration_s

@@ -40,6 +40,7 @@ RECEIVER_BUSY_SHARE = 0.05  # fewer idle receive polls than this: the receiver n
 UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 LOSS_WORTH_NAMING = 0.001
+HELD_BACK_SHARE = 0.90  # forwarded / offered in one window, below which frames were held or lost
 AWAY_WORTH_NAMING = 0.0001
 CPU_WAIT_SHARE = 0.10
 SWITCH_WAIT_WORTH_NAMING = 0.01
@@ -230,7 +231,9 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
         return "link"
     ceiling = _ceiling_pps(seen, evidence)
     pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
-    downstream_full = pushed_back or seen.loss_ratio >= LOSS_WORTH_NAMING
+    # A queue that has not filled yet has lost nothing: what it took in shows as held back.
+    lossy = seen.loss_ratio >= LOSS_WORTH_NAMING or _held_back(seen)
+    downstream_full = pushed_back or lossy
     receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
     if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * evidence.sent_frames:
         return "receiver"
@@ -244,6 +247,10 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
     if downstream_full or (evidence.in_kernel and ceiling):
         return "switch"
     return "generator" if ceiling else "unknown"
+
+
+def _held_back(seen: Throughput) -> bool:
+    return seen.forwarded_pps < HELD_BACK_SHARE * seen.offered_pps
 
 
 def _lost_while_away(evidence: Evidence) -> bool:
@@ -363,6 +370,9 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
         f"{evidence.idle_share:.0%} of the receiver's polls found nothing",
         f"{seen.loss_ratio:.2%} of offered frames were lost",
     ]
+    if _held_back(seen):
+        share = seen.forwarded_pps / seen.offered_pps
+        notes.append(f"{share:.0%} of the offered load came through in its time")
     if evidence.baseline.forwarded_pps:
         share = seen.forwarded_pps / evidence.baseline.forwarded_pps
         notes.append(f"{share:.0%} of what the bare wire carries here{_from(evidence)}")

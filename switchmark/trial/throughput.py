@@ -246,7 +246,7 @@ class _Stream:
             corrupt=pair.b.result.totals.rx_corrupt,
             reordering=reordering(loss),
         )
-        lost = loads.kept_loss(found, pair.b.result, sent, received)
+        lost = loads.kept_loss(found, pair.b.result, sent, pair.a.intervals, pair.b.intervals)
         return cls(pair, found, sent, received, lost, kept)
 
 

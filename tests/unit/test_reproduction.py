@@ -119,12 +119,13 @@ def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
     usual = usual_share(campaign)
     whole = fit(campaign, 40, 1e6, 2.0, usual)
     assert (whole.settings, whole.words) == ((), FULL)
-    half = fit(campaign, 40, 40 * 3 * (1.3 * 10 + 2.0), 2.0, usual, ("rate=1M",), 1)
-    assert half.words.endswith("for 60s") and "rate=1M" not in half.settings
-    assert half.expected_s <= 1.02 * 40 * 3 * (1.3 * 10 + 2.0)
+    budget_s = 40 * 8 * (2.0 + 2.0)
+    half = fit(campaign, 40, budget_s, 2.0, usual, ("rate=1M",), 1)
+    assert half.settings == ("repetitions=8", "duration=2s"), "blocks decide, not long trials"
+    assert half.expected_s <= budget_s
     little = fit(campaign, 40, 60.0, 2.0, usual, ("rate=1M, 20M",), 4)
-    assert "rate=1M, 20M" in little.settings and little.words.startswith("fewer points")
-    assert little.expected_s <= 60.0
+    assert little.settings == ("rate=1M, 20M", "repetitions=6", "duration=500ms")
+    assert little.words.startswith("fewer points") and little.expected_s <= 60.0
     assert "repetitions=1" in fit(campaign, 40, 1.0, 2.0, usual).settings
 
 

@@ -28,7 +28,7 @@ from tests.unit.trial_fakes import (
 )
 
 POLICY = TrimPolicy(warm_up_s=0.4, cool_down_s=0.4)
-LOSS = {"duplicates": 0, "reordered": 0}
+LOSS = {"duplicates": 0, "reordered": 0, "first_sequence": 0}
 
 
 def engine(role: str, pair: int, *lines: str, at_s: float = 0.0) -> EngineProcess:
@@ -120,6 +120,21 @@ def test_what_no_later_frame_tells_of_is_lost_all_the_same() -> None:
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
     load = measure((a, engine("receiver", 0, *lines, end))).throughput
     assert load.loss_ratio == (3 * 10 + 3 * 1000) / (3 * 1000 + 3 * 1000)
+
+
+def test_what_a_full_queue_drops_is_lost_where_it_was_offered() -> None:
+    """A path that carries a tenth and holds 3000 frames: gaps come when the trial is over."""
+    fill = [interval(k, 0.2 + 0.2 * k, rx_frames=100) for k in range(33)]
+    late = [interval(33, 6.8, rx_frames=700, rx_missing=6000)]
+    end = result(
+        totals={"rx_frames": 4000, "rx_missing": 6000}, loss=LOSS | {"received_unique": 4000}
+    )
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    load = measure((a, engine("receiver", 0, *fill, *late, end))).throughput
+    # Frames 2000 to 8000 were offered in the window. The first 3300 came without a gap; of the
+    # others 6000 of 6700 are missing.
+    assert load.forwarded_pps == 500.0 and load.offered_pps == 5000.0
+    assert load.loss_ratio == pytest.approx((8000 - 3300) * 6000 / 6700 / 6000, abs=1e-4)
 
 
 def test_each_receiver_hears_how_many_frames_were_sent_to_it() -> None:
