@@ -173,6 +173,7 @@ class _Runner:
         self.began = time.monotonic()
         self.overhead_s = scaling.OVERHEAD_S  # around a trial; learnt as they run
         self.failed = 0
+        self.said: set[str] = set()
 
     def run(
         self,
@@ -237,9 +238,10 @@ class _Runner:
             campaign = find_campaign(item.campaign, self.there.known, settings)
             with CampaignProgress(quiet=self.quiet) as progress:
                 done = execute(campaign, self.there, Request(
-                    campaign_text=source_text(item.campaign), observer=progress, say=note,
-                    overrides=settings, results=folder_of(paper, self.results), resume=resume,
-                    baseline=share_s is None, testbed=self.testbed, quiet=True,
+                    campaign_text=source_text(item.campaign), observer=progress,
+                    say=self._note_once, overrides=settings, resume=resume, quiet=True,
+                    results=folder_of(paper, self.results), testbed=self.testbed,
+                    baseline=share_s is None,
                 ))  # fmt: skip
         except SwitchmarkError as error:
             self.failed += 1
@@ -248,12 +250,19 @@ class _Runner:
             return
         failed, count = done.statuses.count("failed"), len(done.statuses)
         spent_s = time.monotonic() - began
-        if count and not resume:
+        if count and not resume and not scaling.searches(campaign):
             measuring_s = max(d for s in campaign.sweeps for d in s.duration_s)
             usual_s = scaling.usual_share(campaign)(measuring_s)
             self.overhead_s = max(0.5, spent_s / count - usual_s)
         note(f"{paper.name} {item.name}: {count - failed} trials finished, {failed} "
              f"failed, in {format_duration(spent_s)}")  # fmt: skip
+
+    def _note_once(self, words: str) -> None:
+        """What a campaign says: many items leave out the same switches for the same reason."""
+        said = words.partition(": ")[2]
+        if said not in self.said:
+            note(words)
+        self.said.add(said)
 
     def _scale(self, item: Item, state: ItemState, share_s: float | None) -> scaling.Scale:
         assert state.campaign is not None

@@ -52,7 +52,7 @@ def fit(
 
     if cost_s(trials, repetitions, full_s) <= budget_s:
         return Scale((), FULL, cost_s(trials, repetitions, full_s))
-    shortest_s = min(full_s, SHORTEST_SEARCH_S if _searches(campaign) else SHORTEST_S)
+    shortest_s = min(full_s, SHORTEST_SEARCH_S if searches(campaign) else SHORTEST_S)
     wanted = max(repetitions, DECIDING_REPETITIONS)
     settings: list[str] = []
     words: list[str] = []
@@ -73,7 +73,7 @@ def fit(
     return Scale(tuple(settings), ", ".join(words) or FULL, cost_s(count, rounds, duration_s))
 
 
-def _searches(campaign: Campaign) -> set[str]:
+def searches(campaign: Campaign) -> set[str]:
     """The methods that make several trials."""
     return {name for sweep in campaign.sweeps for name in sweep.method} - {PLAIN}
 
@@ -82,9 +82,9 @@ def usual_share(campaign: Campaign) -> Callable[[float], float]:
     """How long a trial of some duration takes: methods of many trials take several of them."""
     from switchmark.method.registry import METHODS
 
-    methods = _searches(campaign)
+    methods = searches(campaign)
     if not methods:
         return lambda duration_s: duration_s
-    times = 9 if "r-plus" in methods else 2
+    times = 30 if "r-plus" in methods else 2
     assert methods <= set(METHODS)
     return lambda duration_s: times * duration_s
