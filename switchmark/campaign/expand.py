@@ -147,14 +147,14 @@ class _AutoResolver:
         self.modes = modes
         self.capabilities = capabilities
         self.environment_ports = environment_ports
-        self.forced: dict[tuple[str, str, Io], PortKind | None] = {}
+        self.forced: dict[tuple[str, str, Io, str], PortKind | None] = {}
 
     def __call__(self, trial: Trial) -> Trial:
         update: dict[str, object] = {}
         if trial.connect_mode is None:
             update["connect_mode"] = self.modes[trial.switch]
         if trial.port_kind is None:
-            where = trial.switch, trial.environment, trial.io
+            where = trial.switch, trial.environment, trial.io, trial.generator
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
             update["port_kind"] = self.forced[where]
@@ -162,10 +162,13 @@ class _AutoResolver:
             update["neighbour_cpus"] = _NOWHERE
         return resolve_names(trial.model_copy(update=update) if update else trial)
 
-    def _forced_port(self, switch: str, environment: str, io: Io) -> PortKind | None:
+    def _forced_port(
+        self, switch: str, environment: str, io: Io, generator: str
+    ) -> PortKind | None:
         can = self.capabilities[switch]
         offered = None if self.environment_ports is None else self.environment_ports[environment]
-        best, usable = usable_ports(can, offered)[0], usable_ports(can, offered, io)[0]
+        best = usable_ports(can, offered)[0]
+        usable = usable_ports(can, offered, io, generator=generator)[0]
         return None if usable is best else usable
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from switchmark.instrument.registry import generator_names
 from switchmark.method.registry import method_names
 from switchmark.method.support.goal import PRESETS
 from switchmark.model.capabilities import Capabilities
@@ -34,6 +35,7 @@ class Installed:
             tuple(self.scenarios),
             tuple(method_names()),
             tuple(PRESETS),
+            generator_names(),
             program_problem,
         )
 

@@ -15,15 +15,18 @@ from typing import Annotated, Any
 
 import typer
 
+from switchmark import __version__
 from switchmark.campaign import find, load
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.options import TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Availability, Capabilities
-from switchmark.model.choices import PLAIN, Io
+from switchmark.model.choices import OWN_ENGINE, PLAIN, Io
+from switchmark.model.ports import PortKind
 from switchmark.testbed.testbed_file import find_testbed, required
 
 EPILOG = """
@@ -61,6 +64,7 @@ class What(StrEnum):
     SCENARIOS = "scenarios"
     METHODS = "methods"
     IOS = "ios"
+    GENERATORS = "generators"
     HOSTS = "hosts"
 
 
@@ -77,7 +81,8 @@ def command(
     testbed: TestbedFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Name the switches, environments, campaigns, scenarios, methods and I/O kinds there are.
+    """Name the switches, environments, campaigns, scenarios, methods, I/O kinds and generators
+    there are.
 
     These are the names that campaign files, flags and notations use. The hosts of a testbed file
     are reached for it, so they are listed only where they are asked for.
@@ -127,14 +132,43 @@ def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
         case What.METHODS | What.IOS:
             named = _methods() if what is What.METHODS else IOS
             return _described({str(name): text for name, text in named.items()})
+        case What.GENERATORS:
+            listing = Listing(("name", "here", "ports", "description"), _generators())
         case What.HOSTS:
-            return _hosts(testbed)
+            listing = _hosts(testbed)
+    return listing
 
 
 def _methods() -> Mapping[str, str]:
     """What `method` takes: one run, then the methods of many."""
     one = "one run at the set rate: a throughput, or round trips (key `dimension`)"
     return {PLAIN: one} | {name: method.meaning for name, method in METHODS.items()}
+
+
+def _generators() -> list[dict[str, Any]]:
+    """What `generator` takes: our own engine, then foreign instruments."""
+    own = {
+        "name": OWN_ENGINE,
+        "here": __version__,
+        "available": True,
+        "ports": [str(kind) for kind in PortKind],
+        "description": "the traffic engine that comes with the bench",
+        "cannot_know": [],
+    }
+    return [own, *(_instrument(name) for name in INSTRUMENTS)]
+
+
+def _instrument(name: str) -> dict[str, Any]:
+    instrument = INSTRUMENTS[name]()
+    found, can = instrument.availability(), instrument.abilities
+    return {
+        "name": name,
+        "here": found.version if found.available else f"no: {found.reason}",
+        "available": found.available,
+        "ports": [str(kind) for kind in can.ports],
+        "description": can.description,
+        "cannot_know": list(can.cannot_know),
+    }
 
 
 def _hosts(path: Path | None) -> Listing:

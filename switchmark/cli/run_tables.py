@@ -92,7 +92,9 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
                 words.from_to(rtt.p50_ns, 1e3),
                 *(words.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
                 words.number(rtt.max_ns / 1e3),
-                words.number(rtt.intended_percentiles_ns["99"] / 1e3),
+                words.number(late / 1e3)
+                if (late := rtt.intended_percentiles_ns.get("99"))
+                else "-",
                 rtt.lost,
                 _of_wire(row, everything),
                 *_trust(row),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from switchmark.errors import TrialFailed
+from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
-from switchmark.model.choices import PLAIN, Io
+from switchmark.model.choices import OWN_ENGINE, PLAIN, Io
 from switchmark.model.nics import is_pci
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
@@ -28,6 +29,14 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     if kind in _SOCKETS:
         return Io.DPDK
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
+
+
+def io_of(trial: Trial, kind: PortKind) -> Io:
+    """The same in this trial: before a foreign instrument takes the ports, our applications try
+    them in its way, past the IP stack or through it."""
+    if trial.io is Io.AUTO and trial.generator != OWN_ENGINE:
+        return INSTRUMENTS[trial.generator]().abilities.ports.get(kind) or resolve_io(Io.AUTO, kind)
+    return resolve_io(trial.io, kind)
 
 
 def io_on(io: Io, port: NodePort) -> Io:
@@ -79,7 +88,7 @@ def engine_args(
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
-        "--port", port_spec(port, io_on(trial.io, port), trial.ring, timed=_is_timed(trial)),
+        "--port", port_spec(port, _io_at(trial, port), trial.ring, timed=_is_timed(trial)),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
         "--src-ip", own_ip,
@@ -119,6 +128,12 @@ def engine_args(
     if trial.vlan:
         args += ["--vlan", trial.vlan]
     return args
+
+
+def _io_at(trial: Trial, port: NodePort) -> Io:
+    """The trial's on this very port."""
+    own = trial.generator == OWN_ENGINE
+    return io_on(trial.io, port) if own else io_of(trial, port.kind)
 
 
 def _is_timed(trial: Trial) -> bool:

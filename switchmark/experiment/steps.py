@@ -15,8 +15,10 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
+from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.campaign import Campaign
 from switchmark.model.capabilities import Availability
+from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.expectation import Expected
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import ConnectMode
@@ -111,6 +113,10 @@ def check_available(steps: Sequence[Step]) -> None:
             for what, availability in _switch_availabilities(steps).items()
         ),
         *((f"environment {name}", each.availability()) for name, each in environments.items()),
+        *(
+            (f"generator {name}", found)
+            for name, found in _instrument_availabilities(steps).items()
+        ),
     ]
     for what, availability in availabilities:
         if not availability.available:
@@ -160,6 +166,12 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
     kept = [step for step in contenders if availabilities[_Asked.of(step)].available]
     if not kept:
         raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
+    instruments = _instrument_availabilities(kept)
+    lacking = {name: one for name, one in instruments.items() if not one.available}
+    reasons += [f"generator {name}: {_why(one)}" for name, one in lacking.items()]
+    kept = [step for step in kept if step.plan.trial.generator not in lacking]
+    if not kept:
+        raise UnavailableError("none of the generators is here\n" + "\n".join(reasons))
     wires = {step.baseline.id for step in kept if step.baseline is not None}
     return [s for s in steps if s.is_baseline and s.plan.trial.id in wires] + kept, reasons
 
@@ -183,6 +195,12 @@ def _switch_availabilities(steps: Sequence[Step]) -> dict[_Asked, Availability]:
     """Each switch asked once for each of its connect modes and programs."""
     plans = {_Asked.of(step): step.plan for step in steps}
     return {which: availability_for(plan.switch, plan.mode) for which, plan in plans.items()}
+
+
+def _instrument_availabilities(steps: Sequence[Step]) -> dict[str, Availability]:
+    """Each foreign instrument asked once."""
+    names = dict.fromkeys(step.plan.trial.generator for step in steps)
+    return {name: INSTRUMENTS[name]().availability() for name in names if name != OWN_ENGINE}
 
 
 def _why(availability: Availability) -> str:

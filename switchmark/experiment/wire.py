@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from switchmark.campaign.rules.layout import WIRELESS, bare_cable_problem
-from switchmark.engine.arguments import resolve_io
+from switchmark.engine.arguments import io_of
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.parameters import load_of, over_wire, saturating
@@ -25,7 +25,7 @@ def over_cable(plan: TrialPlan) -> bool:
     """Whether the bare wire of a trial is the cable between its two hosts."""
     if plan.far is None:
         return False
-    io = resolve_io(plan.trial.io, plan.port_kind)
+    io = io_of(plan.trial, plan.port_kind)
     return bare_cable_problem(len(plan.topology.paths), io) is None
 
 
@@ -70,5 +70,5 @@ def _changes(plan: TrialPlan) -> dict[str, Any]:
         "location": "remote" if cabled else "local",
         "environment": WIRE_ENVIRONMENT if elsewhere else trial.environment,
         "port_kind": PortKind.VETH if cabled else wire_kind(plan.port_kind),
-        "io": resolve_io(trial.io, plan.port_kind),
+        "io": io_of(trial, plan.port_kind),
     }

@@ -15,6 +15,7 @@ MAX_REPETITIONS = 10_000
 MIN_TIME_S = 0.001
 MAX_TIME_S = 604_800.0  # a week
 PLAIN = "plain"  # one run; every other method makes many trials on one deployment (docs/methods.md)
+OWN_ENGINE = "switchmark"  # that generates the traffic; others are foreign instruments
 WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
 NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket")  # or a path
 CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"

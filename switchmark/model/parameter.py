@@ -31,6 +31,7 @@ class Known:
     scenarios: tuple[str, ...] | None = tuple(WRITTEN)
     methods: tuple[str, ...] | None = None
     goals: tuple[str, ...] | None = None  # of a search
+    generators: tuple[str, ...] | None = None
     # What is wrong with a program of that path, and the remedy; None: nobody looks.
     program_problem: Callable[[str], str | None] | None = None
 

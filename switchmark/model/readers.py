@@ -55,6 +55,11 @@ def method(text: str, known: Known) -> str:
     return values.choice(text, known.methods, "method")
 
 
+def generator(text: str, known: Known) -> str:
+    """The name of what sends and receives."""
+    return values.choice(text, known.generators, "generator")
+
+
 def goals(text: str, known: Known) -> str:
     """The name of what a search looks for."""
     return values.choice(text, known.goals, "preset of goals")

@@ -21,6 +21,7 @@ from switchmark.model.choices import (
     MIN_TIME_S,
     NAME_PATTERN,
     NEIGHBOURS,
+    OWN_ENGINE,
     PLAIN,
     PROGRAM_PATTERN,
     VNF_PATTERN,
@@ -289,6 +290,11 @@ class Trial(Frozen):
         "fractions", METHOD, DEFAULT, "0.95, 0.1+0.5+0.99",
         "the shares of R+ at which method `r-plus` takes one-way times, joined by `+`",
         read=read.fractions, say="at {} R+".format)] = "0.1+0.5+0.99"
+    generator: Annotated[Name, Parameter(
+        "generator", CONTENDER, SAME, "switchmark, iperf3",
+        "what sends and receives the traffic: `switchmark` (its own engine), or an instrument of "
+        "others; `switchmark list generators` names them, docs/instruments.md says what each "
+        "cannot know", read=read.generator, say="traffic by {}".format)] = OWN_ENGINE
     # fmt: on
 
     @property

@@ -120,7 +120,7 @@ def _curves(
         assert row.latency is not None and row.latency.curves is not None
         curves = row.latency.curves
         for curve, dotted in ((curves.actual, False), (curves.intended, True)):
-            if dotted and not _differs(row):
+            if curve is None or (dotted and not _differs(row)):
                 continue
             name = f"{row.contender}, from due time" if dotted else row.contender
             rarity = [1 / (1 - quantile) for quantile in curve.quantile]
@@ -168,7 +168,7 @@ def _differs(row: SummaryRow) -> bool:
     """Whether due and actual send time tell different stories (by more than 2 % somewhere)."""
     assert row.latency is not None
     actual, intended = row.latency.percentiles_ns, row.latency.intended_percentiles_ns
-    return any(intended[key] > actual[key] * 1.02 for key, *_ in _MARKS)
+    return any(intended.get(key, 0.0) > actual[key] * 1.02 for key, *_ in _MARKS)
 
 
 def _p50(row: SummaryRow) -> float:

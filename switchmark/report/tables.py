@@ -93,7 +93,7 @@ def _due(seen: LatencySummary) -> tuple[str, ...]:
 
 
 def _percentiles(values_ns: dict[str, float], intervals: dict[str, Bounds]) -> list[str]:
-    return [_us(values_ns[name]) + _interval(intervals.get(name)) for name in PERCENTILES]
+    return [_us(values_ns.get(name)) + _interval(intervals.get(name)) for name in PERCENTILES]
 
 
 def _interval(bounds: Bounds | None) -> str:

@@ -84,6 +84,8 @@ def _record_columns() -> list[Column]:
         Column("limited_by", "/limit/what"),
         Column("valid", "/verdict/valid", "BOOLEAN"),
         Column("marks", "/verdict/marks", "VARCHAR[]"),
+        Column("instrument_version", "/instrument/version"),
+        Column("instrument_cannot_know", "/instrument/cannot_know", "VARCHAR[]"),
         Column("steady_mean_pps", "/steady/mean_pps", "DOUBLE"),
         Column("steady_rest_pps", "/steady/mean_without_outliers_pps", "DOUBLE"),
         Column("steady_change_p", "/steady/change_p", "DOUBLE"),

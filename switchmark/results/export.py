@@ -202,7 +202,7 @@ def _flat_latency(row: SummaryRow) -> dict[str, Any]:
     }
     for name in PERCENTILES:
         values[f"rtt_merged_p{name}_ns"] = latency.percentiles_ns[name]
-        values[f"rtt_intended_p{name}_ns"] = latency.intended_percentiles_ns[name]
+        values[f"rtt_intended_p{name}_ns"] = latency.intended_percentiles_ns.get(name)
     for kind, intervals in (
         ("rtt_merged", latency.intervals_ns),
         ("rtt_intended", latency.intended_intervals_ns),

@@ -43,7 +43,7 @@ class Histograms:
 
     trial_id: str
     actual: Histogram
-    intended: Histogram
+    intended: Histogram | None  # None: who timed it does not know when requests were due
 
 
 def read_table(run_directory: Path) -> RecordTable:
@@ -86,8 +86,9 @@ def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[H
     run = open_run(run_directory)
     frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], HISTOGRAM_COLUMNS)
     for row in frame.iter_rows(named=True):
-        actual, intended = (Histogram(row[name]) for name in ("histogram", "intended_histogram"))
-        yield Histograms(row["trial_id"], actual, intended)
+        late = row["intended_histogram"]
+        intended = None if late is None else Histogram(late)
+        yield Histograms(row["trial_id"], Histogram(row["histogram"]), intended)
 
 
 def _select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:

@@ -48,7 +48,7 @@ class MergedHistograms:
     """All samples of all repetitions: from the actual and from the intended send time."""
 
     actual: Histogram
-    intended: Histogram
+    intended: Histogram | None  # None: not all of them know it
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Curves:
     """For plots: from the actual and from the intended send time."""
 
     actual: PercentileCurve
-    intended: PercentileCurve
+    intended: PercentileCurve | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LatencySummary:
     intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
     intended_mean_ns: float | None
     intended_stdev_ns: float | None
-    intended_percentiles_ns: dict[str, float]
+    intended_percentiles_ns: dict[str, float]  # empty: not known
     intended_intervals_ns: dict[str, Bounds]
     curves: Curves | None  # where they were asked for
 
@@ -181,6 +181,18 @@ def draw_together(
 def _remarks(records: Records) -> tuple[str, ...]:
     """What does not belong to the rest, among the repetitions and within them. All of it is in
     the means."""
+    return (*_instrument(records), *_of_figures(records))
+
+
+def _instrument(records: Records) -> Iterator[str]:
+    """What a foreign instrument is, and what is not known for that."""
+    if records.has("instrument_cannot_know"):
+        name, version = records.first("generator"), records.first("instrument_version")
+        unknown = "; ".join(records.first("instrument_cannot_know"))
+        yield f"traffic by {name} {version}, which does not tell: {unknown}"
+
+
+def _of_figures(records: Records) -> tuple[str, ...]:
     numbers = records.column("repetition")
     if records.has("forwarded_pps"):
         steady = is_steady(records.first("schedule") or CONSTANT)  # else it is meant to change
@@ -265,7 +277,8 @@ def _latency(
     if merged is None or len(records) == 1:
         actual, intended = (_Tail.of_one(records, prefix) for prefix in ("rtt", "intended_rtt"))
     else:
-        actual, intended = _Tail.of_many(merged.actual), _Tail.of_many(merged.intended)
+        actual = _Tail.of_many(merged.actual)
+        intended = _Tail.of_many(merged.intended) if merged.intended else _Tail({}, {})
     return LatencySummary(
         count=sum(records.column("rtt_count")),
         lost=sum(records.column("rtt_lost")),
@@ -281,7 +294,7 @@ def _latency(
         intended_stdev_ns=intended_stdev_ns,
         intended_percentiles_ns=intended.percentiles_ns,
         intended_intervals_ns=intended.intervals_ns,
-        curves=Curves(merged.actual.curve(), merged.intended.curve())
+        curves=Curves(merged.actual.curve(), merged.intended.curve() if merged.intended else None)
         if merged and with_curves
         else None,
     )
@@ -298,6 +311,8 @@ class _Tail:
     def of_one(cls, record: Records, prefix: str) -> _Tail:
         """As the only repetition's record has them."""
         values = {name: record.first(f"{prefix}_p{name}_ns") for name in PERCENTILES}
+        if None in values.values():  # who timed them does not know
+            return cls({}, {})
         return cls(values, json.loads(record.first(f"{prefix}_intervals") or "{}"))
 
     @classmethod

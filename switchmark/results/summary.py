@@ -91,10 +91,11 @@ def _merged(
     held = {one.trial_id: one for one in read_histograms(run_directory, asked)} if asked else {}
     for ids in wanted:
         parts = [held[trial_id] for trial_id in ids]
+        late = [part.intended for part in parts if part.intended is not None]
         yield (
             MergedHistograms(
                 Histogram.merged(part.actual for part in parts),
-                Histogram.merged(part.intended for part in parts),
+                Histogram.merged(late) if len(late) == len(parts) else None,
             )
             if parts
             else None

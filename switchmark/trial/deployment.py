@@ -31,6 +31,7 @@ from switchmark.testbed.cores.machine_state import StateReader, cores_used
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.reconcile import CounterReading, DeviceDrops
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import Vnf, start_vnf
@@ -62,6 +63,7 @@ class Deployment:
         self._spawned: list[EngineProcess] = []
         self._switch_runs = False
         self.switch_restarted = False  # on purpose, in mid-trial
+        self.guest: InstrumentRun | None = None  # has the ports, once our applications left them
         self._undo = ExitStack()
         self.far_placement: Placement | None = None  # of the other host's cores
 
@@ -115,14 +117,13 @@ class Deployment:
 
     def read(self) -> CounterReading:
         """All counters now; meaningful while no traffic runs."""
+        if self.guest is not None:
+            applications = self.guest.counters()
+        else:
+            named = (engine.node for engine in self.engines)
+            applications = dict(zip(named, counters_of(self.engines), strict=True))
         return CounterReading(
-            applications=dict(
-                zip(
-                    (engine.node for engine in self.engines),
-                    counters_of(self.engines),
-                    strict=True,
-                )
-            ),
+            applications=applications,
             devices={
                 name: DeviceDrops(*drops)
                 for name, node in self._nodes.items()
@@ -131,6 +132,17 @@ class Deployment:
             switch=self.switch.counters(),
             vnfs={vnf.node: vnf.counters() for vnf in self.vnfs},
         )
+
+    def hand_over(self) -> InstrumentRun:
+        """End our applications and let a foreign instrument have their ports. On return frames
+        that come will be counted. Raises `TrialFailed`."""
+        close_engines(self._spawned)
+        (pair,) = self.ends
+        self.guest = InstrumentRun(self.session, self.plan.trial, pair, self._nodes)
+        self._undo.callback(self.guest.close)
+        self.guest.wait_ready(READY_TIMEOUT_S)
+        self.switch.wait_ports_up(READY_TIMEOUT_S)
+        return self.guest
 
     def restart_switch(self) -> None:
         """Kill the switch as a crash would, and start it anew with the same ports; what is in

@@ -103,6 +103,7 @@ class Evidence:
     limit_in_force: bool = True  # of the switch's CPU time, where one was set
     faults: tuple[str, ...] = ()  # why results of applications are partial
     emulated: bool = False  # a virtual machine ran without hardware that helps
+    counts_polls: bool = True  # the applications count their calls
 
     @property
     def idle_share(self) -> float:
@@ -365,11 +366,13 @@ def verdict(
 
 
 def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
-    notes = [
-        f"{evidence.refused_share:.0%} of transmit calls met a full ring",
-        f"{evidence.idle_share:.0%} of the receiver's polls found nothing",
-        f"{seen.loss_ratio:.2%} of offered frames were lost",
-    ]
+    notes = [f"{seen.loss_ratio:.2%} of offered frames were lost"]
+    if evidence.counts_polls:  # (a foreign instrument tells nothing of its calls)
+        notes = [
+            f"{evidence.refused_share:.0%} of transmit calls met a full ring",
+            f"{evidence.idle_share:.0%} of the receiver's polls found nothing",
+            *notes,
+        ]
     if _held_back(seen):
         share = seen.forwarded_pps / seen.offered_pps
         notes.append(f"{share:.0%} of the offered load came through in its time")

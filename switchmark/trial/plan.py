@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.layout import cable_problem, nodes_have_devices
-from switchmark.engine.arguments import needed_capabilities, resolve_io, vnf_capabilities
+from switchmark.engine.arguments import io_of, needed_capabilities, vnf_capabilities
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
@@ -69,7 +69,7 @@ def plan_trial(
     # A port that is a device, as that of the host's that takes its place is.
     as_device = nodes_have_devices(trial.nics, can) and PortKind.VETH in held
     wanted = PortKind.VETH if as_device else trial.port_kind
-    kinds = usable_ports(can, held, trial.io, wanted)
+    kinds = usable_ports(can, held, trial.io, wanted, trial.generator)
     if remote:  # the agent there makes a node before there is a switch that could make its port
         kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
         kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
@@ -197,7 +197,7 @@ class TrialPlan:
     def specs(self) -> list[NodeSpec]:
         """What environments are asked to make. Made on demand: plans are many, trials run
         one at a time."""
-        io = resolve_io(self.trial.io, self.port_kind)
+        io = io_of(self.trial, self.port_kind)
         return self.topology.specs(
             self.port_kind,
             self.placement.application_cores,

@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from switchmark.campaign.notation import to_notation
-from switchmark.engine.arguments import resolve_io
+from switchmark.engine.arguments import io_of
 from switchmark.engine.loads import forwarded_pps
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.method.registry import METHODS
-from switchmark.model.choices import PLAIN, WIRE, Dimension
+from switchmark.model.choices import OWN_ENGINE, PLAIN, WIRE, Dimension
 from switchmark.model.ports import SwitchCounters
 from switchmark.model.topology import NodePlace
 from switchmark.results.record import (
@@ -36,7 +36,7 @@ from switchmark.switch.support.tools import program_details
 from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.testbed.cores.own_cores import kept_to
 from switchmark.testbed.host import Session
-from switchmark.trial import latency, method_run, throughput
+from switchmark.trial import foreign, latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.cost.meter import Meter
@@ -117,7 +117,7 @@ def run_trial(
         "notation": to_notation(plan.trial),
         "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
-        "io": resolve_io(plan.trial.io, plan.port_kind).value,
+        "io": io_of(plan.trial, plan.port_kind).value,
         "placement": plan.placement,
         "topology": draw_lines(plan.topology, plan.labels()),
         "wire_ends": [
@@ -143,7 +143,8 @@ def run_trial(
     if plan.far is not None:
         facts["far_host"] = plan.far.as_record()
     facts["machines"] = deployment.machine_details
-    facts["engines"] = [engine.as_run() for engine in deployment.engines]
+    guest = deployment.guest
+    facts["engines"] = guest.as_runs() if guest else [one.as_run() for one in deployment.engines]
     facts["faults"] = deployment.faults()
     facts["loops"] = loop_costs(deployment.engines)
     facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
@@ -188,8 +189,7 @@ def _measure(
             deployment.check_vnfs()
         observe(_live_pps(deployment.streams))
 
-    if trial.dimension is Dimension.LATENCY:
-        latency.warm_up(deployment.ends, plan.policy, watched)
+    _warm_up(deployment, plan, watched)
     deployment.forget_faults()  # of warming up: they took nothing from what is measured
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
@@ -217,6 +217,7 @@ def _measure(
         plan.far.end()
     after, reconciled = _reconciled(deployment, before)
 
+    note = deployment.guest.note(before, after) if deployment.guest else None
     hosts = hosts_used(plan.far.as_record() if plan.far else None, used)
     evidence = Evidence(
         sender=seen.source_counters,
@@ -232,12 +233,13 @@ def _measure(
         switch_wait_share=switch_waited,
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
-        counters_agree=reconciled.agrees,
+        counters_agree=reconciled.agrees and (note is None or note.agrees),
         stretch=seen.stretch,
         limit_in_force=limited is None or limited.in_force,
         cable_lost=reconciled.cable_lost,
         faults=tuple(deployment.faults()),
         emulated=any(machine.emulated for machine in deployment.machines),
+        counts_polls=deployment.guest is None,
     )
     figures = Figures(
         throughput=seen.throughput, latency=seen.latency, method=seen.method, one_way=seen.one_way
@@ -248,6 +250,7 @@ def _measure(
         "latency": seen.latency,
         "one_way": seen.one_way,
         "method": seen.method,
+        "instrument": note,
         "trim": seen.trim,
         "steady": seen.steady,
         "state_before": state_before,
@@ -266,6 +269,15 @@ def _measure(
         "switch_counters_after": _plain(after.switch),
         "reconciliation": reconciled,
     }  # fmt: skip
+
+
+def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:
+    """What comes before the traffic that counts; a foreign instrument is put in our engine's
+    place, and warms up as it does."""
+    if plan.trial.generator != OWN_ENGINE:
+        deployment.hand_over()
+    elif plan.trial.dimension is Dimension.LATENCY:
+        latency.warm_up(deployment.ends, plan.policy, watched)
 
 
 def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
@@ -294,6 +306,8 @@ def _traffic(
     restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
     apart = plan.placement.switch_cores and not restarts
     with kept_to(plan.placement.bench_cores) if apart else nullcontext():
+        if deployment.guest is not None:
+            return foreign.measure(trial, deployment.guest, plan.policy, watched)
         if trial.method != PLAIN:
             return method_run.measure(trial, deployment, baseline.forwarded_pps, watched)
         if trial.dimension is Dimension.THROUGHPUT:

@@ -167,7 +167,12 @@ def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int]) -> SteadyRun:
     rates = [
         [forwarded_pps([s]) for s in kept_intervals(pair.b.intervals, whole)] for pair in pairs
     ]
-    found = detect([math.fsum(column) for column in zip(*rates, strict=False)])
+    return steady_run([math.fsum(column) for column in zip(*rates, strict=False)])
+
+
+def steady_run(rates_pps: Sequence[float]) -> SteadyRun:
+    """The tests for steadiness, of the forwarded load sample by sample."""
+    found = detect(rates_pps)
     return SteadyRun(
         policy=found.policy,
         steady=found.steady,

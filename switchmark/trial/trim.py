@@ -6,10 +6,27 @@ Raw samples are always kept in the record; this only says which of them a figure
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
 
-from switchmark.engine.events import IntervalEvent
 from switchmark.model.campaign import TrimPolicy
 from switchmark.results.record import Trim
+
+
+class Timed(Protocol):
+    """A sample: of our engine, or of a foreign instrument."""
+
+    @property
+    def t_ns(self) -> int:
+        """When it ended."""
+        ...
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it was."""
+        ...
+
+
+T = TypeVar("T", bound=Timed)
 
 
 def window_ns(policy: TrimPolicy, started_ns: int, ended_ns: int) -> tuple[int, int]:
@@ -29,9 +46,7 @@ def _as_asked(policy: TrimPolicy, started_ns: int, ended_ns: int) -> tuple[int, 
     return started_ns + round(policy.warm_up_s * 1e9), ended_ns - round(policy.cool_down_s * 1e9)
 
 
-def describe(
-    policy: TrimPolicy, started_ns: int, ended_ns: int, samples: Sequence[IntervalEvent]
-) -> Trim:
+def describe(policy: TrimPolicy, started_ns: int, ended_ns: int, samples: Sequence[Timed]) -> Trim:
     """The record's account of what was kept of a run, over these samples."""
     window = window_ns(policy, started_ns, ended_ns)
     kept = sum(1 for _ in kept_intervals(samples, window))
@@ -47,8 +62,6 @@ def describe(
     )
 
 
-def kept_intervals(
-    samples: Iterable[IntervalEvent], window: tuple[int, int]
-) -> Iterable[IntervalEvent]:
+def kept_intervals(samples: Iterable[T], window: tuple[int, int]) -> Iterable[T]:
     """Samples that lie wholly inside the window: no partial sample is ever scaled."""
     return (s for s in samples if s.t_ns - s.duration_ns >= window[0] and s.t_ns <= window[1])

@@ -107,7 +107,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["list", "--foo"], "No such option: --foo (see switchmark list --help)"),
         (["list", "nothing"], "Invalid value for 'what': 'nothing' is not one of 'switches', "
                               "'environments', 'campaigns', 'scenarios', 'methods', 'ios', "
-                              "'hosts'. (see switchmark list --help)"),
+                              "'generators', 'hosts'. (see switchmark list --help)"),
         (["plan"], "Missing argument 'campaign'. (see switchmark plan --help)"),
         (["plan", "quick", "--set"], "Option '--set' requires an argument. "
                                      "(see switchmark plan --help)"),

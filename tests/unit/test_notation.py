@@ -69,6 +69,7 @@ TRIALS = st.builds(
     contender=st.sampled_from(("", "new", "v1.2-rc_3+x")),
     compared=st.sampled_from(("", "cpu_limit", "cpu_limit+switch_cpus")),
     fractions=st.sampled_from(("0.1+0.5+0.99", "0.95")),
+    generator=st.sampled_from(("switchmark", "iperf3")),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -94,7 +95,7 @@ def test_the_strategy_knows_every_field() -> None:
         "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
         "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
         "main_cpu", "smt", "numa", "switch_environment", "split", "nics", "ring", "program",
-        "contender", "compared", "fractions",
+        "contender", "compared", "fractions", "generator",
     }  # fmt: skip
 
 
@@ -185,7 +186,7 @@ def test_one_trial_is_asked_of_a_set() -> None:
                          "switch_environment, switch_cpus, "
                          "application_cpus, main_cpu, smt, numa, "
                          "neighbour, neighbour_cpus, nics, ring, "
-                         "program, contender, compared, fractions, repetition"),
+                         "program, contender, compared, fractions, generator, repetition"),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),

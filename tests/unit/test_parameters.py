@@ -90,6 +90,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "bidirectional": {"bidirectional": True},
     "ring": {"ring": 1024},
     "idle": {"idle": "yield"},
+    "generator": {"generator": "iperf3"},
     "switch_cpus": {"switch_cpus": "2"},
     "application_cpus": {"application_cpus": "4+5"},
     "smt": {"smt": "avoid"},

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
 from switchmark.campaign.rules.traffic import frame_refusals
 from switchmark.method.registry import METHODS
@@ -62,6 +63,7 @@ def refusals(
     yield from scenario_refusals(sweep, switch, can)
     yield from _cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
+    yield from generator_refusals(sweep, switch, can, environment_ports)
 
 
 def chosen_modes_refusals(

@@ -36,6 +36,7 @@ from switchmark.results.record.runs import (
     CpuQuota,
     EngineRun,
     FarHost,
+    InstrumentNote,
     Neighbour,
     SteadyRun,
     Timing,
@@ -83,6 +84,7 @@ class Record(Value):
     state_after: MachineState | None = None  # and right after it
     reconciliation: Reconciliation | None = None
     far_host: FarHost | None = None  # of a trial between hosts
+    instrument: InstrumentNote | None = None  # a foreign one; None: our own engine
     engines: list[EngineRun] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)  # why results of applications are partial
     vnfs: list[VnfRun] = Field(default_factory=list)

@@ -90,7 +90,8 @@ class Latency(Value):
     stdev_ns: Amount
     max_ns: Amount
     percentiles_ns: Percentiles  # "50", "90", "99", "99.9", "99.99", "99.999"
-    intended_percentiles_ns: Percentiles  # from the intended send time
+    # From the intended send time; None, as all that is intended: who timed them knows none.
+    intended_percentiles_ns: Percentiles | None = None
     # 95 % bounds of each percentile from its order statistics; None: too few samples for one
     percentile_intervals_ns: dict[str, PercentileBounds] = Field(default_factory=dict)
     intended_percentile_intervals_ns: dict[str, PercentileBounds] = Field(default_factory=dict)
@@ -98,7 +99,7 @@ class Latency(Value):
     intended_stdev_ns: Amount | None = None
     intended_max_ns: Amount | None = None
     histogram: Histogram  # merged over pairs
-    intended_histogram: Histogram
+    intended_histogram: Histogram | None = None
     lost: Count  # requests without an answer
     # Of one-way times between two hosts: all of them may be wrong by so much, either way and alike,
     # since the offset of the clocks is not known better. None: one clock timed them.
@@ -116,7 +117,9 @@ class Latency(Value):
         if not self.min_ns * 0.99 <= self.mean_ns <= self.max_ns * 1.01:
             raise ValueError(f"latency: mean_ns {self.mean_ns} is not between min and max")
         for name in ("histogram", "intended_histogram"):
-            held = getattr(self, name).count
-            if held != self.count:
-                raise ValueError(f"latency.{name} holds {held} samples, count says {self.count}")
+            held = getattr(self, name)
+            if held is not None and held.count != self.count:
+                raise ValueError(
+                    f"latency.{name} holds {held.count} samples, count says {self.count}"
+                )
         return self

@@ -68,6 +68,22 @@ class EngineRun(Value):
     result: FreeForm
 
 
+class InstrumentNote(Value):
+    """The foreign instrument that generated the traffic, what it cannot know, and whether its
+    counts are the kernel's; both ends' commands and words are among the record's `engines`."""
+
+    name: str
+    version: str
+    cannot_know: list[str]  # what a record by our own engine tells
+    sent_frames: Count  # by its own count, in the whole trial
+    received_frames: Count
+    # By the kernel, at the network devices of the two ends; None: they are none of the kernel's.
+    device_sent_frames: Count | None = None
+    device_received_frames: Count | None = None
+    own_frames: Count = 0  # so many of these may be its own (a control connection's) at most
+    agrees: bool = True  # its counts are the kernel's
+
+
 class VnfRun(Value):
     """What stood in a chain, and what it says of itself."""
 

@@ -360,6 +360,18 @@ def device_drops(netns: str | None, device: str) -> tuple[int, int]:
     return fields[0 + 3], fields[8 + 3]
 
 
+def udp_socket_drops(netns: str | None) -> int:
+    """Datagrams that the kernel has dropped in a namespace because a socket's buffer was full."""
+
+    def read() -> str:
+        return Path(f"/proc/self/task/{threading.get_native_id()}/net/snmp").read_text()
+
+    names, values = (
+        line.split() for line in inside(netns, read).splitlines() if line.startswith("Udp:")
+    )
+    return int(dict(zip(names, values, strict=True)).get("RcvbufErrors", "0"))
+
+
 def _device_counters(netns: str | None, device: str) -> list[int]:
     counters = all_device_counters(netns).get(device)
     if counters is None:

@@ -1,0 +1,117 @@
+"""What a foreign instrument cannot do of a sweep, by what it says it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from switchmark.campaign.port_kinds import usable_ports
+from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support.base import Abilities
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension, Io
+from switchmark.model.parameters import PARAMETERS
+from switchmark.model.ports import PortKind
+from switchmark.model.scenario import resolve
+
+# By field: none of them has these, and what each says for itself follows.
+_ONLY_DEFAULT = {
+    "location": "location: local",
+    "schedule": "schedule: constant",
+    "probe_rate_pps": "probe_rate: none",
+    "touch": "touch: false",
+    "packet_mix": "packet_size",
+    "flows": "flows: 1",
+    "ip_version": "ip_version: 4",
+    "vlan": "vlan: none",
+    "bidirectional": "bidirectional: false",
+    "split": "split: none",
+    "nics": "nics: none",
+    "idle": "idle: auto",
+    "ring": "the default ring",
+}
+
+
+def generator_refusals(
+    sweep: Sweep,
+    switch: str,
+    can: Capabilities,
+    environment_ports: Mapping[str, Sequence[PortKind]] | None,
+) -> Iterator[str]:
+    """What cannot be asked of the foreign instruments of a sweep, with what to do instead."""
+    for name in sweep.generator:
+        if name == OWN_ENGINE:
+            continue
+        instrument = INSTRUMENTS[name]()
+        told = _traffic(name, instrument.abilities, sweep)
+        layout = _layout(name, instrument.abilities, sweep, switch, can, environment_ports)
+        for message in (*told, *layout, *instrument.refusals(sweep)):
+            yield f"generator {message}" + f", or generator: {OWN_ENGINE}"
+
+
+def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
+    if sweep.dimension not in can.dimensions:
+        yield f"{name} measures no {sweep.dimension}; use dimension: {can.dimensions[0]}"
+    for method in sweep.method:
+        if method != PLAIN:
+            yield f"{name} runs once, and method {method} makes many trials; use method: {PLAIN}"
+    for field, remedy in _ONLY_DEFAULT.items():
+        row = PARAMETERS[field]
+        if (
+            other := next((v for v in getattr(sweep, field) if v != row.default), None)
+        ) is not None:
+            yield f"{name} has no {row.name} {row.text(other)}; use {remedy}"
+    paced = next((rate for rate in sweep.rate_pps if rate is not None), None)
+    if paced is not None and not can.paces:
+        yield f"{name} sends as fast as it can and keeps no rate; use rate: max"
+    if None in sweep.rate_pps and not can.saturates:
+        yield f"{name} wants a rate; use e.g. rate: 1k"
+    if (most := max(sweep.burst)) > can.largest_burst:
+        yield f"{name} sends bursts of {can.largest_burst} at most, not {most}; use a smaller burst"
+    yield from _times(name, can, sweep)
+
+
+def _times(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
+    broken = [one for one in sweep.duration_s if one != int(one)]
+    if can.whole_seconds and broken:
+        yield f"{name} runs for whole seconds, not {broken[0]:g} s; use e.g. duration: 2s"
+    least_s, usual_s = can.shortest_sample_s, PARAMETERS["interval_s"].default
+    shortest_s = min(sweep.interval_s)
+    if least_s is not None and shortest_s < least_s and shortest_s != usual_s:
+        yield f"{name} has no samples below {least_s:g} s; use interval: {least_s:g}s"
+    if (
+        sweep.dimension is Dimension.THROUGHPUT
+        and least_s is not None
+        and min(sweep.duration_s) < 1
+    ):
+        yield f"{name} has too few samples in less than a second; use duration: 1s or more"
+
+
+def _layout(
+    name: str,
+    can: Abilities,
+    sweep: Sweep,
+    switch: str,
+    switch_can: Capabilities,
+    environment_ports: Mapping[str, Sequence[PortKind]] | None,
+) -> Iterator[str]:
+    found = [resolve(scenario) for scenario in sweep.scenario]
+    if max([*sweep.pairs, *(one.pairs or 1 for one in found if one)]) > 1:
+        yield f"{name} is of one pair; use pairs: 1"
+    for io in sweep.io:
+        if io is not Io.AUTO and io not in can.ports.values():
+            yield f"{name} has a way of its own to its port, not io {io}; use io: auto"
+    for environment in sweep.environment:
+        if environment not in can.environments:
+            where = " or ".join(can.environments)
+            yield f"{name} does not run in {environment}; use environment: {where}"
+            continue
+        offered = None if environment_ports is None else environment_ports.get(environment, ())
+        for kind in sweep.port_kind:
+            if not usable_ports(switch_can, offered, Io.AUTO, kind, name):
+                kinds = " and ".join(can.ports)
+                has = kind or ", ".join(usable_ports(switch_can, offered))
+                yield (
+                    f"{name} takes {kinds} ports, and {switch} in {environment} has {has}; use "
+                    "another switch"
+                )

@@ -1,0 +1,204 @@
+"""`iperf3`: datagrams of one size from a UDP socket, one system call each (https://iperf.fr).
+
+It counts payload: of an Ethernet frame with FCS, 46 bytes are headers of Ethernet, IPv4 and UDP,
+and the FCS. Its datagrams carry numbers, by which the server tells what was lost or came late; a
+copy counts as one that came late, and makes up for a loss. Its control connection (TCP, a few tens
+of frames) crosses the switch, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.base import Abilities, Job
+from switchmark.instrument.support.client_server import ClientServer
+from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd, find
+from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
+from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Availability
+from switchmark.model.choices import Dimension, Io
+from switchmark.model.ports import PortKind
+
+MOST_DURATION_S = 86_400
+_S = 1_000_000_000
+
+
+class Iperf3:
+    """Client to server, one stream."""
+
+    name = "iperf3"
+    abilities = Abilities(
+        description="UDP datagrams from one socket, a system call each",
+        dimensions=(Dimension.THROUGHPUT,),
+        ports={PortKind.VETH: Io.UDP},
+        environments=("netns",),
+        cannot_know=(
+            "copies (one counts as a datagram that came late, and makes up for a lost one)",
+            "how far frames were reordered",
+            "frames that are not its own",
+            "when each datagram was due, and how late it left",
+            "what its port refused",
+        ),
+        paces=True,
+        saturates=True,
+        largest_burst=1000,
+        shortest_sample_s=0.1,
+        whole_seconds=True,
+        own_frames=400,
+    )
+
+    def availability(self) -> Availability:
+        """Whether there is the program."""
+        return find("iperf3", "iperf3")
+
+    def refusals(self, sweep: Sweep) -> Iterator[str]:
+        """Its longest run is a day."""
+        if max(sweep.duration_s) > MOST_DURATION_S:
+            yield "iperf3 runs for 86400 s at most; use a shorter duration"
+
+    def launch(self, job: Job) -> ClientServer:
+        """The server, for one client."""
+        port, sample = str(UDP_PORT), f"{job.sample_s:g}"
+        common = ["-p", port, "-i", sample, "-J"]
+        server = ["iperf3", "-s", "-1", "-B", address(job.target), *common]
+        return ClientServer(
+            self.name,
+            job,
+            server=server,
+            client=lambda duration_s: [*_client(job, duration_s), *common],
+            listens=("tcp", UDP_PORT),
+            read=_read,
+            server_ends=True,
+        )
+
+
+def _client(job: Job, duration_s: float) -> list[str]:
+    """It paces in bits of payload a second; 0 is as fast as it can."""
+    size, rate_pps = payload_bytes(job.trial), job.trial.rate_pps
+    bits = 0 if rate_pps is None else rate_pps * size * 8
+    burst = f"/{job.trial.burst}" if bits and job.trial.burst > 1 else ""
+    return [
+        "iperf3", "-c", address(job.target), "-B", address(job.source),
+        "-u", "-l", str(size), "-b", f"{bits}{burst}", "-t", f"{duration_s:.0f}",
+    ]  # fmt: skip
+
+
+class _Part(BaseModel):
+    """It says much that is not needed here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+
+class _Sum(_Part):
+    start: float = Field(ge=0)
+    end: float = Field(ge=0)
+    seconds: float = Field(ge=0)
+    packets: int = Field(ge=0)
+    lost_packets: int = 0  # of an interval below 0 where late ones came that were taken for lost
+
+
+class _IntervalPart(_Part):
+    sum: _Sum
+
+
+class _Stream(_Part):
+    class Udp(_Part):
+        """The one stream."""
+
+        out_of_order: int = Field(default=0, ge=0)
+
+    udp: Udp
+
+
+class _End(_Part):
+    streams: list[_Stream]
+    sum: _Sum
+
+
+class _Start(_Part):
+    version: str = Field(max_length=100)
+
+
+class _Said(_Part):
+    start: _Start
+    intervals: list[_IntervalPart]
+    end: _End
+
+
+def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
+    sent, received = _said(client), _said(server)
+    arrived = _received(received.end.sum)
+    if arrived > sent.end.sum.packets:
+        raise TrialFailed(
+            f"counts of iperf3 contradict each other: {arrived} datagrams received, "
+            f"{sent.end.sum.packets} sent"
+        )
+    return Reading(
+        source=_end(client, sent, sent.end.sum.packets, _counts(sent, received=False)),
+        target=_end(server, received, arrived, _counts(received, received=True)),
+        duration_ns=round(sent.end.sum.seconds * _S),
+        reordered=sum(one.udp.out_of_order for one in received.end.streams),
+    )
+
+
+def _said(end: ProgramEnd) -> _Said:
+    """What it printed. Raises TrialFailed with its own words, or with what is wrong with them."""
+    try:
+        raw = _json(end)
+        if isinstance(raw, dict) and isinstance(raw.get("error"), str):
+            raise TrialFailed(end.say(f"failed: {_one_line(raw['error'])}"))
+        return _Said.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"])) or "its result"
+        raise TrialFailed(end.say(f"printed {_one_line(where)}: {first['msg']}")) from None
+
+
+def _json(end: ProgramEnd) -> Any:
+    try:
+        return json.loads(end.output)
+    except (ValueError, RecursionError):
+        raise TrialFailed(end.say(f"printed no JSON: {_one_line(end.output)}")) from None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:SHOWN_CHARACTERS] or "nothing"
+
+
+def _received(part: _Sum) -> int:
+    """A server counts by the highest number seen, those it misses among them."""
+    return max(0, part.packets - part.lost_packets)
+
+
+def _counts(said: _Said, *, received: bool) -> Sequence[CountedInterval]:
+    """Interval by interval; the last one may be short, and an empty one has no rate."""
+    found = []
+    for each in said.intervals:
+        part = each.sum
+        frames = _received(part) if received else part.packets
+        if part.seconds > 0:
+            found.append(CountedInterval(round(part.end * _S), round(part.seconds * _S), frames))
+    return found
+
+
+def _end(
+    end: ProgramEnd, said: _Said, frames: int, counts: Sequence[CountedInterval]
+) -> EndReading:
+    return EndReading(
+        command=tuple(end.command),
+        version=_one_line(said.start.version.removeprefix("iperf ")),
+        frames=frames,
+        counts=tuple(counts),
+        told=_kept(_json(end)),
+    )
+
+
+def _kept(raw: Any) -> dict[str, Any]:
+    """Its own words for the record, without the samples, which stand in it anyway."""
+    return {key: raw[key] for key in ("start", "end", "title") if key in raw}

@@ -1,0 +1,1 @@
+"""What foreign instruments share: what each must fulfil, their programs, what they print."""

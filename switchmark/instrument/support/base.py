@@ -1,0 +1,108 @@
+"""What a foreign instrument is: a program of others that sends and receives at a trial's two ends.
+
+An instrument is one file of `switchmark/instrument/`, with a class of the file's name. The bench
+deploys, teaches and verifies with its own engine, which then leaves the ports; the instrument takes
+them, runs once, and says what it counted. What it cannot know is stated, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from switchmark.instrument.support.reading import Reading
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Availability
+from switchmark.model.choices import Dimension, Io
+from switchmark.model.node import NodePort
+from switchmark.model.ports import PortKind
+from switchmark.model.trial import Trial
+from switchmark.testbed.host import Spawned
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an instrument can do; planning reads this, the machine is not touched."""
+
+    description: str
+    dimensions: tuple[Dimension, ...]
+    ports: Mapping[PortKind, Io]  # and the I/O by which our engine tries the same port before it
+    environments: tuple[str, ...]
+    cannot_know: tuple[str, ...]  # what a record by our engine tells, and one by it does not
+    paces: bool  # keeps to `rate`
+    saturates: bool  # knows `rate: max`
+    largest_burst: int
+    shortest_sample_s: float | None  # None: it tells no samples
+    whole_seconds: bool  # of its durations
+    # Frames beside its load that it may send over the same ports, both ways together, in a trial.
+    own_frames: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """One end: the node in which a program of the instrument runs."""
+
+    node: str
+    port: NodePort
+    spawn: Callable[[Sequence[str]], Spawned]  # runs a program there, on the node's cores
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an instrument is asked to do."""
+
+    trial: Trial
+    source: Station  # sends, or asks
+    target: Station  # receives, or answers
+    folder: Path  # for files; goes away with the session
+    sample_s: float
+
+
+class Launched(Protocol):
+    """An instrument whose programs have been started. `close` may be called at any time."""
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once frames that come will be counted. Raises TrialFailed."""
+        ...
+
+    def begin(self, duration_s: float) -> None:
+        """Let the traffic begin. Raises TrialFailed."""
+        ...
+
+    def running(self) -> bool:
+        """Whether its traffic is under way. Raises TrialFailed where a program has died."""
+        ...
+
+    def finish(self, timeout_s: float) -> Reading:
+        """What it has counted, once its traffic is over. Raises TrialFailed with one line where
+        its programs fail or print what cannot be understood."""
+        ...
+
+    def process_ids(self) -> Sequence[int]:
+        """Processes whose CPU time is the traffic's."""
+        ...
+
+    def close(self) -> None:
+        """End its programs. Idempotent."""
+        ...
+
+
+class Instrument(Protocol):
+    """A traffic program that we did not write."""
+
+    name: str
+    abilities: Abilities
+
+    def availability(self) -> Availability:
+        """Its version, or why this machine has it not, and the remedy. Changes nothing."""
+        ...
+
+    def refusals(self, sweep: Sweep) -> Iterator[str]:
+        """What it cannot be asked beyond its `abilities`, and what to do instead."""
+        ...
+
+    def launch(self, job: Job) -> Launched:
+        """Start what must be there before the traffic."""
+        ...

@@ -1,0 +1,83 @@
+"""Instruments that are a server, which is there first, and a client, which is the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.base import Job
+from switchmark.instrument.support.program import ProgramEnd
+from switchmark.instrument.support.reading import Reading
+
+_SERVER_GRACE_S = 5.0  # in which a server says what it counted, once its client has ended
+
+ClientCommand = Callable[[float], list[str]]  # for a duration in seconds
+ReadBoth = Callable[[ProgramEnd, ProgramEnd], Reading]  # of the client, of the server
+
+
+class ClientServer:
+    """A `Launched` of two programs. The server is started at once, the client by `begin`."""
+
+    def __init__(
+        self,
+        name: str,
+        job: Job,
+        *,
+        server: list[str],
+        client: ClientCommand,
+        listens: tuple[str, int],  # protocol and port of the server
+        read: ReadBoth,
+        server_ends: bool,  # by itself, after its one client; else it is told to
+    ) -> None:
+        self._name, self._job, self._client_command, self._read = name, job, client, read
+        self._listens, self._server_ends = listens, server_ends
+        target = job.target
+        self._server = ProgramEnd(f"{name} server", target.node, server, target.spawn(server))
+        self._client: ProgramEnd | None = None
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Until the server listens."""
+        self._server.wait_listening(*self._listens, timeout_s)
+
+    def begin(self, duration_s: float) -> None:
+        """Start the client."""
+        command, source = self._client_command(duration_s), self._job.source
+        spawned = source.spawn(command)
+        self._client = ProgramEnd(f"{self._name} client", source.node, command, spawned)
+
+    def running(self) -> bool:
+        """Until the client has ended. A server that ends before it has not measured anything."""
+        client = self._started()
+        ended = client.gather(0.0)
+        if not ended and not self._server_ends and self._server.spawned.poll() is not None:
+            raise self._server.failed("ended in mid-run")
+        return not ended
+
+    def finish(self, timeout_s: float) -> Reading:
+        """Read both, the server once it has ended, too."""
+        deadline = time.monotonic() + timeout_s
+        client = self._started()
+        client.wait_end(timeout_s)
+        if not self._server_ends:
+            self._server.spawned.terminate(grace_s=_SERVER_GRACE_S)
+            self._server.gather(_SERVER_GRACE_S)
+        else:
+            self._server.wait_end(max(_SERVER_GRACE_S, deadline - time.monotonic()))
+        return self._read(client, self._server)
+
+    def process_ids(self) -> Sequence[int]:
+        """Both, while they run."""
+        ends = (self._server, self._client)
+        return [one.spawned.pid for one in ends if one and one.spawned.poll() is None]
+
+    def close(self) -> None:
+        """End both."""
+        for end in (self._client, self._server):
+            if end is not None:
+                end.close()
+
+    def _started(self) -> ProgramEnd:
+        if self._client is None:
+            raise TrialFailed(f"{self._name}: its client was not started")
+        return self._client

@@ -1,0 +1,125 @@
+"""Programs of foreign instruments: finding them, what they print, how they died."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from switchmark.errors import TrialFailed
+from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.testbed.host import Spawned
+from switchmark.testbed.last_words import NOTHING, last_words
+from switchmark.testbed.output import stdout_of
+
+MOST_OUTPUT_CHARACTERS = 64 << 20
+LISTEN = "0A"  # of /proc/net/tcp
+_POLL_S = 0.01
+SHOWN_CHARACTERS = 160
+
+
+def find(program: str, package: str, asked: str = "--version") -> Availability:
+    """The version of a program in PATH, or how to install it."""
+    if shutil.which(program) is None:
+        return unavailable(f"program `{program}` not found", remedy=f"apt install {package}")
+    return available(version_of(program, asked))
+
+
+def version_of(program: str, asked: str = "--version") -> str:
+    """What a program says of its version; its name where it says nothing sensible."""
+    told = stdout_of([program, asked]) or ""
+    found = re.search(r"\d+(\.\d+)+(-[\w.]+)?", told)
+    return found[0] if found else "unknown version"
+
+
+class ProgramEnd:
+    """A program at one end, whose output is gathered until it ends."""
+
+    def __init__(self, name: str, node: str, command: list[str], spawned: Spawned) -> None:
+        """`name` is what messages call it, e.g. `iperf3 server`."""
+        self.name, self.node, self.command, self.spawned = name, node, command, spawned
+        self._lines: list[str] = []
+        self._characters = 0
+
+    def say(self, what: str) -> str:
+        """A message about it, of one line."""
+        return f"{self.name} in {self.node} {what}"
+
+    def failed(self, what: str) -> TrialFailed:
+        """The same as an error, with its last words."""
+        words = last_words(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
+        told = "" if words == NOTHING else f": {words[:SHOWN_CHARACTERS]}"
+        return TrialFailed(self.say(f"{what}{told}"))
+
+    def gather(self, timeout_s: float) -> bool:
+        """Take in what it prints for so long; True once it has closed its output."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                line = self.spawned.read_line(max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                return False
+            if line is None:
+                return True
+            self._lines.append(line)
+            self._characters += len(line) + 1
+            if self._characters > MOST_OUTPUT_CHARACTERS:
+                raise TrialFailed(self.say("prints without end"))
+
+    def next_line(self, timeout_s: float) -> str | None:
+        """Its next line; None where none comes in time. Raises TrialFailed when it has ended."""
+        try:
+            line = self.spawned.read_line(timeout_s)
+        except TimeoutError:
+            return None
+        if line is None:
+            raise self.failed(f"ended with exit code {self.spawned.terminate(grace_s=0.5)}")
+        self._lines = [*self._lines[-20:], line]
+        return line
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return "\n".join(self._lines)
+
+    def wait_end(self, timeout_s: float) -> None:
+        """Gather to the end, which must come in time and without an error."""
+        deadline = time.monotonic() + timeout_s
+        if not self.gather(timeout_s):
+            raise self.failed(f"did not end within {timeout_s:.0f} s")
+        try:
+            code = self.spawned.wait(max(1.0, deadline - time.monotonic()))
+        except TimeoutError:
+            raise self.failed("closed its output and did not end") from None
+        if code != 0:
+            raise self.failed(f"ended with exit code {code}")
+
+    def wait_listening(self, protocol: str, port: int, timeout_s: float) -> None:
+        """Until it has a socket on this port (of its network namespace), without a frame."""
+        deadline = time.monotonic() + timeout_s
+        while not is_bound(self.spawned.pid, protocol, port):
+            if (code := self.spawned.poll()) is not None:
+                self.gather(0.5)
+                raise self.failed(f"ended with exit code {code} before it listened")
+            if time.monotonic() > deadline:
+                raise self.failed(f"does not listen on port {port} after {timeout_s:.0f} s")
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        self.spawned.terminate(grace_s=1.0)
+
+
+def is_bound(pid: int, protocol: str, port: int) -> bool:
+    """Whether the network namespace of a process has a socket bound to a local port; of TCP one
+    that listens."""
+    for table in (protocol, f"{protocol}6"):
+        with suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                words = line.split()
+                listens = protocol != "tcp" or words[3] == LISTEN
+                if int(words[1].rpartition(":")[2], 16) == port and listens:
+                    return True
+    return False

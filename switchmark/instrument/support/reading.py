@@ -1,0 +1,52 @@
+"""What a foreign instrument counted in one run, as plain values; None is what it does not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmark.statistics.histogram import Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class CountedInterval:
+    """Frames in one interval, by the instrument's clock; 0 is when its run began."""
+
+    t_ns: int  # its end
+    duration_ns: int
+    frames: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndReading:
+    """One end: the command it was, and what it said."""
+
+    command: tuple[str, ...]
+    version: str
+    frames: int  # sent by a source, received by a target, in the whole run
+    counts: tuple[CountedInterval, ...] = ()
+    told: dict[str, Any] = field(default_factory=dict)  # as it printed it, for the record
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrips:
+    """Every answered request, timed by the source from the moment when it really left."""
+
+    histogram: Histogram
+    min_ns: int
+    mean_ns: float
+    stdev_ns: float
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Both ends of one run."""
+
+    source: EndReading
+    target: EndReading
+    duration_ns: int  # for so long the source sent
+    round_trips: RoundTrips | None = None
+    answered: int | None = None  # requests that came back
+    duplicates: int | None = None
+    reordered: int | None = None

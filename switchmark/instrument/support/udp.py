@@ -1,0 +1,19 @@
+"""Instruments on UDP sockets: sizes, addresses, the port."""
+
+from __future__ import annotations
+
+from switchmark.instrument.support.base import Station
+from switchmark.model.trial import Trial
+
+UDP_PORT = 18_000  # of foreign instruments; our own applications have others
+ETHERNET, IPV4, UDP, FCS = 14, 20, 8, 4  # bytes around the payload in a frame
+
+
+def payload_bytes(trial: Trial) -> int:
+    """What a datagram carries in a frame of the trial's size, which counts the FCS."""
+    return trial.packet_size_bytes - ETHERNET - IPV4 - UDP - FCS
+
+
+def address(station: Station) -> str:
+    """The IP address of an end."""
+    return station.port.ip.partition("/")[0]

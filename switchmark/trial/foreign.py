@@ -1,0 +1,167 @@
+"""A trial whose traffic is a foreign instrument's: the same three loads, from its own counts.
+
+Intended is what was asked, offered what its sender says it sent, forwarded what its receiver says
+it got, over the kept window of each. Lost is what was sent and not received in the whole run; of
+what it cannot know, nothing is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import variance
+
+from switchmark.engine.loads import NO_FRAMES
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.reading import CountedInterval, Reading
+from switchmark.model.campaign import TrimPolicy
+from switchmark.model.choices import Dimension
+from switchmark.model.trial import Trial
+from switchmark.results.record import Latency, PairLoads, Throughput, Trim
+from switchmark.statistics.order_statistics import percentile_intervals_ns
+from switchmark.trial.instrument_run import InstrumentRun
+from switchmark.trial.measurement import Measurement
+from switchmark.trial.throughput import L1_OVERHEAD_BYTES, Tick, steady_run
+from switchmark.trial.trim import describe, kept_intervals, window_ns
+
+ON_SCHEDULE_SHARE = 0.995  # of the frames that its rate asked for
+
+
+def measure(trial: Trial, run: InstrumentRun, policy: TrimPolicy, tick: Tick) -> Measurement:
+    """Let the instrument run once on ports that are verified. Raises `TrialFailed`."""
+    reading = run.measure(tick)
+    if trial.dimension is Dimension.LATENCY:
+        return _latency(trial, run, reading)
+    return _throughput(trial, run, reading, policy)
+
+
+def _throughput(
+    trial: Trial, run: InstrumentRun, reading: Reading, policy: TrimPolicy
+) -> Measurement:
+    window = window_ns(policy, 0, reading.duration_ns)
+    sent = list(kept_intervals(reading.source.counts, window))
+    received = list(kept_intervals(reading.target.counts, window))
+    for end, kept in (("sender", sent), ("receiver", received)):
+        if not kept:
+            raise TrialFailed(
+                f"no sample of {trial.generator}'s {end} lies wholly in the kept window: measure "
+                "longer, or trim less"
+            )
+    loads = _loads(trial, reading, sent, received)
+    l2_bps = loads.forwarded_pps * trial.packet_size_bytes * 8
+    trim = describe(policy, 0, reading.duration_ns, reading.target.counts)
+    return Measurement(
+        throughput=Throughput(
+            intended_pps=loads.intended_pps,
+            offered_pps=loads.offered_pps,
+            forwarded_pps=loads.forwarded_pps,
+            forwarded_l2_bps=l2_bps,
+            forwarded_l1_bps=l2_bps + loads.forwarded_pps * 8 * L1_OVERHEAD_BYTES,
+            forwarded_stdev_pps=_stdev_pps(received),
+            loss_ratio=_lost(reading) / reading.source.frames if reading.source.frames else 0.0,
+            pairs=[loads],
+            reordered_ratio=None
+            if reading.reordered is None or not reading.target.frames
+            else min(1.0, reading.reordered / reading.target.frames),
+        ),
+        trim=trim.model_copy(
+            update={
+                "policy": f"{trim.policy}; by {trial.generator}'s own clock",
+                "kept_from_ns": run.begun_ns + trim.kept_from_ns,
+                "kept_to_ns": run.begun_ns + trim.kept_to_ns,
+            }
+        ),
+        steady=steady_run([one.frames * 1e9 / one.duration_ns for one in reading.target.counts]),
+        kept_samples=len(received),
+        source_counters=NO_FRAMES.model_copy(
+            update={"tx_offered": sum(one.frames for one in sent)}
+        ),
+        sink_counters=NO_FRAMES.model_copy(
+            update={"rx_frames": sum(one.frames for one in received)}
+        ),
+        sent_frames=reading.source.frames,
+        socket_drops=run.socket_drops,
+        on_schedule=_on_schedule(trial, reading),
+        stretch=_stretch(trial, reading),
+        passed_frames=reading.target.frames,
+        cpu=[run.cpu()],
+    )
+
+
+def _loads(
+    trial: Trial,
+    reading: Reading,
+    sent: Sequence[CountedInterval],
+    received: Sequence[CountedInterval],
+) -> PairLoads:
+    return PairLoads(
+        pair=0,
+        intended_pps=None if trial.rate_pps is None else float(trial.rate_pps),
+        offered_pps=_rate_pps(sent),
+        forwarded_pps=_rate_pps(received),
+        lost_frames=_lost(reading),
+        duplicates=reading.duplicates,
+        reordered=reading.reordered,
+    )
+
+
+def _lost(reading: Reading) -> int:
+    return max(0, reading.source.frames - reading.target.frames)
+
+
+def _rate_pps(counts: Sequence[CountedInterval]) -> float:
+    """All frames over the true length of all intervals."""
+    return sum(one.frames for one in counts) * 1e9 / sum(one.duration_ns for one in counts)
+
+
+def _stdev_pps(counts: Sequence[CountedInterval]) -> float:
+    rates = [one.frames * 1e9 / one.duration_ns for one in counts]
+    return math.sqrt(variance(rates)) if len(rates) > 1 else 0.0
+
+
+def _on_schedule(trial: Trial, reading: Reading) -> bool:
+    """Whether it sent what its rate asked for, as far as its own counts tell."""
+    if trial.rate_pps is None:
+        return True
+    wanted = trial.rate_pps * reading.duration_ns / 1e9
+    return reading.source.frames >= ON_SCHEDULE_SHARE * wanted
+
+
+def _stretch(trial: Trial, reading: Reading) -> float:
+    return max(0.0, reading.duration_ns / (trial.duration_s * 1e9) - 1)
+
+
+def _latency(trial: Trial, run: InstrumentRun, reading: Reading) -> Measurement:
+    timed = reading.round_trips
+    if timed is None or reading.answered is None or not timed.histogram.count:
+        raise TrialFailed(f"no request of {trial.generator} was answered: there is no latency")
+    return Measurement(
+        latency=Latency(
+            kind="rtt",
+            count=timed.histogram.count,
+            min_ns=timed.min_ns,
+            mean_ns=timed.mean_ns,
+            stdev_ns=timed.stdev_ns,
+            max_ns=timed.max_ns,
+            percentiles_ns=timed.histogram.percentiles_ns(),
+            percentile_intervals_ns=percentile_intervals_ns(timed.histogram),
+            histogram=timed.histogram,
+            lost=max(0, reading.source.frames - reading.answered),
+        ),
+        trim=Trim(
+            policy=f"as {trial.generator} does: a warm-up of its own is left out",
+            kept_from_ns=run.begun_ns,
+            kept_to_ns=run.begun_ns + reading.duration_ns,
+            samples_kept=timed.histogram.count,
+            samples_dropped=0,
+        ),
+        kept_samples=timed.histogram.count,
+        source_counters=NO_FRAMES.model_copy(update={"tx_offered": reading.source.frames}),
+        sink_counters=NO_FRAMES,
+        sent_frames=reading.source.frames,
+        socket_drops=run.socket_drops,
+        on_schedule=_on_schedule(trial, reading),
+        stretch=_stretch(trial, reading),
+        passed_frames=2 * reading.answered,
+        cpu=[run.cpu()],
+    )

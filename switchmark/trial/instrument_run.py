@@ -1,0 +1,207 @@
+"""A foreign instrument on the ports of a deployment: started, watched, its counts beside the
+kernel's.
+
+Our own applications have taught and verified the switch before, and have left the ports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from switchmark.engine.events import PROTOCOL_VERSION, EngineCounters
+from switchmark.environment.support.base import Node
+from switchmark.errors import TrialFailed
+from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support.base import Job, Station
+from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
+from switchmark.model.campaign import sample_s
+from switchmark.model.trial import Trial
+from switchmark.results.record import EngineRun, InstrumentNote, Interval
+from switchmark.testbed.cores.cpu_time import ThreadTimes
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel.netlink import udp_socket_drops
+from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.reconcile import CounterReading
+from switchmark.trial.throughput import Tick
+from switchmark.trial.verification import PairEnds
+
+GRACE_S = 20.0  # only an instrument that hangs needs so long beyond its duration
+_LOOK_S = 0.05
+_COUNTED = tuple(
+    name for name in EngineCounters.model_fields if name not in ("v", "event", "t_ns", "ticks")
+)
+
+
+class InstrumentRun:
+    """One instrument between the two nodes of a pair. `close` may be called at any time."""
+
+    def __init__(
+        self, session: Session, trial: Trial, pair: PairEnds, nodes: Mapping[str, Node]
+    ) -> None:
+        self.instrument = INSTRUMENTS[trial.generator]()
+        self.begun_ns = 0  # CLOCK_MONOTONIC, when it was told to begin
+        self.reading: Reading | None = None
+        self.socket_drops = 0  # frames that arrived, and found the socket's buffer full
+        self._pair = pair
+        self._nodes = (nodes[pair.a.node], nodes[pair.b.node])
+        self._trial = trial
+        least_s = self.instrument.abilities.shortest_sample_s or 0.0
+        job = Job(
+            trial=trial,
+            source=_station(pair.a.node, self._nodes[0]),
+            target=_station(pair.b.node, self._nodes[1]),
+            folder=session.run_dir,
+            sample_s=max(least_s, sample_s(trial.interval_s, trial.duration_s)),
+        )
+        self._launched = self.instrument.launch(job)
+        self._used = _Used()
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once frames that come will be counted. Raises `TrialFailed`."""
+        self._launched.wait_ready(timeout_s)
+
+    def measure(self, tick: Tick) -> Reading:
+        """Let it run once, to its end, calling `tick` meanwhile. Raises `TrialFailed`."""
+        duration_s = self._trial.duration_s
+        self._used.look(self._launched.process_ids())
+        dropped = self._dropped()
+        self.begun_ns = time.monotonic_ns()
+        self._launched.begin(duration_s)
+        deadline = time.monotonic() + duration_s + GRACE_S
+        while self._launched.running():
+            self._used.look(self._launched.process_ids())
+            if time.monotonic() > deadline:
+                raise TrialFailed(
+                    f"{self.instrument.name} did not end within {duration_s + GRACE_S:.0f} s"
+                )
+            tick()
+            time.sleep(_LOOK_S)
+        self._used.look(self._launched.process_ids())
+        self.reading = self._launched.finish(GRACE_S)
+        self.socket_drops = self._dropped() - dropped
+        return self.reading
+
+    def _dropped(self) -> int:
+        """At UDP sockets, on both sides, by the kernel."""
+        return sum(udp_socket_drops(n.netns) for n in self._nodes if n.netns is not None)
+
+    def cpu(self) -> ApplicationCpu:
+        """What its programs have used since they were told to begin, both ends together; of one
+        that has ended, up to the last look at it."""
+        return self._used.of(time.monotonic_ns() - self.begun_ns)
+
+    def counters(self) -> dict[str, EngineCounters]:
+        """What has passed the ports: by the kernel where they are devices, else by the
+        instrument's own count."""
+        ends = zip((self._pair.a, self._pair.b), self._nodes, (True, False), strict=True)
+        found = {}
+        for engine, node, sends in ends:
+            frames = node.device_frames()
+            if frames is None:
+                own = self.reading and (self.reading.source if sends else self.reading.target)
+                count = own.frames if own else 0
+                frames = (0, count) if sends else (count, 0)
+            found[engine.node] = _counters(*frames)
+        return found
+
+    def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote:
+        """What the record says of it, with the kernel's counts between two readings."""
+        assert self.reading is not None, "it has run"
+        source, target = self.reading.source, self.reading.target
+        sent = received = None
+        if self._nodes[0].device_frames() is not None:
+            first, last = before.applications, after.applications
+            a, b = self._pair.a.node, self._pair.b.node
+            sent = last[a].tx_offered - first[a].tx_offered
+            received = last[b].rx_other - first[b].rx_other
+        own = self.instrument.abilities.own_frames
+        return InstrumentNote(
+            name=self.instrument.name,
+            version=source.version,
+            cannot_know=list(self.instrument.abilities.cannot_know),
+            sent_frames=source.frames,
+            received_frames=target.frames,
+            device_sent_frames=sent,
+            device_received_frames=received,
+            own_frames=own,
+            # What it received may be less than what arrived: a socket is a queue that overflows.
+            agrees=(sent is None or source.frames <= sent <= source.frames + own)
+            and (received is None or target.frames <= received),
+        )
+
+    def as_runs(self) -> list[EngineRun]:
+        """Both ends as the record keeps applications, with the counts that they have; times are
+        the instrument's own, from the moment when it was told to begin."""
+        if self.reading is None:
+            return [self._pair.a.as_run(), self._pair.b.as_run()]
+        source, target = self.reading.source, self.reading.target
+        client = self._pair.a.role == "client"
+        return [
+            _run(self._pair.a.node, self._pair.a.role, source, self.begun_ns, "tx_offered"),
+            _run(
+                self._pair.b.node, self._pair.b.role, target, self.begun_ns,
+                "tx_offered" if client else "rx_frames",
+            ),
+        ]  # fmt: skip
+
+    def close(self) -> None:
+        """End its programs. Idempotent."""
+        self._launched.close()
+
+
+class _Used:
+    """The CPU time of some processes' threads, by the last look at each."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, tuple[float, float]] = {}
+        self._last: dict[int, tuple[float, float]] = {}
+
+    def look(self, pids: Sequence[int]) -> None:
+        """Of a process that came later everything counts."""
+        seen = ThreadTimes.of(pids).by_thread
+        if not self._last:
+            self._first = dict(seen)
+        self._last |= seen
+
+    def of(self, wall_ns: int) -> ApplicationCpu:
+        """Since the first look."""
+        ran = waited = 0.0
+        for thread, (ran_s, waited_s) in self._last.items():
+            before = self._first.get(thread, (0.0, 0.0))
+            ran += ran_s - before[0]
+            waited = max(waited, waited_s - before[1])
+        return ApplicationCpu(max(1, wall_ns), round(ran * 1e9), run_delay_ns=round(waited * 1e9))
+
+
+def _station(name: str, node: Node) -> Station:
+    return Station(name, node.spec.port, lambda args: node.spawn_program(args, {}))
+
+
+def _counters(rx_frames: int, tx_frames: int) -> EngineCounters:
+    counts = dict.fromkeys(_COUNTED, 0) | {"rx_other": rx_frames, "tx_offered": tx_frames}
+    now_ns = time.monotonic_ns()
+    return EngineCounters(v=PROTOCOL_VERSION, event="counters", t_ns=now_ns, ticks=0, **counts)
+
+
+def _run(node: str, role: str, end: EndReading, begun_ns: int, counter: str) -> EngineRun:
+    return EngineRun(
+        node=node,
+        role=role,
+        pair=0,
+        args=list(end.command),
+        ready={"version": end.version},
+        intervals=[
+            _interval(index, one, begun_ns, counter) for index, one in enumerate(end.counts)
+        ],
+        result=end.told,
+    )
+
+
+def _interval(index: int, one: CountedInterval, begun_ns: int, counter: str) -> Interval:
+    return Interval(
+        index=index,
+        t_ns=begun_ns + one.t_ns,
+        duration_ns=one.duration_ns,
+        counters={counter: one.frames},
+    )

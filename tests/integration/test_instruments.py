@@ -1,0 +1,94 @@
+"""Foreign instruments really run: iperf3 and sockperf through the kernel's bridge.
+
+Their counts are held against those of the kernel's devices, which know nothing of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.model.choices import Dimension
+from tests.integration.machine import needs_root
+from tests.integration.main_job import Bench, campaign_file, need
+
+pytestmark = [pytest.mark.integration, needs_root]
+
+JOB = """\
+switch: linux-bridge
+packet_size: 256
+burst: 1
+duration: 1s
+trim: {warm_up: 100ms, cool_down: 100ms}
+contenders:
+  iperf3: {generator: iperf3}
+  sockperf: {generator: sockperf}
+throughput: {rate: 5k}
+latency: {rate: 500}
+skip_unavailable: true
+"""
+
+
+def have(*names: str) -> None:
+    for name in names:
+        if not (found := INSTRUMENTS[name]().availability()).available:
+            pytest.skip(f"{name}: {found.reason}; {found.remedy}")
+
+
+def test_iperf3_and_sockperf_count_what_the_kernel_counts(bench: Bench, tmp_path: Path) -> None:
+    need(("linux-bridge",), ("netns",))
+    have("iperf3", "sockperf")
+    job = campaign_file(tmp_path, JOB)
+    code, _, err = bench.run("run", job, "--no-baseline", "--set", "repetitions=1")
+    assert code == 0, err
+    records = {one.trial.generator: one for one in bench.records()}
+    assert set(records) == {"iperf3", "sockperf"}, "each where it can: the others are left out"
+    for record in records.values():
+        note = record.instrument
+        assert note is not None
+        assert note.agrees
+        assert note.device_sent_frames is not None and note.device_received_frames is not None
+        # The kernel's own count of the devices, which has the control connection's frames, too.
+        own = note.own_frames
+        assert note.sent_frames <= note.device_sent_frames <= note.sent_frames + own
+        assert note.received_frames <= note.device_received_frames <= note.received_frames + own
+        assert record.reconciliation is not None
+        forth = record.reconciliation.paths[0]
+        assert forth.switch_received == note.device_sent_frames, "and so does the bridge"
+        assert note.cannot_know
+        assert record.limit is not None
+        assert not any("polls" in text for text in record.limit.evidence)
+    loads = records["iperf3"].throughput
+    assert loads is not None
+    assert loads.intended_pps == 5_000
+    assert 0 < loads.forwarded_pps <= 1.2 * loads.intended_pps
+    assert loads.pairs[0].duplicates is None
+    trips = records["sockperf"].latency
+    assert trips is not None
+    assert trips.intended_percentiles_ns is None, "it does not know when a request was due"
+    assert 0 < trips.min_ns <= trips.percentiles_ns["50"] * 1.01 <= trips.max_ns * 1.02
+    code, _, err = bench.run("show", "--full")
+    assert code == 0, err
+    told = bench.run("show", "--format", "json")[1]
+    assert "which does not tell" in told
+    assert {r.trial.dimension for r in records.values()} == set(Dimension)
+
+
+def test_a_broken_program_ends_in_one_line(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stands in its place: exit code and words of the program, no traceback."""
+    need(("linux-bridge",), ("netns",))
+    (tmp_path / "bin").mkdir()
+    false = tmp_path / "bin" / "iperf3"
+    false.write_text('#!/bin/sh\necho \'{"error": "not today"}\'\n[ "$1" != -s ]\n')
+    false.chmod(0o755)
+    job = campaign_file(tmp_path, JOB.replace("  sockperf: {generator: sockperf}\n", ""))
+    monkeypatch.setenv("PATH", f"{false.parent}:{os.environ['PATH']}")
+    code, _, err = bench.run("run", job, "--no-baseline", "--set", "repetitions=1")
+    assert code == 1
+    (failed,) = [line for line in err.splitlines() if "FAILED" in line]
+    assert "iperf3 server in rx0 ended with exit code 1 before it listened" in failed
+    assert "Traceback" not in err

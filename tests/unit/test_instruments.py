@@ -1,0 +1,335 @@
+"""Foreign instruments: what real ones printed is read to the frame; all else ends in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import Installed, installed
+from switchmark.campaign.load import load_settings
+from switchmark.errors import TrialFailed, UsageError
+from switchmark.instrument import iperf3, sockperf
+from switchmark.instrument.registry import INSTRUMENTS, generator_names
+from switchmark.instrument.support.base import Job, Station
+from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
+from switchmark.instrument.support.udp import payload_bytes
+from switchmark.model.campaign import TrimPolicy
+from switchmark.model.choices import OWN_ENGINE
+from switchmark.model.node import NodePort
+from switchmark.model.ports import PortKind
+from switchmark.model.trial import Trial
+from switchmark.report.html import write_report
+from switchmark.report.tables import tails_table
+from switchmark.results import export
+from switchmark.results.marks import marks_are_valid
+from switchmark.results.query import read_table
+from switchmark.results.record import InstrumentNote, Latency, Record
+from switchmark.results.summary import summarise
+from switchmark.trial import foreign
+from switchmark.trial.instrument_run import InstrumentRun
+from tests.unit.instrument_fakes import FakeProgram, program, recorded
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+from tests.unit.trial_fakes import trial
+
+THERE = installed()
+
+
+def planned(there: Installed = THERE, **given: str) -> list[Trial]:
+    campaign = load_settings(
+        {"switch": "linux-bridge", "duration": "2s", **given}, there.known, name="c"
+    )
+    return expand(campaign, there.switches, there.environments)
+
+
+def refusal(**given: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        planned(**given)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def station(name: str, end: int) -> Station:
+    port = NodePort(PortKind.VETH, f"02:53:4d:00:00:0{end + 1}", f"10.64.0.{end + 1}/24")
+    return Station(name, port, lambda args: FakeProgram(""))
+
+
+def job(folder: Path = Path("/nonexistent"), **fields: Any) -> Job:
+    return Job(trial(**fields), station("tx0", 0), station("rx0", 1), folder, 0.1)
+
+
+def test_the_folder_is_the_registry() -> None:
+    assert generator_names()[0] == OWN_ENGINE
+    assert {"iperf3", "sockperf"} <= set(INSTRUMENTS)
+    for name in INSTRUMENTS:
+        can = INSTRUMENTS[name]().abilities
+        assert INSTRUMENTS[name]().name == name
+        assert can.cannot_know, "none knows all that our engine does"
+
+
+def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
+    (own,) = planned()
+    (other,) = planned(generator="iperf3")
+    assert own.generator == OWN_ENGINE
+    assert own.id != other.id
+    assert own.model_copy(update={"generator": "iperf3"}).id == other.id
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"generator": "iperf4"}, "iperf3"),
+        ({"generator": "iperf3", "dimension": "latency"}, "dimension: throughput"),
+        ({"generator": "sockperf"}, "dimension: latency"),
+        ({"generator": "iperf3", "method": "ndr-pdr"}, "method: plain"),
+        ({"generator": "iperf3", "pairs": "2"}, "pairs: 1"),
+        ({"generator": "iperf3", "scenario": "pairs-3"}, "pairs: 1"),
+        ({"generator": "iperf3", "duration": "1500ms"}, "whole seconds"),
+        ({"generator": "iperf3", "interval": "10ms"}, "interval: 0.1s"),
+        ({"generator": "iperf3", "burst": "2000"}, "smaller burst"),
+        ({"generator": "iperf3", "environment": "lxc"}, "environment: netns"),
+        ({"generator": "iperf3", "switch": "basicfwd"}, "veth"),
+        ({"generator": "iperf3", "io": "raw"}, "io: auto"),
+        ({"generator": "iperf3", "flows": "100"}, "flows: 1"),
+        ({"generator": "iperf3", "vlan": "100"}, "vlan: none"),
+        ({"generator": "iperf3", "ip_version": "6", "packet_size": "128"}, "ip_version: 4"),
+        ({"generator": "iperf3", "packet_mix": "imix"}, "packet_size"),
+        ({"generator": "iperf3", "bidirectional": "true"}, "bidirectional: false"),
+        ({"generator": "iperf3", "schedule": "poisson", "rate": "10k"}, "schedule: constant"),
+        ({"generator": "iperf3", "idle": "yield"}, "idle: auto"),
+        ({"generator": "sockperf", "dimension": "latency", "burst": "4"}, "bursts of 1"),
+        ({"generator": "sockperf", "dimension": "latency", "rate": "2M"}, "lower rate"),
+        ({"generator": "sockperf", "dimension": "latency", "probe_rate": "1k"}, "probe_rate: none"),
+    ],
+)
+def test_what_an_instrument_cannot_do_is_refused_with_place_and_remedy(
+    given: dict[str, str], says: str
+) -> None:
+    told = refusal(**given)
+    assert says in told
+    assert "generator" in told
+
+
+def test_iperf3_takes_the_port_that_it_can() -> None:
+    """Where the switch's best would be a vhost-user socket."""
+    (one,) = planned(generator="iperf3", switch="direct")
+    assert one.port_kind is PortKind.VETH
+
+
+@pytest.mark.parametrize(("frame", "payload"), [(64, 18), (512, 466), (1518, 1472)])
+def test_a_datagram_fills_the_frame_with_fcs(frame: int, payload: int) -> None:
+    assert payload_bytes(trial(packet_size_bytes=frame)) == payload
+
+
+def test_iperf3_is_asked_for_the_rate_in_bits_of_payload() -> None:
+    started = INSTRUMENTS["iperf3"]().launch(job(packet_size_bytes=512, rate_pps=20_000, burst=32))
+    command = cast(Any, started)._client_command(2.0)
+    assert command[command.index("-b") + 1] == f"{20_000 * 466 * 8}/32"
+    assert command[command.index("-l") + 1] == "466"
+    fast = INSTRUMENTS["iperf3"]().launch(job(packet_size_bytes=64))
+    command = cast(Any, fast)._client_command(2.0)
+    assert command[command.index("-b") + 1] == "0"
+
+
+def test_iperf3_is_read_to_the_frame() -> None:
+    """A run that lost more than half of its datagrams at the receiving socket."""
+    seen = iperf3._read(
+        program(recorded("iperf3-client.json")),
+        program(recorded("iperf3-server.json"), "iperf3 server"),
+    )
+    assert (seen.source.frames, seen.target.frames) == (277_890, 277_890 - 175_447)
+    assert seen.source.version == "3.12"
+    assert seen.duration_ns == pytest.approx(1e9, rel=0.01)
+    for end in (seen.source, seen.target):
+        assert sum(one.frames for one in end.counts) == pytest.approx(end.frames, rel=0.01)
+    assert seen.reordered == 0
+    assert seen.duplicates is None, "it does not know"
+
+
+def test_what_iperf3_says_of_its_failure_is_said() -> None:
+    with pytest.raises(TrialFailed, match="unable to connect to server: Connection refused"):
+        iperf3._said(program(recorded("iperf3-refused.json")))
+
+
+def _changed(**end: Any) -> str:
+    said = json.loads(recorded("iperf3-client.json"))
+    said["end"]["sum"] |= end
+    return json.dumps(said)
+
+
+@pytest.mark.parametrize(
+    ("printed", "says"),
+    [
+        ("", "no JSON: nothing"),
+        ("Segmentation fault", "no JSON: Segmentation fault"),
+        ("[]", "its result"),
+        ("{}", "start"),
+        ("null", "its result"),
+        ('{"start": {"version": "x"}, "intervals": 5, "end": {}}', "intervals"),
+        (_changed(packets=-1), "end.sum.packets"),
+        (_changed(packets="many"), "end.sum.packets"),
+        (_changed(seconds=float("nan")), "end.sum.seconds"),
+        ("[" * 100_000, "no JSON"),
+        ('{"error": "\\u001b[31mred\\nand more"}', "failed: "),
+    ],
+)
+def test_hostile_words_of_iperf3_end_in_one_line(printed: str, says: str) -> None:
+    with pytest.raises(TrialFailed) as caught:
+        iperf3._said(program(printed))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "iperf3 client in tx0" in str(caught.value)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(TrialFailed) as caught:
+        iperf3._said(program(text))
+    assert "\n" not in str(caught.value)
+
+
+def test_more_received_than_sent_is_no_measurement() -> None:
+    client, server = program(_changed(packets=10)), program(recorded("iperf3-server.json"))
+    with pytest.raises(TrialFailed, match="contradict"):
+        iperf3._read(client, server)
+
+
+def _sockperf(tmp_path: Path, log: str | None = None, said: str | None = None) -> Reading:
+    path = tmp_path / "log.csv"
+    path.write_text(recorded("sockperf-log.csv") if log is None else log)
+    client = program(recorded("sockperf-client.txt") if said is None else said, "sockperf client")
+    return sockperf._read(path, client, program(recorded("sockperf-server.txt")))
+
+
+def test_sockperf_is_read_to_the_round_trip(tmp_path: Path) -> None:
+    """Its own percentiles are those of the distribution that was made of its log."""
+    seen, said = _sockperf(tmp_path), recorded("sockperf-client.txt")
+    assert seen.round_trips is not None
+    (observations,) = [line for line in said.splitlines() if "observations" in line][:1]
+    assert f"Total {seen.round_trips.histogram.count} observations" in observations
+    for name, ours in (
+        ("percentile 50.000", seen.round_trips.histogram.percentiles_ns()["50"]),
+        ("<MAX> observation", seen.round_trips.max_ns),
+        ("<MIN> observation", seen.round_trips.min_ns),
+    ):
+        (line,) = [line for line in said.splitlines() if name in line]
+        assert ours / 1e3 == pytest.approx(float(line.rpartition("=")[2]), rel=0.02)
+    assert (seen.source.frames, seen.answered) == (201, 201)
+    assert (seen.duplicates, seen.reordered) == (0, 0)
+    assert not (tmp_path / "log.csv").exists(), "it is large"
+
+
+def _log(*lines: str) -> str:
+    return "\n".join([sockperf.COLUMNS, *lines, "-" * 30])
+
+
+@pytest.mark.parametrize(
+    ("log", "says"),
+    [
+        ("", "had no answer"),
+        (_log(), "had no answer"),
+        (_log("0, 1, 2"), "not understood"),
+        (_log("a, b, c, d"), "not understood"),
+        (_log("0, 1.0, 2.0, inf"), "not understood"),
+        (_log("0, 1.0, 2.0, nan"), "not understood"),
+        (_log("0, 1.0, 2.0, -4"), "round trip of -4 us"),
+        (_log("0, 1.0, 2.0, 1e300"), "round trip of 1e300 us"),
+        (_log(*["0, 1.0, 2.0, 5"] * 500), "contradict"),
+    ],
+)
+def test_hostile_logs_of_sockperf_end_in_one_line(tmp_path: Path, log: str, says: str) -> None:
+    with pytest.raises(TrialFailed, match=says) as caught:
+        _sockperf(tmp_path, log)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TrialFailed, match="Is the server down"):
+        _sockperf(tmp_path, said=recorded("sockperf-unanswered.txt"))
+
+
+def test_a_program_that_fails_is_quoted() -> None:
+    with pytest.raises(TrialFailed, match=r"iperf3 client in tx0 ended with exit code 1: oh no"):
+        end = program("oh no", exit_code=1)
+        end.wait_end(0.1)
+
+
+S = 1_000_000_000
+
+
+def _end(frames: int, each: int) -> EndReading:
+    counts = tuple(CountedInterval((k + 1) * S // 10, S // 10, each) for k in range(20))
+    return EndReading(("x",), "1.0", frames, counts)
+
+
+def _measured(reading: Reading, **fields: Any) -> Any:
+    run = SimpleNamespace(
+        measure=lambda tick: reading, begun_ns=5 * S, socket_drops=3, cpu=lambda: None
+    )
+    asked = trial(generator="iperf3", **fields)
+    policy = TrimPolicy().over(asked.duration_s)
+    return foreign.measure(asked, cast(InstrumentRun, run), policy, lambda: None)
+
+
+def test_three_loads_from_the_instruments_own_counts() -> None:
+    reading = Reading(_end(20_000, 1000), _end(19_000, 950), 2 * S, reordered=19)
+    seen = _measured(reading, duration_s=2.0, rate_pps=10_000, packet_size_bytes=64)
+    loads = seen.throughput
+    assert (loads.intended_pps, loads.offered_pps, loads.forwarded_pps) == (10_000, 10_000, 9_500)
+    assert loads.loss_ratio == 0.05
+    assert loads.forwarded_l2_bps == 9_500 * 64 * 8
+    assert loads.pairs[0].duplicates is None
+    assert loads.reordered_ratio == 0.001
+    assert seen.socket_drops == 3
+    assert seen.on_schedule
+    assert 0 < seen.trim.samples_kept < 20
+    assert seen.trim.kept_from_ns > 5 * S
+
+
+def test_a_sender_below_its_rate_has_missed_its_schedule() -> None:
+    reading = Reading(_end(19_000, 950), _end(19_000, 950), 2 * S)
+    assert not _measured(reading, duration_s=2.0, rate_pps=10_000).on_schedule
+    assert marks_are_valid(["schedule-missed"])
+
+
+def test_no_sample_is_no_rate() -> None:
+    empty = EndReading(("x",), "1.0", 10)
+    with pytest.raises(TrialFailed, match="iperf3's receiver"):
+        _measured(Reading(_end(20_000, 1000), empty, 2 * S), duration_s=2.0)
+
+
+def _by_sockperf(trial: Trial) -> Record:
+    """A record as one by our engine, without what sockperf does not know."""
+    record = synthetic_record(trial)
+    assert record.latency is not None
+    late = {name: None for name in Latency.model_fields if name.startswith("intended_")}
+    late |= {"intended_percentile_intervals_ns": {}}
+    note = InstrumentNote(
+        name="sockperf", version="3.7", cannot_know=["when a request was due"],
+        sent_frames=10, received_frames=10, device_sent_frames=12, device_received_frames=12,
+    )  # fmt: skip
+    told = {"latency": record.latency.model_copy(update=late), "instrument": note}
+    return Record.model_validate(record.model_copy(update=told).model_dump(mode="json"))
+
+
+def test_results_say_what_is_not_known(tmp_path: Path) -> None:
+    asked = synthetic_trial(dimension="latency", generator="sockperf")
+    records = [_by_sockperf(asked.repeated(number)) for number in range(2)]
+    run = write_run(tmp_path / "results", records)
+    (row,) = summarise(run, read_table(run), with_curves=True)
+    assert row.latency is not None and row.latency.curves is not None
+    assert row.latency.intended_percentiles_ns == {}
+    assert row.latency.curves.intended is None
+    assert row.remarks == ("traffic by sockperf 3.7, which does not tell: when a request was due",)
+    assert export.flat_rows([row])[0]["rtt_intended_p99_ns"] is None
+    (_, due) = tails_table([row]).lines
+    assert due[3:] == ("-",) * 6
+    page = tmp_path / "report.html"
+    assert write_report(run, page) == []
+    assert "Traffic by sockperf 3.7" in page.read_text()
