@@ -32,6 +32,7 @@ from switchmark.pool.values import BlockLease
 from switchmark.results.record import Record
 from switchmark.store.address import read_store_address
 from switchmark.testbed.state import state_dir
+from tests.unit.block_fakes import at_rate
 from tests.unit.records import synthetic_record, synthetic_trial
 
 
@@ -83,16 +84,27 @@ class SimulatedTestbed:
             self._deployed.unlink()
         # (the shape is that of a synthetic record; what it is called is what it is)
         made = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
+        loads = made.throughput
+        assert loads is not None
+        # Contender c1 is 1.5 times as fast as c0, c2 as c1 ...
+        rate_pps = 1e6 * 1.5 ** int(trial.contender[1:]) * self._numbers.lognormvariate(0, 0.03)
         return made.model_copy(
             update={
                 "trial": trial,
+                "throughput": at_rate(loads, rate_pps),
+                "engines": [],
                 "trial_id": trial.id,
                 "campaign": lease.campaign,
                 "run_id": lease.run_id,
                 "started_at": begun.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
                 "ended_at": ended.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
                 "switch_details": {"version": "of the simulation: nothing was measured"},
-                "provenance": {"synthetic": True, "testbed": self._testbed, "pid": os.getpid()},
+                "provenance": {
+                    "synthetic": True,
+                    "testbed": self._testbed,
+                    "pid": os.getpid(),
+                    "fencing_token": lease.token,
+                },
             }
         )
 

@@ -32,9 +32,11 @@ def with_simulated() -> Installed:
 
 
 def simulated_text(blocks: int, contenders: int = 2, name: str = "simulated") -> str:
-    """So many blocks of so many contenders, which differ in their name alone."""
+    """So many blocks of so many contenders, which differ in their name alone; of 0 blocks: until
+    all is decided."""
+    asked = f"repetitions: {blocks}" if blocks else "prove: 5%\nbudget: 10m"
     text = (
-        f"name: {name}\nswitch: simulated\nduration: 100ms\nrepetitions: {blocks}\n"
+        f"name: {name}\nswitch: simulated\nduration: 100ms\n{asked}\n"
         "environment: netns\ncontenders:\n"
     )
     named = (f"  c{one}: {{switch_cores: {one + 1}}}\n" for one in range(contenders))

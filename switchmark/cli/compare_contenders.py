@@ -92,6 +92,7 @@ def _only_two(run: Run, known: Sequence[str]) -> tuple[str, str]:
 
 def _line(one: PairedFigure, varying: Sequence[str]) -> Line:
     where = words.point(dict(one.point), varying)
+    where += f", on {one.testbed}" if one.testbed else ""
     is_apart = one.state not in (None, State.ONLY)
     ratio = one.ratio
     return Line(

@@ -164,8 +164,7 @@ def cancel(
 
     with database_of(pool, store, authority, certificate, key).transaction() as db:
         left = campaigns.cancel(db, campaign)
-    kept = sum(left.trials.values())
-    note(f"{left.campaign} is cancelled; {kept} of {left.trials_asked} trials are kept")
+    note(f"{left.campaign} is cancelled; {left.progress} trials are kept")
     return 0
 
 
@@ -180,9 +179,9 @@ def _testbed_line(bed: Any) -> str:
 
 def _campaign_line(one: Any) -> str:
     blocks = ", ".join(f"{count} {state}" for state, count in sorted(one.blocks.items()))
-    done, failed = sum(one.trials.values()), one.trials.get("failed", 0)
+    failed = one.trials.get("failed", 0)
     lost = f" ({failed} failed)" if failed else ""
     return (
-        f"{one.campaign:<12} {one.state}: {done} of {one.trials_asked} trials{lost}; "
+        f"{one.campaign:<12} {one.state}: {one.progress} trials{lost}; "
         f"blocks: {blocks}; run {one.run_name}"
     )

@@ -23,6 +23,7 @@ from switchmark.pool.database import PoolDatabase
 from switchmark.pool.events import note_event, note_of_lease
 from switchmark.pool.executor import BlockExecutor
 from switchmark.pool.patience import patiently
+from switchmark.pool.proving import NextBlock, TestbedCourses
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 from switchmark.results.record import Record
 from switchmark.store.errors import StoreAwayError
@@ -57,6 +58,9 @@ class Agent:
     say: Callable[[str], None]
     clock: Callable[[], float] = time.time  # the host's, which is told and never used
     _spoken: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._courses = TestbedCourses(self.database)
 
     def work(self) -> str:
         """Check the testbed, and measure one block if there is one for it; what happened, in a
@@ -118,7 +122,8 @@ class Agent:
 
         if lease.todo:
             self.executor.measure(lease, before, keep)
-        self._patiently(lambda: self._finish(lease))
+        following = self._patiently(lambda: self._courses.next_after(lease))
+        self._patiently(lambda: self._finish(lease, following))
         return f"{lease} is measured, {time.monotonic() - begun:.1f} s"
 
     def _unfit(self) -> str | None:
@@ -167,9 +172,9 @@ class Agent:
         with suppress(StoreAwayError):
             self._keep_up(lease)
 
-    def _finish(self, lease: BlockLease) -> None:
+    def _finish(self, lease: BlockLease, following: NextBlock | None) -> None:
         with self.database.transaction() as db:
-            leases.finish(db, lease)
+            leases.finish(db, lease, following)
 
     def _refuse(self, lease: BlockLease, why: str) -> None:
         with self.database.transaction() as db:

@@ -43,8 +43,10 @@ def begin_run(
     campaign_text: str,
     overrides: Sequence[str],
     run_id: str,
+    testbeds: Sequence[str] = (),
 ) -> str:
-    """Make a run in the store, as a folder of results would be made; returns its name."""
+    """Make a run in the store, as a folder of results would be made; returns its name. `testbeds`
+    are those that decide each by itself, if any do."""
     now = datetime.now(UTC)
     info = RunInfo(
         run_id=run_id,
@@ -53,7 +55,7 @@ def begin_run(
         started_at=now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         switchmark_version=__version__,
         definition=campaign.model_dump(mode="json"),
-        settings={"set": list(overrides)},
+        settings={"set": list(overrides)} | ({"testbeds": list(testbeds)} if testbeds else {}),
         host={},  # each record says which testbed it is of
     )
     safe_name = re.sub(r"[^A-Za-z0-9._-]+", "_", campaign.name).strip(".") or "campaign"

@@ -44,11 +44,13 @@ def blocks_of(
 
 def refusal(campaign: Campaign) -> str | None:
     """Why a pool cannot run this campaign, and what to do; None when it can."""
-    if campaign.proves or campaign.until_ci is not None:
+    if campaign.until_ci is not None:
         return (
-            "how many blocks it takes is decided while it runs (prove, budget, until_ci), which a "
-            "pool does not do: set repetitions"
+            "how often each trial is repeated follows from its own interval (until_ci), which a "
+            "pool does not watch: set repetitions, or prove and budget"
         )
+    if campaign.proves and campaign.expect:
+        return "has expect, which a pool does not judge over testbeds that decide: set repetitions"
     if any(one.figure is Expected.SLOWER_THAN_BASELINE for one in campaign.expect):
         return "expects figures against the bare wire in each block, which a pool keeps apart"
     if campaign.time_budget_s is not None:

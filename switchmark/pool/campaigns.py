@@ -15,6 +15,7 @@ from switchmark.errors import UsageError
 from switchmark.model.campaign import Campaign
 from switchmark.pool.blocks import PlannedBlock
 from switchmark.pool.events import note_event
+from switchmark.pool.proving import NextBlock, begin
 from switchmark.pool.values import CampaignStatus
 from switchmark.store.index import add_blocks
 
@@ -49,14 +50,17 @@ def submit(
     baseline: bool = True,
     submitted_by: str = "",
     asked: str | None = None,
+    first: Sequence[NextBlock] = (),
 ) -> None:
     """Put the blocks of a campaign, whose run is in the store, into the queue: all or none.
 
-    `asked` is its digest, where that is known."""
+    `asked` is its digest, where that is known. Of a campaign that proves, `blocks` are the first
+    one at each point, and `first` is what each of its testbeds begins with."""
+    testbeds = [one.testbed for one in first]
     made = db.execute(
         "INSERT INTO pool_campaigns "
-        "(run_name, run, campaign, submission, definition, baseline, submitted_by) "
-        "VALUES (%s, (SELECT run FROM runs WHERE name = %s), %s, %s, %s, %s, %s) RETURNING run",
+        "(run_name, run, campaign, submission, definition, baseline, submitted_by, testbeds) "
+        "VALUES (%s, (SELECT run FROM runs WHERE name = %s), %s, %s, %s, %s, %s, %s) RETURNING run",
         (
             run_name,
             run_name,
@@ -65,10 +69,21 @@ def submit(
             Jsonb(campaign.model_dump(mode="json")),
             baseline,
             submitted_by,
+            testbeds,
         ),
     )
     row = made.fetchone()
     assert row is not None
+    by = f" by {submitted_by}" if submitted_by else ""
+    if testbeds:
+        note_event(
+            db,
+            f"campaign {campaign.name} is handed in{by}: blocks until all is decided on each of "
+            f"{', '.join(testbeds)}",
+            run_name=run_name,
+        )
+        begin(db, run_name, blocks, first)
+        return
     add_blocks(db, int(row[0]), [[one.id for one in block.trials] for block in blocks])
     with (
         db.cursor() as cursor,
@@ -78,7 +93,6 @@ def submit(
             trials = [one.model_dump(mode="json", exclude_defaults=True) for one in block.trials]
             copy.write_row((run_name, number, json.dumps(trials), block.lease_s))
     trials_in_all = sum(len(block.trials) for block in blocks)
-    by = f" by {submitted_by}" if submitted_by else ""
     note_event(
         db,
         f"campaign {campaign.name} is handed in{by}: {len(blocks)} blocks, {trials_in_all} trials",
@@ -121,7 +135,8 @@ def cancel(db: Connection[Any], what: str) -> CampaignStatus:
 def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
     """How far a campaign is. Raises `UsageError`."""
     row = db.execute(
-        "SELECT run_name, campaign, state, submitted_at, submitted_by FROM pool_campaigns "
+        "SELECT run_name, campaign, state, submitted_at, submitted_by, testbeds "
+        "FROM pool_campaigns "
         "WHERE run_name = %s",
         (run_name,),
     ).fetchone()
@@ -135,7 +150,8 @@ def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
         (run_name,),
     ):
         blocks[state] = count
-        asked += int(trials)
+        if state != "cancelled" or not row[5]:
+            asked += int(trials)
     done = db.execute(
         "SELECT status, count(*) FROM attempts WHERE NOT superseded AND run = "
         "(SELECT run FROM pool_campaigns WHERE run_name = %s) GROUP BY status",
@@ -150,6 +166,7 @@ def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
         blocks=dict(blocks),
         trials=dict(done.fetchall()),
         trials_asked=asked,
+        testbeds=tuple(row[5]),
     )
 
 

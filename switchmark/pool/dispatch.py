@@ -10,6 +10,7 @@ becomes of the scheduler, nothing is lost, and nothing is done twice.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -21,10 +22,12 @@ from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.pool import testbeds
 from switchmark.pool.dask_settings import set_up_dask
 from switchmark.pool.database import PoolDatabase
+from switchmark.pool.left_out import leave_out
 from switchmark.pool.worker import RESOURCE, work_here
 from switchmark.store.errors import StoreAwayError
 
 POLL_S = 0.25
+LEAVE_OUT_EVERY_S = 10.0
 ANSWER_S = 5.0  # of a worker that has its news, or of the scheduler beside us
 STORE_KEY = ["switchmark", "store"]  # of the scheduler's metadata: where agents and laptops find it
 
@@ -73,6 +76,7 @@ class Dispatcher:
         self._say = say
         self._sent: dict[str, tuple[str, Future]] = {}  # by testbed: the worker's address, the word
         self._words = 0
+        self._leave_out_at = 0.0
         self._is_away = False
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -124,6 +128,10 @@ class Dispatcher:
 
     def _ask(self) -> list[str]:
         with self._database.transaction() as db:
+            if time.monotonic() >= self._leave_out_at:
+                self._leave_out_at = time.monotonic() + LEAVE_OUT_EVERY_S
+                for words in leave_out(db):
+                    self._say(words)
             return testbeds.wanted_testbeds(db)
 
     def _send(self, testbed: str, address: str) -> None:

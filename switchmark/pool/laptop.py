@@ -17,6 +17,7 @@ from switchmark.pool.archive import begin_run
 from switchmark.pool.blocks import SHORTEST_LEASE_S, blocks_of
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.patience import patiently
+from switchmark.pool.proving import deciding_testbeds, first_blocks
 from switchmark.pool.values import CampaignStatus
 
 LOOKS_EVERY_S = 1.0
@@ -52,15 +53,19 @@ def hand_in(
         known = campaigns.find_submission(db, asked, only_open=again)
         if known is not None:
             return HandedIn(known, is_new=False)
-    made = begin_run(database, campaign, campaign_text, overrides, secrets.token_hex(3))
+    with database.transaction() as db:
+        beds = deciding_testbeds(db) if campaign.proves else ()
+    first = first_blocks(campaign, blocks, beds)
+    made = begin_run(database, campaign, campaign_text, overrides, secrets.token_hex(3), beds)
     with database.transaction() as db:
         campaigns.hold_submission(db, asked)
         known = campaigns.find_submission(db, asked, only_open=again)
         if known is not None:  # another laptop was quicker
             return HandedIn(known, is_new=False)
         campaigns.submit(
-            db, made, campaign, blocks, baseline=baseline, submitted_by=_who(), asked=asked
-        )
+            db, made, campaign, blocks, baseline=baseline, submitted_by=_who(), asked=asked,
+            first=first,
+        )  # fmt: skip
     return HandedIn(made, is_new=True)
 
 
@@ -90,7 +95,7 @@ def follow(
             say(words)
         done = sum(now.trials.values())
         if done != told:
-            say(f"{now.campaign}: {done} of {now.trials_asked} trials")
+            say(f"{now.campaign}: {now.progress} trials")
             told = done
         if now.state != "open":
             return now

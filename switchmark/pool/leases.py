@@ -15,6 +15,7 @@ from psycopg.rows import namedtuple_row
 
 from switchmark.model.trial import Trial
 from switchmark.pool.events import note_event, note_of_lease
+from switchmark.pool.proving import NextBlock, queue_next
 from switchmark.pool.testbeds import is_current
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 
@@ -25,7 +26,7 @@ _CLAIM = """
 WITH next AS (
     SELECT id, testbed AS before, state = 'leased' AS was_lost FROM pool_blocks
     WHERE (state = 'queued' OR (state = 'leased' AND expires_at < clock_timestamp()))
-        AND NOT %(testbed)s = ANY(unable)
+        AND NOT %(testbed)s = ANY(unable) AND (only_on IS NULL OR only_on = %(testbed)s)
     ORDER BY {order} LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 UPDATE pool_blocks AS b SET state = 'leased', testbed = %(testbed)s, token = b.token + 1,
@@ -36,7 +37,7 @@ WHERE b.id = next.id AND c.run_name = b.run_name
 RETURNING b.id, b.token, b.run_name, c.run, c.campaign,
     (SELECT info ->> 'run_id' FROM runs WHERE runs.run = c.run) AS run_id,
     b.number, c.definition, c.baseline, b.trials,
-    b.lease_s, b.lost, next.before, next.was_lost
+    b.lease_s, b.lost, next.before, next.was_lost, c.testbeds
 """
 
 
@@ -96,6 +97,7 @@ def claim(db: Connection[Any], member: Membership) -> BlockLease | None:
         trials=tuple(Trial.model_validate(one) for one in row.trials),
         stored=frozenset(one[0] for one in stored),
         lease_s=row.lease_s,
+        testbeds=tuple(row.testbeds),
     )
 
 
@@ -153,9 +155,9 @@ def why_lost(db: Connection[Any], lease: BlockLease) -> str:
     return f"{lease}: lease {lease.token} of {lease.testbed} is over; it did not speak in time"
 
 
-def finish(db: Connection[Any], lease: BlockLease) -> bool:
-    """The block is measured; whether that ends its campaign. Saying so again changes nothing.
-    Raises `LeaseLost`."""
+def finish(db: Connection[Any], lease: BlockLease, following: NextBlock | None = None) -> bool:
+    """The block is measured, and another one is to follow, or none; whether that ends its campaign.
+    Saying so again changes nothing. Raises `LeaseLost`."""
     db.execute("SELECT 1 FROM pool_campaigns WHERE run_name = %s FOR UPDATE", (lease.run_name,))
     done = db.execute(
         "SELECT 1 FROM pool_blocks WHERE id = %s AND token = %s AND state = 'done'",
@@ -167,6 +169,8 @@ def finish(db: Connection[Any], lease: BlockLease) -> bool:
     db.execute(
         "UPDATE pool_blocks SET state = 'done', expires_at = NULL WHERE id = %s", (lease.block,)
     )
+    if following is not None:
+        queue_next(db, lease.run_name, following)
     return close_if_over(db, lease.run_name)
 
 
@@ -195,15 +199,17 @@ def give_back(db: Connection[Any], lease: BlockLease, why: str) -> None:
 
 
 def refuse(db: Connection[Any], lease: BlockLease, why: str) -> None:
-    """This testbed cannot measure the block; another may."""
+    """This testbed cannot measure the block; another may, if it is for any."""
+    db.execute("SELECT 1 FROM pool_campaigns WHERE run_name = %s FOR UPDATE", (lease.run_name,))
     refused = db.execute(
-        "UPDATE pool_blocks SET state = 'queued', expires_at = NULL, "
-        "unable = array_append(unable, testbed) "
+        "UPDATE pool_blocks SET state = CASE WHEN only_on IS NULL THEN 'queued' ELSE 'failed' END, "
+        "expires_at = NULL, unable = array_append(unable, testbed) "
         "WHERE id = %s AND token = %s AND state = 'leased'",
         (lease.block, lease.token),
     )
     if refused.rowcount == 1:
         note_of_lease(db, lease, f"{lease.testbed} cannot measure {lease}: {why}")
+        close_if_over(db, lease.run_name)
 
 
 def _give_up(db: Connection[Any], block: int, run_name: str, number: int, lost: int) -> None:

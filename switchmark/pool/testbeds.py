@@ -246,7 +246,8 @@ def wanted_testbeds(db: Connection[Any]) -> list[str]:
         "SELECT name FROM pool_testbeds t WHERE expires_at >= clock_timestamp() AND ("
         "(state = 'out' AND check_at <= clock_timestamp()) OR (state = 'ready' "
         "AND EXISTS (SELECT 1 FROM pool_blocks WHERE (state = 'queued' OR (state = 'leased' "
-        "AND expires_at < clock_timestamp())) AND NOT t.name = ANY(unable)) "
+        "AND expires_at < clock_timestamp())) AND NOT t.name = ANY(unable) "
+        "AND (only_on IS NULL OR only_on = t.name)) "
         "AND NOT EXISTS (SELECT 1 FROM pool_blocks b WHERE b.testbed = t.name "
         "AND b.state = 'leased' AND b.expires_at >= clock_timestamp()))) ORDER BY name"
     )

@@ -31,6 +31,7 @@ class BlockLease:
     trials: tuple[Trial, ...]
     stored: frozenset[str]  # ids of trials that this testbed has stored of it before
     lease_s: float
+    testbeds: tuple[str, ...] = ()  # of a campaign that each of them decides by itself
 
     @property
     def todo(self) -> list[Trial]:
@@ -77,7 +78,14 @@ class CampaignStatus:
     submitted_by: str
     blocks: Mapping[str, int]  # by their state
     trials: Mapping[str, int]  # that count, by their status
-    trials_asked: int
+    trials_asked: int  # so far, where the testbeds decide
+    testbeds: tuple[str, ...] = ()  # of which each decides how many it takes; empty: a set number
+
+    @property
+    def progress(self) -> str:
+        """How many trials are stored, and of how many where that is known."""
+        done = sum(self.trials.values())
+        return f"{done}" if self.testbeds else f"{done} of {self.trials_asked}"
 
 
 @dataclass(frozen=True, slots=True)

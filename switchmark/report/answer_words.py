@@ -49,9 +49,11 @@ def deciding(answers: Sequence[PointAnswer]) -> list[PointAnswer]:
 def heading(answers: Sequence[PointAnswer]) -> str:
     """What all of these answers rest on."""
     first = answers[0]
+    testbeds = len({one.testbed for one in answers})
+    each = f" on each of {testbeds} testbeds" if testbeds > 1 else ""
     return (
         f"Leads from {first.prove * 100:.3g} % on, with {first.confidence * 100:.3g} % confidence, "
-        f"paired within {max(one.blocks for one in answers)} blocks:"
+        f"paired within {max(one.blocks for one in answers)} blocks{each}:"
     )
 
 
@@ -99,10 +101,11 @@ def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     """What tells this point from the others, and its frame size."""
     point = dict(answer.point)
     others = [dict(one.point) for one in all_ if one.metric == answer.metric]
+    testbed = [f"on {answer.testbed}"] if answer.testbed else []
     varying = [name for name in point if len({str(other[name]) for other in others}) > 1]
     size = "mixed sizes" if point.get("packet_mix") else f"{point['packet_size_bytes']} B"
     more = [words.field(name, point[name]) for name in varying if name != "packet_size_bytes"]
-    return ", ".join([size, *more])
+    return ", ".join([size, *more, *testbed])
 
 
 def amount(answer: PointAnswer, standing: Standing) -> str:

@@ -70,6 +70,7 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
     typical = {
         (answer.metric.name, standing.trial.id): standing
         for answer in answers
+        if not answer.testbed  # (a line is of all testbeds together)
         for standing in answer.standings
     }
     groups = list(_joined(done))

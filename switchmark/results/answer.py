@@ -11,7 +11,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -102,6 +102,7 @@ class PointAnswer:
     lines: LineTimes | None  # the machine's two states, between the cores first used; None: one
     prove: float
     confidence: float
+    testbed: str = ""  # of a pool, where each decides by itself
 
     def between(self, one: str, other: str) -> Lead | None:
         """What is known of two of them, whichever is ahead."""
@@ -111,7 +112,7 @@ class PointAnswer:
 def answer_run(run: Run, names: Mapping[str, str]) -> list[PointAnswer]:
     """The answers of a run; `names` gives contenders' names by the id of their first trial. Files
     that cannot be believed are left out, as in the tables, where they are named."""
-    proving = Proving.of(run.info.asked.model_dump())
+    proving = Proving.of(run.info.asked.model_dump(), run.info.given.testbeds)
     if proving.most_blocks < MIN_PAIRS:
         return []
     resumed = run.resumed_at()
@@ -133,11 +134,25 @@ def answer(
     found = []
     observed = list(observed)
     whole_s = round_s({one.trial.id: one.trial for one in observed}.values())
-    for point, held in points_of(observed).items():
-        for place, metric in enumerate(metrics_of(held)):
-            looks = looks_at(held, metric, proving, whole_s)
-            found.append(_answer(point, held, metric, place == 0, looks, proving, names))
+    for point, everywhere in points_of(observed).items():
+        for testbed, held in _by_testbed(everywhere, proving):
+            for place, metric in enumerate(metrics_of(held)):
+                looks = looks_at(held, metric, proving, whole_s)
+                made = _answer(point, held, metric, place == 0, looks, proving, names)
+                found.append(replace(made, testbed=testbed))
     return found
+
+
+def _by_testbed(observed: list[Observed], proving: Proving) -> Iterator[tuple[str, list[Observed]]]:
+    """What each testbed measured, its blocks counted by themselves; all in one where the campaign
+    does not decide by testbed."""
+    if not proving.testbeds:
+        yield "", observed
+        return
+    for testbed in proving.testbeds:
+        own = [one for one in observed if one.testbed == testbed]
+        if len({one.contender for one in own}) > 1:
+            yield testbed, [replace(one, block=proving.block_of(one.block)) for one in own]
 
 
 def points_of(observed: Iterable[Observed]) -> dict[Point, list[Observed]]:

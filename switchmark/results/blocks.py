@@ -30,7 +30,7 @@ class Observed:
 
     trial: Trial  # its repetition 0
     block: int  # as the campaign counts them
-    part: int  # how often the run had been interrupted before
+    part: int  # how often the run had been interrupted before; in a pool: which lease it was
     start_s: float  # POSIX time
     end_s: float
     figures: Mapping[Metric, float]  # the first decides
@@ -39,6 +39,7 @@ class Observed:
     line_after_ns: float | None = None
     cores: str = ""  # between which the lines went
     samples: tuple[float, ...] = ()  # of the figure that decides
+    testbed: str = ""  # where a pool measured it
 
     @property
     def contender(self) -> str:
@@ -50,18 +51,21 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
     """The record as an observation; `resumed` are the times at which the run went on."""
     begun, ended = parse_utc(record.started_at), parse_utc(record.ended_at)
     before, after = record.state_before, record.state_after
+    testbed, lease = _of_pool(record)
+    cores = _cores(before.cores) if before and before.cores else ""
     return Observed(
         trial=record.trial.repeated(0),
         block=record.trial.repetition,
-        part=bisect_right(resumed, begun),
+        part=lease or bisect_right(resumed, begun),
         start_s=begun.timestamp(),
         end_s=ended.timestamp(),
         figures=_figures(record),
         unused=_unused(record),
         line_before_ns=before.line_ns if before else None,
         line_after_ns=after.line_ns if after else None,
-        cores=_cores(before.cores) if before and before.cores else "",
+        cores=f"{testbed}: {cores}" if testbed and cores else cores,
         samples=_samples(record),
+        testbed=testbed,
     )
 
 
@@ -96,6 +100,15 @@ def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
     return reasons | (
         {"the machine's state changed too often meanwhile": changed} if changed else {}
     )
+
+
+def _of_pool(record: Record) -> tuple[str, int]:
+    """The testbed, and which lease of the block it was: what another agent measured hours later is
+    another block. Empty and 0 without a pool."""
+    testbed, lease = (record.provenance.get(name) for name in ("testbed", "fencing_token"))
+    if not isinstance(testbed, str):
+        return "", 0
+    return testbed, lease if isinstance(lease, int) else 0
 
 
 def _figures(record: Record) -> dict[Metric, float]:

@@ -39,6 +39,7 @@ class PairedFigure:
     pairs: int
     further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
     state: State | None
+    testbed: str = ""  # of a pool, where each decides by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def compare_in_run(
             raise UsageError(f"{run.directory}: {values.unknown(name, known, 'contender')}")
     if a == b:
         raise UsageError(f"{run.directory}: contender {a} is compared with itself; name two")
-    proving = Proving.of(run.info.definition)
+    proving = Proving.of(run.info.definition, run.info.given.testbeds)
     if threshold is not None:
         proving = replace(proving, prove=threshold)
     resumed = run.resumed_at()
@@ -109,6 +110,7 @@ def _figures(found: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
             pairs=ratio.pairs if ratio else lead.pairs if lead else 0,
             further_s=lead.further_s if lead else None,
             state=ratio.state if ratio else None,
+            testbed=found.testbed,
         )
 
 

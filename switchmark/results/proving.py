@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from switchmark.model.choices import WIRE
@@ -39,10 +39,12 @@ class Proving:
     budget_s: float | None = None  # None: a set number of blocks
     blocks: int = 1  # where their number is set
     most_blocks: float = 1
+    testbeds: tuple[str, ...] = ()  # of a pool, each of which decides by itself
+    testbed: str = ""  # of these, the one that is asked
 
     @classmethod
-    def of(cls, definition: Mapping[str, Any]) -> Proving:
-        """From the definition of a campaign, of whatever age."""
+    def of(cls, definition: Mapping[str, Any], testbeds: Sequence[str] = ()) -> Proving:
+        """From the definition of a campaign, of whatever age, and where it decides."""
         blocks = int(definition.get("repetitions") or 1)
         until_ci = definition.get("until_ci") is not None
         more = int(definition.get("max_repetitions") or 1) if until_ci else 1
@@ -52,7 +54,22 @@ class Proving:
             budget_s=definition.get("budget_s"),
             blocks=blocks,
             most_blocks=math.inf if definition.get("budget_s") else max(blocks, more),
+            testbeds=tuple(testbeds),
         )
+
+    def on(self, testbed: str) -> Proving:
+        """The same, as one of its testbeds is asked."""
+        return replace(self, testbed=testbed)
+
+    def repetition(self, block: int) -> int:
+        """Which repetition a block is: testbeds take turns, so that no trial is of two."""
+        if not self.testbed:
+            return block
+        return block * len(self.testbeds) + self.testbeds.index(self.testbed)
+
+    def block_of(self, repetition: int) -> int:
+        """Which block of its testbed a repetition is."""
+        return repetition // max(1, len(self.testbeds))
 
     @property
     def stops(self) -> bool:
@@ -64,8 +81,9 @@ class Proving:
         its trials usually take, and a block at every point of the campaign (`round_s`).
 
         The time is enough for `expected` blocks while everything is asked, and for the last look's
-        where all is decided but two contenders that take turns quickest."""
-        family = max(1, math.comb(len(contenders), 2))
+        where all is decided but two contenders that take turns quickest. What all testbeds claim
+        of a figure at a point holds together: they share the level."""
+        family = max(1, math.comb(len(contenders), 2)) * max(1, len(self.testbeds))
         if self.budget_s is None:
             return StoppingRule((max(2, self.blocks),), 1 - self.confidence, family)
         quickest_s = sum(sorted(map(turn_s, contenders))[:2])

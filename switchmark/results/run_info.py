@@ -38,6 +38,7 @@ class Given(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     set: tuple[str, ...] = ()
+    testbeds: tuple[str, ...] = ()  # of a pool, each of which decides by itself
 
 
 class RunInfo(BaseModel):

@@ -45,7 +45,7 @@ def pool_page(state: PoolState) -> str:
             (
                 one.campaign,
                 one.state,
-                f"{sum(one.trials.values())} of {one.trials_asked}",
+                one.progress,
                 ", ".join(f"{count} {name}" for name, count in sorted(one.blocks.items())),
                 one.run_name,
                 f"{one.submitted_at:%Y-%m-%d %H:%M}",

@@ -16,6 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.results.answer import LeadVerdict, answer_run
+from switchmark.results.store import open_run
+from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.store.address import read_store_address
+from switchmark.store.source import StoreSource
 from tests.pool_judge import check_campaign
 from tests.pool_stand import PoolStand, pool_stand, wait_for
 from tests.postgres import Cluster, programs
@@ -161,3 +166,33 @@ def test_a_database_without_room_is_waited_for() -> None:
             stand.postgres.start()
         assert stand.wait_finished().trials == {"finished": 60}
         check_campaign(stand)
+
+
+@pytest.mark.slow
+def test_a_campaign_that_proves_ends_when_each_testbed_has_decided(stand: PoolStand) -> None:
+    """Agents are killed on the way; each testbed answers, and all obey one correction."""
+    stand.serve()
+    beds = ["lab1", "lab2", "lab3"]
+    for name in beds:
+        stand.agent(name)
+        served(stand, name)
+    stand.laptop("laptop", 0, contenders=3)
+    stand.wait_trials(12)
+    stand.kill("lab2")
+    stand.agent("lab2")
+    over = stand.wait_finished()
+    assert over.testbeds == tuple(beds)
+    assert over.trials["finished"] >= 3 * 3 * FIRST_LOOK
+    assert stand.exit_code("laptop") == 0
+    check_campaign(stand)
+    found = StoreSource(read_store_address(stand.store)).find(over.run_name)
+    answers = answer_run(open_run(found.directory), {})
+    assert [one.testbed for one in answers] == beds
+    for one in answers:
+        assert one.blocks >= FIRST_LOOK
+        assert {lead.verdict for lead in one.leads} == {LeadVerdict.AHEAD}
+
+
+def served(stand: PoolStand, testbed: str) -> None:
+    """Until its agent has spoken."""
+    wait_for(lambda: f"{testbed} is with the pool" in stand.said(testbed) or None, testbed, stand)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,27 +13,33 @@ from psycopg import Connection
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.trial import Trial
 from switchmark.pool import campaigns, leases, testbeds
+from switchmark.pool.archive import StoreArchive
 from switchmark.pool.blocks import blocks_of
+from switchmark.pool.database import PoolDatabase
 from switchmark.pool.events import events_since
+from switchmark.pool.left_out import leave_out
+from switchmark.pool.proving import NextBlock, TestbedCourses, deciding_testbeds, first_blocks
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
+from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
+from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.store.address import read_store_address
 from switchmark.store.database import connected
 from switchmark.store.errors import StoreConflictError
 from switchmark.store.index import IndexedAttempt, add_attempts, add_run
-from switchmark.store.migrate import migrate
+from switchmark.store.store import init_store
 from tests.pool_fakes import simulated_campaign, with_simulated
 from tests.postgres import cluster
+from tests.unit.block_fakes import at_rate
+from tests.unit.records import synthetic_record, synthetic_trial
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with cluster() as made:
-        address = read_store_address(made.url())
-        with connected(address, checked=False) as db:
-            migrate(db, address)
+        init_store(read_store_address(made.url()), str(tmp_path_factory.mktemp("objects")))
         yield made.url()
 
 
@@ -305,3 +312,123 @@ def test_the_same_campaign_from_two_laptops_is_one(db: Connection[Any], server: 
         thread.join()
     assert len(set(found)) == 1 and len(found) == 4
     assert db.execute("SELECT count(*) FROM pool_blocks").fetchone() == (3,)
+
+
+def proving(db: Connection[Any], *names: str) -> str:
+    """A campaign that each of these testbeds decides for itself."""
+    campaign = simulated_campaign(0)
+    blocks = blocks_of(campaign, with_simulated())
+    info = RunInfo(
+        run_id="run1", campaign="simulated", campaign_sha256="", started_at="2026-01-01T00:00:00Z",
+        switchmark_version="0", definition={}, settings={"testbeds": list(names)}, host={},
+    )  # fmt: skip
+    add_run(db, "run1", info, [])
+    with db.transaction():
+        campaigns.submit(db, "run1", campaign, blocks, first=first_blocks(campaign, blocks, names))
+    return "run1"
+
+
+def test_a_block_that_is_meant_for_a_testbed_goes_to_no_other(db: Connection[Any]) -> None:
+    one, other, late = member(db, "lab1"), member(db, "lab2"), member(db, "lab3")
+    assert deciding_testbeds(db) == ("lab1", "lab2", "lab3")
+    proving(db, "lab1", "lab2")
+    assert testbeds.wanted_testbeds(db) == ["lab1", "lab2"]
+    second, first = claimed(db, other), claimed(db, one)
+    assert (first.number, second.number) == (0, 1)
+    assert {trial.repetition for trial in second.trials} == {1}
+    assert first.testbeds == ("lab1", "lab2")
+    with db.transaction():
+        assert leases.claim(db, late) is None
+    expire(db, first)
+    with db.transaction():
+        assert leases.claim(db, late) is None
+    again = claimed(db, one)
+    assert (again.number, again.token) == (0, 2)
+
+
+def test_the_block_that_follows_is_queued_with_the_end_of_the_one_before(
+    db: Connection[Any],
+) -> None:
+    run, one = proving(db, "lab1"), member(db, "lab1")
+    lease = claimed(db, one)
+    following = NextBlock("lab1", 1, tuple(trial.repeated(1) for trial in lease.trials), 60.0)
+    with db.transaction():
+        assert not leases.finish(db, lease, following)
+        assert not leases.finish(db, lease, following)  # said again, since the answer was lost
+    assert campaigns.status_of(db, run).blocks == {"done": 1, "queued": 1}
+    last = claimed(db, one)
+    with db.transaction():
+        assert leases.finish(db, last)
+    over = campaigns.status_of(db, run)
+    assert (over.state, over.progress) == ("finished", "0")
+
+
+def test_a_testbed_that_cannot_measure_ends_its_own_part_alone(db: Connection[Any]) -> None:
+    run, one, other = proving(db, "lab1", "lab2"), member(db, "lab1"), member(db, "lab2")
+    lease = claimed(db, one)
+    with db.transaction():
+        leases.refuse(db, lease, "ovs-dpdk is not installed")
+    assert campaigns.status_of(db, run).state == "open"
+    rest = claimed(db, other)
+    with db.transaction():
+        assert leases.finish(db, rest)
+    assert campaigns.status_of(db, run).state == "finished"
+
+
+def test_who_is_away_for_long_is_left_out_once_the_others_are_done(db: Connection[Any]) -> None:
+    one, other = member(db, "lab1"), member(db, "lab2")
+    run = proving(db, "lab1", "lab2")
+    with db.transaction():
+        testbeds.take_out(db, other, "the bare wire carries half of what it did")
+        assert leave_out(db, after_s=0) == []  # lab1 has a block
+    lease = claimed(db, one)
+    with db.transaction():
+        leases.finish(db, lease)
+        assert leave_out(db) == []  # it may come back
+        (told,) = leave_out(db, after_s=0)
+    assert told.startswith("lab2 is out: the bare wire") and told in words(db)
+    assert campaigns.status_of(db, run).state == "finished"
+
+
+def test_nobody_decides_where_nobody_is(db: Connection[Any]) -> None:
+    with pytest.raises(UsageError, match="start agents first"):
+        deciding_testbeds(db)
+
+
+def test_whoever_asks_finds_the_same_block_to_follow(db: Connection[Any], server: str) -> None:
+    """An agent that goes on, and one that begins anew after each block."""
+    proving(db, "lab1", "lab2")
+    one = member(db, "lab1")
+    database = PoolDatabase(read_store_address(server))
+    archive, lasting = StoreArchive(database), TestbedCourses(database)
+    draw = random.Random(1)
+    blocks = 0
+    while True:
+        with db.transaction():
+            lease = leases.claim(db, one)
+        if lease is None:
+            break
+        assert {trial.repetition for trial in lease.trials} == {2 * blocks}
+        for trial in lease.trials:
+            archive.enter(lease, measured(lease, trial, draw))
+        following = lasting.next_after(lease)
+        assert following == lasting.next_after(lease) == TestbedCourses(database).next_after(lease)
+        with db.transaction():
+            leases.finish(db, lease, following)
+        blocks += 1
+    assert blocks == FIRST_LOOK  # a lead of a half is proven at the first look
+    database.close()
+
+
+def measured(lease: BlockLease, trial: Trial, draw: random.Random) -> Record:
+    made = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
+    assert made.throughput is not None
+    rate_pps = 1e6 * 1.5 ** int(trial.contender[1:]) * draw.lognormvariate(0, 0.01)
+    return made.model_copy(
+        update={
+            "trial": trial, "trial_id": trial.id, "campaign": lease.campaign,
+            "run_id": lease.run_id, "throughput": at_rate(made.throughput, rate_pps),
+            "engines": [],
+            "provenance": {"testbed": lease.testbed, "fencing_token": lease.token},
+        }
+    )  # fmt: skip

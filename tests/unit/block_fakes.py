@@ -94,12 +94,12 @@ class Machine:
         record = synthetic_record(trial, **self._states(trial, before, after))
         loads = record.throughput
         assert loads is not None
-        seen = _at(loads, self.rates[trial.called] * factor)
+        seen = at_rate(loads, self.rates[trial.called] * factor)
         changes = {**times, "throughput": seen, "engines": []}
         self.records[trial.id] = record.model_copy(update=changes)
 
 
-def _at(loads: Throughput, rate_pps: float) -> Throughput:
+def at_rate(loads: Throughput, rate_pps: float) -> Throughput:
     """The same, at another rate: all loads in proportion, so that they agree with each other."""
     by = rate_pps / loads.forwarded_pps
 

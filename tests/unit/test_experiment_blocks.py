@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.experiment.blocks import GIVEN_UP_AFTER
+from switchmark.experiment.course import GIVEN_UP_AFTER
 from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.trial import Trial
 from switchmark.results.answer import LeadVerdict, PointAnswer, answer

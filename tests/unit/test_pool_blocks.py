@@ -27,7 +27,6 @@ def test_a_lease_is_longer_than_its_longest_trial() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"budget_s": 60.0, "prove": 0.05}, "set repetitions"),
         ({"until_ci": 0.05}, "set repetitions"),
         ({"time_budget_s": 60.0}, "time_budget"),
     ],

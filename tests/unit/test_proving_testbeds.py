@@ -1,0 +1,85 @@
+"""Testbeds of a pool that decide: each by itself, and all with one level."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from switchmark.campaign.expand import trials_of
+from switchmark.experiment.course import Course
+from switchmark.model.trial import Trial
+from switchmark.results.answer import LeadVerdict, answer
+from switchmark.results.blocks import Observed, observe
+from switchmark.results.proving import Proving
+from switchmark.statistics.boundaries import FIRST_LOOK
+from tests.unit.block_fakes import Machine, campaign
+
+TWO = "switch: [linux-bridge, basicfwd]\npacket_size: 64\nbudget: 30s"
+BEDS = ("lab1", "lab2")
+
+
+def measured(proving: Proving, machine: Machine) -> list[Observed]:
+    """All that a testbed measures until it is done."""
+    made = campaign(TWO)
+    kept: dict[str, Observed] = {}
+
+    def observed(trials: object) -> list[Observed]:
+        assert isinstance(trials, list)
+        return [kept[one.id] for one in trials]
+
+    def is_over(trial: Trial) -> bool:
+        return trial.id in kept
+
+    trials = [one for sweep in made.sweeps for one in trials_of(sweep)]
+    for block in Course(trials, made.seed, proving, is_over, observed):
+        for trial in block:
+            machine.measure(trial)
+            record = machine.records[trial.id].model_copy(
+                update={"provenance": {"testbed": proving.testbed, "fencing_token": 1}}
+            )
+            kept[trial.id] = observe(record)
+    return list(kept.values())
+
+
+def test_each_testbed_has_its_own_answer() -> None:
+    proving = Proving.of(campaign(TWO).model_dump(), BEDS)
+    fast, slow = {"linux-bridge": 2e6, "basicfwd": 1e6}, {"linux-bridge": 1e6, "basicfwd": 2e6}
+    seen = [
+        one
+        for testbed, rates in zip(BEDS, (fast, slow), strict=True)
+        for one in measured(proving.on(testbed), Machine(rates, dwell_s=1e9))
+    ]
+    found = answer(seen, proving, {})
+    assert [one.testbed for one in found] == list(BEDS)
+    assert [one.blocks for one in found] == [FIRST_LOOK] * 2
+    leads = [one.leads[0] for one in found]
+    assert [one.ahead for one in leads] == ["linux-bridge", "basicfwd"]
+    assert {one.verdict for one in leads} == {LeadVerdict.AHEAD}
+
+
+def test_no_trial_is_of_two_testbeds() -> None:
+    proving = Proving(testbeds=BEDS)
+    numbers = [proving.on(bed).repetition(block) for bed in BEDS for block in range(3)]
+    assert numbers == [0, 2, 4, 1, 3, 5]
+    assert [proving.block_of(one) for one in numbers] == [0, 1, 2, 0, 1, 2]
+
+
+def test_testbeds_share_the_level() -> None:
+    made = campaign(TWO)
+    trials = [one for sweep in made.sweeps for one in trials_of(sweep)]
+    alone = Proving.of(made.model_dump()).rule(trials, 2.0)
+    shared = Proving.of(made.model_dump(), BEDS).rule(trials, 2.0)
+    assert shared.family == 2 * alone.family == 2 * math.comb(2, 2)
+    assert shared.looks == alone.looks
+    assert shared.level_at(FIRST_LOOK) < alone.level_at(FIRST_LOOK)
+
+
+def test_a_campaign_without_a_pool_is_as_it_was() -> None:
+    proving = Proving.of(campaign(TWO).model_dump())
+    assert proving.repetition(7) == proving.block_of(7) == 7
+    (found,) = answer(
+        measured(proving, Machine({"linux-bridge": 2e6, "basicfwd": 1e6})), proving, {}
+    )
+    assert found.testbed == ""
+    assert found.leads[0].ratios[0].value == pytest.approx(2, rel=0.1)
