@@ -65,7 +65,7 @@ class InstrumentRun:
         """Let it run once, to its end, calling `tick` meanwhile. Raises `TrialFailed`."""
         duration_s = self._trial.duration_s
         self._used.look(self._launched.process_ids())
-        dropped = self._dropped()
+        dropped, arrived = self._dropped(), self._arrived()
         self.begun_ns = time.monotonic_ns()
         self._launched.begin(duration_s)
         deadline = time.monotonic() + duration_s + GRACE_S
@@ -79,12 +79,21 @@ class InstrumentRun:
             time.sleep(_LOOK_S)
         self._used.look(self._launched.process_ids())
         self.reading = self._launched.finish(GRACE_S)
-        self.socket_drops = self._dropped() - dropped
+        # By the kernel's count of full sockets, where it has one; else what came to the device and
+        # not to the instrument, beyond the frames of its own that it does not count.
+        unread = self._arrived() - arrived - self.reading.target.frames
+        unread -= self.instrument.abilities.own_frames
+        self.socket_drops = max(self._dropped() - dropped, unread, 0)
         return self.reading
 
     def _dropped(self) -> int:
         """At UDP sockets, on both sides, by the kernel."""
         return sum(udp_socket_drops(n.netns) for n in self._nodes if n.netns is not None)
+
+    def _arrived(self) -> int:
+        """At the receiving device, by the kernel; 0 where it is none of the kernel's."""
+        frames = self._nodes[1].device_frames()
+        return frames[0] if frames else 0
 
     def cpu(self) -> ApplicationCpu:
         """What its programs have used since they were told to begin, both ends together; of one
@@ -124,6 +133,7 @@ class InstrumentRun:
             received_frames=target.frames,
             device_sent_frames=sent,
             device_received_frames=received,
+            socket_drops=self.socket_drops,
             own_frames=own,
             # What it received may be less than what arrived: a socket is a queue that overflows.
             agrees=(sent is None or source.frames <= sent <= source.frames + own)
@@ -175,7 +185,8 @@ class _Used:
 
 
 def _station(name: str, node: Node) -> Station:
-    return Station(name, node.spec.port, lambda args: node.spawn_program(args, {}))
+    spec = node.spec
+    return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}))
 
 
 def _counters(rx_frames: int, tx_frames: int) -> EngineCounters:

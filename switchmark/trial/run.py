@@ -118,7 +118,7 @@ def run_trial(
         "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
         "io": io_of(plan.trial, plan.port_kind).value,
-        "placement": plan.placement,
+        "placement": _as_it_was(plan),
         "topology": draw_lines(plan.topology, plan.labels()),
         "wire_ends": [
             node.name
@@ -347,6 +347,13 @@ def _reconciled(
         if found.agrees or time.monotonic() > deadline:
             return after, found
         time.sleep(_COUNTERS_POLL_S)
+
+
+def _as_it_was(plan: TrialPlan) -> Placement:
+    """A foreign instrument idles as its authors have decided."""
+    if plan.trial.generator == OWN_ENGINE:
+        return plan.placement
+    return plan.placement.model_copy(update={"idle": f"{plan.trial.generator}'s own"})
 
 
 def _whole_placement(deployment: Deployment) -> Placement:

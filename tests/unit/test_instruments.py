@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +17,7 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.instrument import iperf3, sockperf
+from switchmark.instrument import iperf3, sockperf, testpmd
 from switchmark.instrument.registry import INSTRUMENTS, generator_names
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
@@ -57,7 +59,7 @@ def refusal(**given: str) -> str:
 
 def station(name: str, end: int) -> Station:
     port = NodePort(PortKind.VETH, f"02:53:4d:00:00:0{end + 1}", f"10.64.0.{end + 1}/24")
-    return Station(name, port, lambda args: FakeProgram(""))
+    return Station(name, port, (end,), lambda args: FakeProgram(""))
 
 
 def job(folder: Path = Path("/nonexistent"), **fields: Any) -> Job:
@@ -66,7 +68,7 @@ def job(folder: Path = Path("/nonexistent"), **fields: Any) -> Job:
 
 def test_the_folder_is_the_registry() -> None:
     assert generator_names()[0] == OWN_ENGINE
-    assert {"iperf3", "sockperf"} <= set(INSTRUMENTS)
+    assert {"iperf3", "sockperf", "testpmd"} <= set(INSTRUMENTS)
     for name in INSTRUMENTS:
         can = INSTRUMENTS[name]().abilities
         assert INSTRUMENTS[name]().name == name
@@ -103,6 +105,9 @@ def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
         ({"generator": "iperf3", "bidirectional": "true"}, "bidirectional: false"),
         ({"generator": "iperf3", "schedule": "poisson", "rate": "10k"}, "schedule: constant"),
         ({"generator": "iperf3", "idle": "yield"}, "idle: auto"),
+        ({"generator": "testpmd", "rate": "10k"}, "rate: max"),
+        ({"generator": "testpmd", "packet_size": "9000"}, "smaller size"),
+        ({"generator": "testpmd", "dimension": "latency"}, "dimension: throughput"),
         ({"generator": "sockperf", "dimension": "latency", "burst": "4"}, "bursts of 1"),
         ({"generator": "sockperf", "dimension": "latency", "rate": "2M"}, "lower rate"),
         ({"generator": "sockperf", "dimension": "latency", "probe_rate": "1k"}, "probe_rate: none"),
@@ -185,6 +190,65 @@ def test_hostile_words_of_iperf3_end_in_one_line(printed: str, says: str) -> Non
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "iperf3 client in tx0" in str(caught.value)
+
+
+def _statistics() -> list[str]:
+    """What testpmd answered to two questions."""
+    answers = recorded("testpmd-sender.txt").split("testpmd> show port stats 0")[1:]
+    return [one.split("testpmd>")[0] for one in answers]
+
+
+def _console(answer: Callable[[str], str]) -> tuple[testpmd._Console, FakeProgram]:
+    fake = FakeProgram("", answer=answer)
+    port = NodePort(PortKind.VETH, "02:53:4d:00:00:01", "10.64.0.1/24", device_inside="eth0")
+    where = Station("tx0", port, (1,), lambda args: fake)
+    return testpmd._Console("sender", job(), where, ["--forward-mode=txonly"]), fake
+
+
+def test_testpmd_is_read_at_its_prompt() -> None:
+    """How long it was between two answers follows from the rate that testpmd tells."""
+    answers = iter(_statistics())
+    console, fake = _console(lambda line: next(answers))
+    for _ in range(2):
+        console.ask("show port stats 0")
+        console.wait_answer(1.0)
+    assert fake.written == ["show port stats 0"] * 2
+    assert console.statistics["TX-packets"] == 69_450_240
+    (seen,) = console.counts
+    assert seen.frames == 69_450_240 - 32_088_160
+    assert seen.duration_ns == pytest.approx(seen.frames * 1e9 / 37_494_758, rel=1e-6)
+
+
+def test_testpmd_reads_on_until_nothing_comes() -> None:
+    first, last = _statistics()
+    answers = iter([first, last, last, last])
+    console, _ = _console(lambda line: next(answers))
+    assert console.settled("TX-packets", time.monotonic() + 60) == 69_450_240
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("# NIC statistics for port 0  #\n####", "without TX-packets and Tx-pps"),
+        ("# NIC statistics for port 0  #\nTX-packets: many Tx-pps: 5\n####", "without TX-packets"),
+        ("Bad arguments", "did not answer"),
+    ],
+)
+def test_hostile_words_of_testpmd_end_in_one_line(answer: str, says: str) -> None:
+    console, _ = _console(lambda line: answer)
+    console.ask("show port stats 0")
+    with pytest.raises(TrialFailed, match=says) as caught:
+        console.wait_answer(0.05)
+    assert "\n" not in str(caught.value)
+    assert "testpmd sender in tx0" in str(caught.value)
+
+
+def test_a_testpmd_that_has_ended_is_quoted() -> None:
+    console, fake = _console(lambda line: "")
+    fake.lines.append("EAL: FATAL: Cannot get hugepage information.")
+    fake.ended, fake.exit_code = True, 1
+    with pytest.raises(TrialFailed, match="takes no more commands: EAL: FATAL: Cannot get huge"):
+        console.ask("show port stats 0")
 
 
 @given(st.text(max_size=300))

@@ -46,6 +46,7 @@ class Station:
 
     node: str
     port: NodePort
+    cores: tuple[int, ...]  # none: wherever the kernel likes
     spawn: Callable[[Sequence[str]], Spawned]  # runs a program there, on the node's cores
 
 

@@ -4,34 +4,52 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import NOTHING, last_words
-from switchmark.testbed.output import stdout_of
 
 MOST_OUTPUT_CHARACTERS = 64 << 20
 LISTEN = "0A"  # of /proc/net/tcp
 _POLL_S = 0.01
+VERSION = r"(\d+(?:\.\d+)+(?:-[\w.]+)?)"
+VERSION_TIMEOUT_S = 10.0
+UNKNOWN = "unknown version"
 SHOWN_CHARACTERS = 160
 
 
-def find(program: str, package: str, asked: str = "--version") -> Availability:
+def find(
+    program: str, package: str, asked: Sequence[str] = ("--version",), says: str = VERSION
+) -> Availability:
     """The version of a program in PATH, or how to install it."""
     if shutil.which(program) is None:
         return unavailable(f"program `{program}` not found", remedy=f"apt install {package}")
-    return available(version_of(program, asked))
+    return available(version_of(program, asked, says))
 
 
-def version_of(program: str, asked: str = "--version") -> str:
-    """What a program says of its version; its name where it says nothing sensible."""
-    told = stdout_of([program, asked]) or ""
-    found = re.search(r"\d+(\.\d+)+(-[\w.]+)?", told)
-    return found[0] if found else "unknown version"
+@cache
+def version_of(program: str, asked: Sequence[str] = ("--version",), says: str = VERSION) -> str:
+    """What a program says of its version, on either output; `says` finds it."""
+    try:
+        done = subprocess.run(
+            [program, *asked],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return UNKNOWN
+    found = re.search(says, done.stdout.decode(errors="replace"))
+    return found[1] if found else UNKNOWN
 
 
 class ProgramEnd:

@@ -80,6 +80,7 @@ class InstrumentNote(Value):
     # By the kernel, at the network devices of the two ends; None: they are none of the kernel's.
     device_sent_frames: Count | None = None
     device_received_frames: Count | None = None
+    socket_drops: Count = 0  # of those that it did not receive, dropped at its own socket
     own_frames: Count = 0  # so many of these may be its own (a control connection's) at most
     agrees: bool = True  # its counts are the kernel's
 
