@@ -70,7 +70,8 @@ void drain(struct trial *trial)
     const uint64_t silence = clock_ns_to_ticks(SILENCE_NS);
     const uint64_t patience = clock_ns_to_ticks(trial->traffic.patience_ns);
     const uint64_t sent = frames_sent(trial);
-    uint64_t now = clock_ticks();
+    const uint64_t begun = clock_ticks();
+    uint64_t now = begun;
     const uint64_t last = now + clock_ns_to_ticks(LONGEST_NS);
     uint64_t heard = now;
     uint64_t wanted = all_came(trial, sent) ? silence : patience;
@@ -78,6 +79,7 @@ void drain(struct trial *trial)
     while (now < last) {
         if (look(trial)) {
             heard = clock_ticks();
+            trial->residual_ns = clock_ticks_to_ns(heard - begun);
             wanted = all_came(trial, sent) ? silence : patience;
         } else if (now > heard && now - heard >= wanted) {
             trial->drained = true;

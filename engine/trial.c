@@ -112,6 +112,7 @@ static void begin(struct trial *trial)
     trial->epoch = (trial->epoch + 1) & 15;
     trial->draining = false;
     trial->drained = false;
+    trial->residual_ns = 0;
     trial->snapshot_index = 0;
     trial->reason = REASON_NONE;
     trial->plan = schedule_plan(&trial->traffic.schedule, &trial->traffic.rate,

@@ -101,6 +101,7 @@ struct trial {
     struct hardware hardware; /* used with --hardware-counters */
     enum reason reason;
     bool draining, drained;
+    uint64_t residual_ns;       /* from the end of the loop to the last frame of the drain */
     bool partial;               /* the result lacks something through a fault ... */
     char fault[480];            /* ... which is this; empty: none */
     atomic_int stop;            /* enum reason, set by the control thread */

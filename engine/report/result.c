@@ -269,6 +269,17 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
     json_end_list(j);
 }
 
+/* What came after the end of the loop; stragglers of an earlier trial are taken back. */
+static void put_residual(struct json *j, const struct trial *trial, const struct counters *totals)
+{
+    const uint64_t loop = trial->loop_totals.rx_frames;
+
+    json_object(j, "residual");
+    json_unsigned(j, "frames", totals->rx_frames > loop ? totals->rx_frames - loop : 0);
+    json_unsigned(j, "within_ns", trial->residual_ns);
+    json_end_object(j);
+}
+
 void report_result(struct json *j, const struct trial *trial)
 {
     const struct role *role = trial->options->role;
@@ -281,8 +292,10 @@ void report_result(struct json *j, const struct trial *trial)
     json_string(j, "fault", trial->fault[0] != '\0' ? trial->fault : NULL);
     json_unsigned(j, "duration_ns", trial->ended_ns - trial->started_ns);
     json_unsigned(j, "drain_ns", trial->drained_ns - trial->ended_ns);
-    if (trial->options->role->drains)
+    if (trial->options->role->drains) {
         json_bool(j, "drained", trial->drained);
+        put_residual(j, trial, &totals);
+    }
     put_config(j, trial);
     put_sizes(j, trial);
     json_object(j, "totals");

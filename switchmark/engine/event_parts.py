@@ -401,6 +401,13 @@ class BatonUse(Part):
     silent_holders: Count
 
 
+class Residual(Part):
+    """What came while the port was drained, and how long the last of it took."""
+
+    frames: Count
+    within_ns: Count
+
+
 class Cycles(Part):
     """What a frame cost the workers."""
 

@@ -30,6 +30,7 @@ from switchmark.engine.event_parts import (
     Port,
     Positive,
     ProbeStream,
+    Residual,
     ResultPort,
     SizeCount,
     TimedDelays,
@@ -118,6 +119,7 @@ class Result(Part):
     duration_ns: Count
     drain_ns: Count
     drained: MayLack[bool] = None
+    residual: MayLack[Residual] = None
     config: Config
     sizes: MayLack[tuple[SizeCount, ...]] = None
     totals: Totals

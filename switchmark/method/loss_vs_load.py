@@ -71,7 +71,7 @@ def loss_vs_load(
 
 
 def _is_clean(point: LoadPoint) -> bool:
-    return point.lost_frames == 0 and point.load_met
+    return point.uncarried_frames == 0 and point.load_met
 
 
 def run(task: Task) -> MethodResult:

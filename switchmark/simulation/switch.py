@@ -33,6 +33,7 @@ class Behaviour:
     warm_up_depth: float = 0.5  # what it lacks at the start
     overload_decline: float = 0.0  # forwarded ratio lost per unit of relative overload
     buffer_frames: int = 0  # absorbed before anything is lost
+    residual_s: float = 0.01  # after a trial; what comes later was queued
     back_pressure: bool = False  # refuses what it cannot carry instead of losing it
     sender_ceiling_pps: float = math.inf  # the traffic generator's own limit
     overhead_s: float = 0.0  # wall time a trial costs beyond its duration
@@ -87,6 +88,7 @@ class SimulatedSwitch:
             forwarded_pps=(offered_frames - lost) / duration_s,
             offered_frames=offered_frames,
             lost_frames=lost,
+            queued_frames=round(backlog) if backlog > how.capacity_pps * how.residual_s else 0,
             duration_s=duration_s,
             intended_frames=None if math.isinf(load_pps) else round(load_pps * duration_s),
             elapsed_s=duration_s + how.overhead_s,

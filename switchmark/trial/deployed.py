@@ -39,6 +39,12 @@ from switchmark.trial.verification import PairEnds
 INTERVALS_A_TRIAL = 10
 SHORTEST_INTERVAL_S = 0.001
 SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody's fault
+# Later than this after the end of its trial, a frame was queued. Applications on one core wait some
+# milliseconds for each other, so it cannot be less; a load that is found carried may be too high by
+# as much of its trial.
+RESIDUAL_S = 0.01
+RESIDUAL_SHARE = 0.0025  # of the trial
+QUOTA_PERIOD_S = 0.1  # in which the kernel gives a limited switch its CPU time anew
 STALL_WORTH_NAMING = 0.01  # of the time, in which a switch was kept from its core
 MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
 
@@ -123,6 +129,9 @@ class DeployedMeasurer:
             ),
             "not sent, since a sender was away from its core (left out)": sum(
                 one.late_frames for one in self.points
+            ),
+            "still queued when their trial was over (not carried)": sum(
+                one.queued_frames for one in self.points
             ),
             "dropped at the receivers' own sockets": sum(
                 one.socket_drops for one in self.side_counts
@@ -213,6 +222,7 @@ class DeployedMeasurer:
             lost_frames=whole.lost_frames - lost_away,
             lost_away=lost_away,
             late_frames=sum(pair.a.result.totals.tx_late for pair in self._ends),
+            queued_frames=self._queued(duration_s, stalled_s),
             stalled_s=min(stalled_s, duration_s),
             duration_s=duration_s,
             intended_frames=whole.intended_frames,
@@ -226,6 +236,15 @@ class DeployedMeasurer:
         """Frames lost while a receiver was away from its core: never the switch's."""
         away = sum(pair.b.result.totals.rx_missed_away for pair in self._ends)
         return min(lost_frames, away)
+
+    def _queued(self, duration_s: float, stalled_s: float) -> int:
+        """Frames that arrived so long after their trial that a queue must have grown in it."""
+        patience = max(pair.b.patience for pair in self._ends)
+        allowed_s = patience * max(RESIDUAL_S, RESIDUAL_SHARE * duration_s) + stalled_s
+        if self._trial.cpu_limit is not None:
+            allowed_s += QUOTA_PERIOD_S
+        each = [pair.b.result.residual for pair in self._ends]
+        return sum(one.frames for one in each if one and one.within_ns > 1e9 * allowed_s)
 
     def _ring_full_share(self) -> float | None:
         """Of all senders' transmit calls, those that met a full ring."""
@@ -294,6 +313,7 @@ def as_trials(points: Sequence[LoadPoint], side_counts: Sequence[SideCounts]) ->
             socket_drops=one.socket_drops,
             lost_away=point.lost_away,
             late_frames=point.late_frames,
+            queued_frames=point.queued_frames,
             stalled_s=point.stalled_s,
             duplicates=one.duplicates,
             reordered=one.reordered,

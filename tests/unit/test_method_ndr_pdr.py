@@ -1,6 +1,7 @@
 """MLRsearch on switches whose truth is known, and what it says when the truth is noise."""
 
 import dataclasses
+import math
 import random
 
 import pytest
@@ -288,3 +289,15 @@ def test_a_switch_slower_than_the_librarys_own_lowest_load():
     switch = SimulatedSwitch(Behaviour(capacity_pps=1200.0), 0)
     result = ndr_pdr.search(switch, preset("quick"), max_pps=1792.0, min_pps=1.792)
     assert result["NDR"].lower_pps == pytest.approx(1200, rel=0.02)
+
+
+@pytest.mark.parametrize("goals", ["csit", "quick"])
+def test_a_deep_queue_is_no_capacity(goals: str) -> None:
+    """A second's worth of frames waits in front of the switch: in trials of a second nothing would
+    be lost up to twice of what it carries."""
+    deep = {"capacity_pps": 3e6, "buffer_frames": 3_000_000}
+    found = run(goals=goals, **deep)["NDR"]
+    assert found.lower_pps == pytest.approx(3e6, rel=0.02)
+    assert found.decided_by == "switch"
+    fooled = run(goals=goals, residual_s=math.inf, **deep)["NDR"]
+    assert fooled.lower_pps > 1.5 * 3e6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from switchmark.testbed.cores.cpu_time import ThreadTimes
@@ -10,9 +12,15 @@ from switchmark.trial.verification import PairEnds
 from tests.unit.trial_fakes import T0, FakeEngine, event, process, result, samples, trial
 
 
-def measurer(missing: int, away: int, late: int = 0) -> DeployedMeasurer:
+def measurer(
+    missing: int,
+    away: int,
+    late: int = 0,
+    residual: dict[str, int] | None = None,
+    **changes: Any,
+) -> DeployedMeasurer:
     """One pair: 10,000 frames are sent, `missing` of them are lost, `away` of these while the
-    receiver was away; `late` more were not sent, since the sender was."""
+    receiver was away; `late` more were not sent, since the sender was; `residual` came later."""
     begin = event("started", t_ns=T0)
     sent = result(
         totals={
@@ -24,6 +32,7 @@ def measurer(missing: int, away: int, late: int = 0) -> DeployedMeasurer:
     received = result(
         totals={"rx_frames": came, "rx_missing": missing, "rx_missed_away": away},
         loss={"received_unique": came, "duplicates": 0, "reordered": 0},
+        **({"residual": residual} if residual else {}),
     )
     a = FakeEngine({"start": lambda _: [begin, *samples(10, tx_offered=1000), sent]})
     b = FakeEngine(
@@ -33,7 +42,7 @@ def measurer(missing: int, away: int, late: int = 0) -> DeployedMeasurer:
         }
     )
     pair = PairEnds(process(a, "sender", 0), process(b, "receiver", 0))  # type: ignore[arg-type]
-    return DeployedMeasurer(trial(), [pair], lambda: None)
+    return DeployedMeasurer(trial(**changes), [pair], lambda: None)
 
 
 def test_what_receivers_lost_away_from_their_cores_is_not_the_switchs() -> None:
@@ -49,6 +58,27 @@ def test_loss_in_the_switch_is_all_counted() -> None:
     one = measurer(missing=100, away=0)
     assert one.measure(2.0, 5000.0).lost_frames == 100
     assert not any("away" in note for note in one.notes())
+
+
+@pytest.mark.parametrize(
+    ("within_ms", "queued", "changes"),
+    [
+        (10, 0, {}),
+        (11, 4000, {}),
+        (110, 0, {"cpu_limit": 0.5}),
+        (111, 4000, {"cpu_limit": 0.5}),
+    ],
+)
+def test_what_comes_long_after_its_trial_was_not_carried(
+    within_ms: int, queued: int, changes: dict[str, Any]
+) -> None:
+    residual = {"frames": 4000, "within_ns": within_ms * 1_000_000}
+    one = measurer(missing=100, away=0, residual=residual, **changes)
+    point = one.measure(2.0, 5000.0)
+    assert (point.lost_frames, point.queued_frames) == (100, queued)
+    assert point.search_loss_ratio == pytest.approx((100 + queued) / 10_000)
+    assert one.trials()[0].queued_frames == queued
+    assert any("still queued when" in note for note in one.notes()) == bool(queued)
 
 
 def test_what_a_sender_came_late_for_is_not_the_switchs() -> None:

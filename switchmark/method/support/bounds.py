@@ -196,7 +196,7 @@ def _at_upper(
         for trial in trials
         if trial.intended_pps == bounds.upper_pps and trial.search_loss_ratio > goal.loss_ratio
     ]
-    unoffered = [trial for trial in bad if trial.loss_ratio <= goal.loss_ratio]
+    unoffered = [trial for trial in bad if trial.uncarried_ratio <= goal.loss_ratio]
     if len(unoffered) * 2 <= len(bad):
         return "switch", []
     pushed_back = [trial for trial in unoffered if _ring_was_full(trial)]

@@ -37,6 +37,7 @@ class LoadPoint:
     duration_s: float  # asked for
     lost_away: int = 0  # while a receiver was away from its core: not among the lost frames
     late_frames: int = 0  # never offered, since a sender was away from its core
+    queued_frames: int = 0  # arrived, but only well after their trial: a queue grew meanwhile
     stalled_s: float = 0.0  # the switch was kept from its core for so long
     intended_frames: int | None = None  # what the schedule asked for; None: rate x duration
     elapsed_s: float | None = None  # wall time the trial cost, with its overhead
@@ -112,12 +113,23 @@ class LoadPoint:
         return not self.load_met and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
 
     @property
+    def uncarried_frames(self) -> int:
+        """Frames lost, or still queued when their trial was long over: a load that a queue takes in
+        is not carried. (RFC 2544 waits for residual frames, too, but its trials last a minute.)"""
+        return min(self.offered_frames, self.lost_frames + self.queued_frames)
+
+    @property
+    def uncarried_ratio(self) -> float:
+        """Uncarried over offered frames; 0 when nothing was offered."""
+        return self.uncarried_frames / self.offered_frames if self.offered_frames else 0.0
+
+    @property
     def search_loss_ratio(self) -> float:
-        """The ratio that searches judge by: lost frames, plus unoffered ones when the load
+        """The ratio that searches judge by: uncarried frames, plus unoffered ones when the load
         was not met (RFC 9971 counts a frame that was never sent as lost)."""
         if self.load_met:
-            return self.loss_ratio
-        return (self.lost_frames + self.shortfall_frames) / self.judged_frames
+            return self.uncarried_ratio
+        return (self.uncarried_frames + self.shortfall_frames) / self.judged_frames
 
     @property
     def kept_away_share(self) -> float:

@@ -27,6 +27,7 @@ class MethodTrial(Value):
     socket_drops: Count  # dropped at the receivers' own sockets
     lost_away: Count = 0  # lost while a receiver was away from its core
     late_frames: Count = 0  # of the unoffered: a sender was away from its core
+    queued_frames: Count = 0  # arrived only well after their trial: a queue grew
     stalled_s: Amount = 0.0  # the switch was kept from its core
     duplicates: Count
     reordered: Count
