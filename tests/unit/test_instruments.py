@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,18 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchmark.campaign.expand import expand
+from switchmark.campaign.expand import expand, leave_out_unable
+from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
+from switchmark.experiment.steps import Step, _Asked, leave_out_unavailable, plan_steps
 from switchmark.instrument import iperf3, sockperf, testpmd
 from switchmark.instrument.registry import INSTRUMENTS, generator_names
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
 from switchmark.instrument.support.udp import payload_bytes
-from switchmark.model.campaign import TrimPolicy
+from switchmark.model.campaign import Campaign, TrimPolicy
+from switchmark.model.capabilities import available, unavailable
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.node import NodePort
+from switchmark.model.parameters import point_of
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.report.html import write_report
@@ -397,3 +401,39 @@ def test_results_say_what_is_not_known(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert write_report(run, page) == []
     assert "Traffic by sockperf 3.7" in page.read_text()
+
+
+def _built_in(there: Installed = THERE) -> Campaign:
+    return find_campaign("instruments", there.known)
+
+
+def test_the_comparison_has_each_instrument_where_it_can() -> None:
+    campaign = _built_in()
+    trials = expand(campaign, THERE.switches, THERE.environments)
+    where = {(one.dimension.value, one.rate_pps): set[str]() for one in trials}
+    for one in trials:
+        where[one.dimension.value, one.rate_pps].add(one.generator)
+    assert where == {
+        ("throughput", 20_000): {OWN_ENGINE, "iperf3"},
+        ("throughput", None): {OWN_ENGINE, "iperf3", "testpmd"},
+        ("latency", 1_000): {OWN_ENGINE, "sockperf"},
+    }
+    assert len({point_of(one) for one in trials}) == 3, "compared at three points"
+    _, reasons = leave_out_unable(campaign, THERE.switches, THERE.environments)
+    assert any("sockperf measures no throughput" in reason for reason in reasons)
+
+
+def test_what_is_not_installed_is_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = unavailable("program `iperf3` not found", remedy="apt install iperf3")
+    monkeypatch.setattr(iperf3.Iperf3, "availability", lambda self: gone)
+    monkeypatch.setattr(testpmd.TestpmdInstrument, "availability", lambda self: available("22.11"))
+    monkeypatch.setattr(sockperf.Sockperf, "availability", lambda self: available("3.7"))
+    monkeypatch.setattr("switchmark.experiment.steps._switch_availabilities", _all_there)
+    steps = plan_steps(_built_in(), THERE)
+    kept, reasons = leave_out_unavailable(steps)
+    assert reasons == ["generator iperf3: program `iperf3` not found; apt install iperf3"]
+    assert {step.plan.trial.generator for step in kept} == {OWN_ENGINE, "sockperf", "testpmd"}
+
+
+def _all_there(steps: Sequence[Step]) -> Any:
+    return {_Asked.of(step): available("here") for step in steps}
