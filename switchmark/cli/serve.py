@@ -13,15 +13,17 @@ from switchmark.errors import UsageError
 from switchmark.listening import parse_place, read_token, shown, tls_context
 from switchmark.results.store import DEFAULT_ROOT
 from switchmark.store.address import read_store_address
+from switchmark.store.store import open_store
 from switchmark.web.pool_page import pool_reader
 from switchmark.web.server import SiteServer
+from switchmark.web.shelf import FolderShelf, StoreShelf
 from switchmark.web.site import Site
 
 EPILOG = """
 Examples:
   switchmark serve                                  results/ at http://127.0.0.1:8088
   switchmark serve --results nightly --listen 9000
-  switchmark serve --store postgresql://db.lab/bench    the state of its pool, too
+  switchmark serve --store postgresql://db.lab/bench    its runs, and its pool
   openssl rand -hex 32 > token
   switchmark serve --listen 0.0.0.0:8443 --token-file token \\
       --certificate server.pem --key server.key
@@ -45,20 +47,31 @@ def command(
     results: ResultsIn = DEFAULT_ROOT,
     store: Annotated[
         str | None,
-        typer.Option("--store", metavar="ADDRESS", help="Show the pool of this store, too."),
+        typer.Option("--store", metavar="ADDRESS", help="The runs of this store, and its pool."),
     ] = None,
 ) -> int:
-    """Serve a web page over a results folder, until interrupted."""
+    """Serve a web page over a results folder, or a store, until interrupted."""
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
-    if not results.is_dir():
-        raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
-    pool = pool_reader(read_store_address(store)) if store is not None else None
-    with SiteServer(place, Site(results, pool), token, tls) as server:
+    site = _site(results, store)
+    with SiteServer(place, site, token, tls) as server:
         where = shown((place[0], server.server_port))
-        note(f"{results} at {'https' if tls else 'http'}://{where}/")
+        note(f"{store or results} at {'https' if tls else 'http'}://{where}/")
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:
             note("ended")
     return 0
+
+
+def _site(results: Path, store: str | None) -> Site:
+    """The pages over a store with its pool, or else over a folder. Raises UsageError."""
+    if store is not None:
+        if results != DEFAULT_ROOT:
+            raise UsageError("--results: the runs shown are the store's; leave out one of the two")
+        address = read_store_address(store)
+        with open_store(address):  # (there is one)
+            return Site(StoreShelf(address), pool_reader(address))
+    if not results.is_dir():
+        raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
+    return Site(FolderShelf(results))

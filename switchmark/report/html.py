@@ -11,7 +11,7 @@ whatever a record says.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -32,6 +32,7 @@ from switchmark.report.cost import steps_panels
 from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, Look, Panels, looks
 from switchmark.report.latency import curve_panels, spread_panels
+from switchmark.report.machines import machines_panels
 from switchmark.report.one_table import one_table
 from switchmark.report.page import TEMPLATES, PlotData, policy
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
@@ -43,8 +44,10 @@ from switchmark.report.throughput import cpu_panels, loads_panels, throughput_pa
 from switchmark.report.trend import trends
 from switchmark.results.answer import PointAnswer
 from switchmark.results.certified import certified
+from switchmark.results.contenders import in_order_of
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
+from switchmark.results.over_machines import run_over_machines
 from switchmark.results.published import published_beside
 from switchmark.results.query import RecordTable, read_table
 from switchmark.results.record import Record
@@ -75,12 +78,14 @@ def write_report(run_directory: Path, target: Path) -> list[str]:
     return problems
 
 
-def report_html(run_directory: Path) -> tuple[str, list[str]]:
-    """The report of a run, and a line for every file that could not be read."""
+def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """The report of a run, and a line for every file that could not be read; `lacking` are lines
+    about those that could not be had."""
     run = open_run(run_directory)
     table = read_table(run_directory)
     rows = summarise(run_directory, table, with_curves=True)
-    return _render(run, rows, table), list(table.problems)
+    problems = [*lacking, *table.problems]
+    return _render(run, rows, table, problems), problems
 
 
 def _write(target: Path, page: str) -> None:
@@ -112,7 +117,7 @@ def _read(table: RecordTable, status: str) -> list[Record]:
     return [read_record(Path(file)) for file in files[:MAX_DETAILED_TRIALS]]
 
 
-def _render(run: Run, rows: list[SummaryRow], table: RecordTable) -> str:
+def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequence[str]) -> str:
     records, failed = _read(table, "finished"), _read(table, "failed")
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -169,7 +174,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable) -> str:
         "caveats": caveats(rows, records),
         "told": summarise_in_words(run, rows, rows, answered),
         "certified": certified(records),
-        "pictures": _pictures(rows, answered, records, look),
+        "pictures": [*_pictures(rows, answered, records, look), *_machines(run, rows, answered)],
         "more_pictures": _more_pictures(rows, answered, look),
         "table": one_table(rows, answered),
         "swatch": lambda name: look[name].color.removeprefix("@"),
@@ -179,7 +184,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable) -> str:
         "finished_trials": int((table.frame["status"] == "finished").sum()),
         "failed": [_trial(record) for record in failed],
         "earlier_failures": run.earlier_failures(),
-        "problems": list(table.problems),
+        "problems": problems,
         "machine": _machine(run, records),
         "settings": flatten(run.info.settings),
         "trims": sorted({r.trim.policy for r in records if r.trim is not None}),
@@ -212,6 +217,16 @@ def _pictures(
     panels.append(distribution_panels(answered, measured, records, look))
     panels.append(cpu_panels(throughput))
     return [panel for panel in panels if panel.figures]
+
+
+def _machines(run: Run, rows: list[SummaryRow], answered: list[PointAnswer]) -> Iterator[Panels]:
+    """What the run says over machines, where it was measured on more than one."""
+    names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
+    wanted = list(dict.fromkeys(one.metric for one in answered if one.decides))
+    known = sorted(dict.fromkeys(names.values()), key=in_order_of(run.info.definition))
+    found = run_over_machines(run, names, known, wanted)
+    if found:
+        yield machines_panels(found, answered[0].prove)
 
 
 def _more_pictures(

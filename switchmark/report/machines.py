@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from switchmark.report import words
-from switchmark.report.figures import Drawing, log_axis, row_axis, row_names, rows_height
+from switchmark.report.figures import Drawing, Panels, log_axis, row_axis, row_names, rows_height
 from switchmark.report.page import Page, Section, Table, page_html
 from switchmark.results.over_machines import FigureOverMachines, OverMachines
 from switchmark.statistics.comparison import Verdict
@@ -42,13 +43,7 @@ def machine_words(spread: MachineSpread) -> str:
 
 def machines_page(found: OverMachines, prove: float) -> str:
     """The page."""
-    points = [dict(one.point) for one in found.figures]
-    skip = {"dimension", "packet_size_bytes"}
-    varying = [
-        name
-        for name in (points[0] if points else {})
-        if name not in skip and len({str(point.get(name)) for point in points}) > 1
-    ]
+    varying = _varying(found)
     sections = [_section(one, found, prove, varying) for one in found.figures]
     if found.remarks:
         sections.append(Section("Remarks", warned=found.remarks))
@@ -67,6 +62,40 @@ def machines_page(found: OverMachines, prove: float) -> str:
     meta = f"{found.b} against {found.a}, on {', '.join(found.machines)}"
     title = f"{found.b} / {found.a} over {len(found.machines)} machines"
     return page_html(Page(title, "switchmark, over machines", meta, sections))
+
+
+def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
+    """The same of one run as figures of its report: each contender against the first one."""
+    drawn = [(one, figure, _varying(each)) for each in found for one, figure in _with_ratio(each)]
+    return Panels(
+        "Over machines",
+        "The ratio on each machine by the pairs of its blocks, its mean over machines of the kind, "
+        "and where it is to be expected on a further one. Each interval holds by itself with 95 %.",
+        [
+            replace(
+                _drawing(figure, each, prove, words.point(dict(figure.point), varying)),
+                title=f"{each.b} / {each.a}, {figure.metric.name}, "
+                f"{words.point(dict(figure.point), varying)}",
+                note=" ".join(_sentences(figure, each, prove)),
+            )
+            for each, figure, varying in drawn
+        ],
+    )
+
+
+def _with_ratio(found: OverMachines) -> Iterator[tuple[OverMachines, FigureOverMachines]]:
+    return ((found, one) for one in found.figures if one.over is not None)
+
+
+def _varying(found: OverMachines) -> list[str]:
+    """The fields in which points differ, but for what each is called by."""
+    points = [dict(one.point) for one in found.figures]
+    skip = {"dimension", "packet_size_bytes"}
+    return [
+        name
+        for name in (points[0] if points else {})
+        if name not in skip and len({str(point.get(name)) for point in points}) > 1
+    ]
 
 
 def _section(

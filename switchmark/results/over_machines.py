@@ -73,10 +73,39 @@ def compare_over_machines(
 ) -> OverMachines:
     """B against A. Each run comes with the names of its contenders, by the ids of their first
     trials."""
+    return _compared(_everything(runs), a, b, wanted)
+
+
+def run_over_machines(
+    run: Run, names: Mapping[str, str], order: Sequence[str], wanted: Sequence[Metric]
+) -> list[OverMachines]:
+    """Each contender against the first in `order`, where both were measured on more than one
+    machine; nothing of a run of one machine."""
+    if len(order) < 2 or not wanted:
+        return []
+    held = _everything([(run, names)])
+    if len({machine for of_point in held.values() for machine in of_point}) < 2:
+        return []
+    found = [_compared(held, order[0], other, wanted) for other in order[1:]]
+    return [one for one in found if any(figure.over is not None for figure in one.figures)]
+
+
+def _everything(
+    runs: Sequence[tuple[Run, Mapping[str, str]]],
+) -> dict[Point, dict[MachineId, list[_Held]]]:
     held: dict[Point, dict[MachineId, list[_Held]]] = defaultdict(lambda: defaultdict(list))
     for run, names in runs:
         for (point, machine), found in _held(run, names).items():
             held[point][machine].append(found)
+    return held
+
+
+def _compared(
+    held: Mapping[Point, Mapping[MachineId, list[_Held]]],
+    a: str,
+    b: str,
+    wanted: Sequence[Metric],
+) -> OverMachines:
     machines = told_apart(machine for of_point in held.values() for machine in of_point)
     figures, remarks = [], []
     for point, of_point in held.items():

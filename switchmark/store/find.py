@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +14,9 @@ _LIST = """
            count(*) FILTER (WHERE status = 'finished' AND NOT superseded),
            count(DISTINCT trial_id)
                - count(*) FILTER (WHERE status = 'finished' AND NOT superseded),
-           coalesce(sum(bytes), 0)
+           coalesce(sum(bytes), 0),
+           coalesce(info ->> 'switchmark_version', ''), coalesce(info #>> '{host,hostname}', ''),
+           array_remove(array_agg(DISTINCT testbed), NULL)
     FROM runs LEFT JOIN attempts USING (run)
     WHERE runs.run = ANY(%s)
     GROUP BY runs.run ORDER BY runs.started_at, runs.run
@@ -31,14 +34,19 @@ class StoredRun:
     finished: int  # trials
     failed: int  # trials, of which no attempt finished
     size_bytes: int
+    switchmark: str  # the version that began it
+    hostname: str  # of one machine; empty: unknown, or of a pool
+    testbeds: Sequence[str]  # of a pool
 
 
-def list_stored(store: Store, campaign: str | None = None, last: int = 100) -> list[StoredRun]:
-    """The newest runs (of a campaign), the oldest of them first."""
+def list_stored(
+    store: Store, campaign: str | None = None, last: int = 100, *, name: str | None = None
+) -> list[StoredRun]:
+    """The newest runs (of a campaign, or the one of this very name), the oldest of them first."""
     chosen = store.connection.execute(
         "SELECT run FROM runs WHERE campaign = coalesce(%s, campaign) "
-        "ORDER BY started_at DESC, run DESC LIMIT %s",
-        [campaign, last],
+        "AND name = coalesce(%s, name) ORDER BY started_at DESC, run DESC LIMIT %s",
+        [campaign, name, last],
     ).fetchall()
     rows = store.connection.execute(_LIST, [[run for (run,) in chosen]]).fetchall()
     return [StoredRun(*row) for row in rows]

@@ -1,16 +1,15 @@
 """What `switchmark serve` shows: runs, their reports, and histories; nothing is kept but finished
-pages, in memory, until the folder has something new.
+pages, in memory, until there is something new.
 
 A path of a request is never a path of this machine: runs are looked up by their names among those
-that the folder holds.
+that the folder or the store holds.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 from urllib.parse import parse_qs, quote, unquote
 
@@ -20,14 +19,13 @@ from switchmark.report.history import history_page
 from switchmark.report.html import report_html
 from switchmark.report.page import Link, Page, Section, Table, page_html
 from switchmark.results.history import read_history
-from switchmark.results.machine_id import MachineId
 from switchmark.results.metric import figures_called
-from switchmark.results.store import list_runs, open_run
+from switchmark.store.errors import StoreAwayError
 from switchmark.web.pool_page import PoolState, pool_page
+from switchmark.web.shelf import Shelf, ShelvedRun
 
 KEPT_PAGES = 16
 HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"
-_Signature = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +38,11 @@ class Shown:
 
 
 class Site:
-    """All pages of one results folder."""
+    """All pages over one folder or store."""
 
-    def __init__(self, root: Path, pool: Callable[[], PoolState] | None = None) -> None:
-        self._root, self._pool = root, pool
-        self._pages: OrderedDict[str, tuple[_Signature, bytes]] = OrderedDict()
+    def __init__(self, shelf: Shelf, pool: Callable[[], PoolState] | None = None) -> None:
+        self._shelf, self._pool = shelf, pool
+        self._pages: OrderedDict[str, tuple[Sequence[ShelvedRun], bytes]] = OrderedDict()
         self._building = Lock()  # a page may take a core for seconds: one at a time
 
     def show(self, target: str) -> Shown:
@@ -53,6 +51,8 @@ class Site:
         parts = [unquote(part) for part in path.split("/")[1:]]
         try:
             shown = self._shown(parts, query)
+        except StoreAwayError as error:
+            shown = Shown(503, f"{error}\n".encode(), TEXT)
         except SwitchmarkError as error:
             shown = Shown(404, f"{error}\n".encode(), TEXT)
         return shown or Shown(404, b"there is no such page\n", TEXT)
@@ -60,7 +60,8 @@ class Site:
     def _shown(self, parts: Sequence[str], query: str) -> Shown | None:
         match parts:
             case [""]:
-                return self._kept("/", self._runs(), self._index)
+                runs, problems = self._shelf.runs()
+                return Shown(200, self._index(runs, problems).encode())
             case ["run", name]:
                 return self._report(name)
             case ["pool"] if self._pool is not None:
@@ -71,18 +72,12 @@ class Site:
                 return self._history(switch, query)
         return None
 
-    def _runs(self) -> dict[str, Path]:
-        """The runs by the names of their folders, the newest first."""
-        found = list_runs(self._root, on_corrupt=lambda _: None)
-        return {folder.name: folder for folder in reversed(found)}
-
-    def _kept(self, key: str, runs: Mapping[str, Path], make: Callable[[], str]) -> Shown:
+    def _kept(self, key: str, runs: Sequence[ShelvedRun], make: Callable[[], str]) -> Shown:
         """A page that was made of these runs as they are now, or is made anew."""
-        signature = tuple(_signature(name, folder) for name, folder in runs.items())
         with self._building:
             kept = self._pages.get(key)
-            if kept is None or kept[0] != signature:
-                kept = signature, make().encode()
+            if kept is None or kept[0] != runs:
+                kept = runs, make().encode()
                 self._pages[key] = kept
             self._pages.move_to_end(key)
             while len(self._pages) > KEPT_PAGES:
@@ -90,10 +85,15 @@ class Site:
         return Shown(200, kept[1])
 
     def _report(self, name: str) -> Shown:
-        folder = self._runs().get(name)
-        if folder is None:
+        run = self._shelf.run(name)
+        if run is None:
             return Shown(404, b"there is no such run\n", TEXT)
-        return self._kept(f"run/{name}", {name: folder}, lambda: report_html(folder)[0])
+
+        def make() -> str:
+            folder, problems = self._shelf.folder(run)
+            return report_html(folder, problems)[0]
+
+        return self._kept(f"run/{name}", [run], make)
 
     def _history(self, switch: str | None, query: str) -> Shown:
         try:
@@ -101,10 +101,11 @@ class Site:
         except ValueError:
             raise UsageError("that is no question: ?figure=throughput") from None
         wanted = figures_called(asked, [one for each in METHODS.values() for one in each.compared])
-        runs = self._runs()
+        runs, _ = self._shelf.runs()
 
         def make() -> str:
-            found = read_history(reversed(runs.values()), wanted, switch)
+            folders = [self._shelf.folder(run)[0] for run in reversed(runs)]
+            found = read_history(folders, wanted, switch)
             if not found.figures:
                 raise UsageError("there is no valid figure of this kind")
             up = "../" if switch is not None else ""
@@ -118,37 +119,27 @@ class Site:
         names = "+".join(one.name for one in wanted)
         return self._kept(f"history/{switch or ''}?{names}", runs, make)
 
-    def _index(self) -> str:
-        problems: list[str] = []
-        folders = list_runs(self._root, on_corrupt=problems.append)
-        lines = [_line(folder) for folder in reversed(folders)]
+    def _index(self, runs: Sequence[ShelvedRun], problems: Sequence[str]) -> str:
         columns = ("run", "campaign", "started (UTC)", "machine", "trials", "switchmark")
+        lines = [_line(run) for run in runs]
         sections = [Section("Runs", table=Table(columns, lines, right=("trials",)))]
         if not lines:
             sections = [Section("Runs", ("Nothing has been measured yet.",))]
         if problems:
             sections.append(Section("Folders that could not be read", warned=problems))
         what = "1 run" if len(lines) == 1 else f"{len(lines)} runs"
-        meta = f"{what} in {self._root.name or 'results'}"
         links = [Link("history", "history")] if lines else []
         links += [Link("pool", "pool")] if self._pool is not None else []
+        meta = f"{what} in {self._shelf.name}"
         return page_html(Page("Results", "switchmark", meta, sections, links))
 
 
-def _line(folder: Path) -> Sequence[str | Link]:
-    run = open_run(folder)
-    info = run.info
+def _line(run: ShelvedRun) -> Sequence[str | Link]:
     return (
-        Link(folder.name, f"run/{quote(folder.name, safe='')}"),
-        info.campaign,
-        info.started_at[:16].replace("T", " "),
-        MachineId.of({}, info.host).name,
-        str(len(run.file_names())),
-        info.switchmark_version,
+        Link(run.name, f"run/{quote(run.name, safe='')}"),
+        run.campaign,
+        run.started_at,
+        run.machine,
+        str(run.trials),
+        run.switchmark,
     )
-
-
-def _signature(name: str, folder: Path) -> tuple[str, int, int]:
-    """Records are written under other names and renamed: the folder's time tells of each."""
-    times = [one.stat().st_mtime_ns if one.exists() else 0 for one in (folder, folder / "trials")]
-    return name, times[0], times[1]

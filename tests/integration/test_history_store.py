@@ -13,9 +13,12 @@ from switchmark.store.address import read_store_address
 from switchmark.store.push import push_folder
 from switchmark.store.store import init_store, open_store
 from switchmark.web.pool_page import pool_reader
+from switchmark.web.shelf import StoreShelf
 from switchmark.web.site import Site
 from tests.postgres import cluster
+from tests.unit.browser import browsing, chromium
 from tests.unit.histories import nights
+from tests.unit.test_web import serving
 
 pytestmark = pytest.mark.integration
 
@@ -42,5 +45,41 @@ def test_a_store_has_the_history_of_the_folder_that_went_into_it(
         given = ["--against", "last-good", "--store", address.url]
         assert run(["compare", runs[-1].name, *given]) == 4
         assert runs[5].name in capsys.readouterr().err
-        shown = Site(results, pool_reader(address)).show("/pool")
+        site = Site(StoreShelf(address), pool_reader(address))
+        shown = site.show("/pool")
         assert shown.status == 200 and b"None has come" in shown.body
+        check_pages(site, runs)
+        check_in_a_browser(site, tmp_path)
+
+
+def check_pages(site: Site, runs: list[Path]) -> None:
+    """The store's runs, a report of each, and their history; names that are none lead nowhere."""
+    index = site.show("/").body
+    assert all(f'href="run/{run.name}"'.encode() in index for run in runs)
+    report = site.show(f"/run/{runs[0].name}")
+    assert report.status == 200 and b"switchmark report" in report.body
+    assert site.show(f"/run/{runs[0].name}").body is report.body, "kept"
+    for name in ("nightly", "latest", "..", "no-such-run", "%00", "x'; DROP TABLE runs; --"):
+        assert site.show(f"/run/{name}").status == 404
+    history = site.show("/history/linux-bridge?figure=throughput")
+    assert history.status == 200 and b"Since version 2.0" in history.body
+
+
+def check_in_a_browser(site: Site, folder: Path) -> None:
+    if chromium() is None:
+        return
+    with serving(site) as port, browsing(folder / "profile") as browser:
+        base = f"http://127.0.0.1:{port}"
+        browser.open(f"{base}/")
+        assert browser.complaints == []
+        links = browser.value("[...document.querySelectorAll('td a')].map(one => one.href)")
+        assert len(links) == 11
+        browser.open(links[0])
+        assert browser.complaints == []
+        assert browser.value("document.querySelectorAll('.chart .main-svg').length") > 0
+
+
+def test_a_store_that_is_away_is_told_of(tmp_path: Path) -> None:
+    address = read_store_address(f"postgresql:///bench?host={tmp_path}")
+    shown = Site(StoreShelf(address)).show("/")
+    assert shown.status == 503 and b"bench" in shown.body

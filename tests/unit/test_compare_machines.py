@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import main
+from switchmark.report.html import report_html
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.store import open_run
 from tests.unit.block_fakes import Machine, campaign, run_all
@@ -159,3 +160,31 @@ def test_machines_are_told_apart_by_name_and_by_what_they_are_made_of() -> None:
     assert "bed" in called.values()
     assert MachineId.of(lab("vm") | {"kernel": "7"}, {}) == one, "an upgrade makes no other machine"
     assert MachineId.of({}, lab("vm")) == one, "records that do not tell have their run's host"
+
+
+def test_a_report_of_a_run_of_more_than_one_machine_tells_what_is_true_over_machines(
+    tmp_path: Path, text: str
+) -> None:
+    """A campaign that three testbeds of a pool decided."""
+    made = campaign(text)
+    records = []
+    for place, ratio in enumerate((0.88, 0.9, 0.92)):
+        machine = Machine({"old": 10e6, "new": ratio * 10e6}, sd=0.01, seed=place)
+        run_all(machine, made)
+        for record in machine.records.values():
+            trial = record.trial.repeated(3 * record.trial.repetition + place)
+            of_pool = {"testbed": f"lab{place}", "fencing_token": 1}
+            provenance = {**record.provenance, **of_pool}
+            changes = {"trial": trial, "trial_id": trial.id, "provenance": provenance}
+            records.append(record.model_copy(update=changes))
+    folder = write_run(tmp_path, records, **made.model_dump(mode="json"))
+    info = json.loads((folder / "run.json").read_text())
+    info["settings"]["testbeds"] = ["lab0", "lab1", "lab2"]
+    (folder / "run.json").write_text(json.dumps(info))
+    page, problems = report_html(folder)
+    assert not problems
+    assert "<h2>Over machines</h2>" in page and "new / old, forwarded, 64 B" in page
+    assert "on each of 3 testbeds" in page and "64 B, on lab1" in page
+    assert "of 3 machines: worse" in page and "a further machine" in page
+    alone = measured(tmp_path / "alone", text, 0.9, lab("lab1"))
+    assert "Over machines" not in report_html(alone)[0]

@@ -1,0 +1,132 @@
+"""Where the page finds runs: a folder of results, or a store. What it shows of each stands here;
+the run itself is fetched when somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from switchmark.results.machine_id import MachineId
+from switchmark.results.store import list_runs, open_run
+from switchmark.store.address import StoreAddress, is_run_name
+from switchmark.store.find import StoredRun, list_stored
+from switchmark.store.source import StoreSource
+from switchmark.store.store import open_store
+
+NEWEST = 500  # runs of a store that a page lists, and that histories are made of
+
+
+@dataclass(frozen=True, slots=True)
+class ShelvedRun:
+    """A run in one line."""
+
+    name: str
+    campaign: str
+    started_at: str  # UTC
+    machine: str
+    trials: int
+    switchmark: str  # the version
+    state: tuple[int, ...]  # changes with what there is of it
+
+
+class Shelf(Protocol):
+    """A place that holds runs. Nothing is written there."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def runs(self) -> tuple[list[ShelvedRun], list[str]]:
+        """The newest first, and a line for each that cannot be read."""
+
+    def run(self, name: str) -> ShelvedRun | None:
+        """The run of exactly this name."""
+
+    def folder(self, run: ShelvedRun) -> tuple[Path, Sequence[str]]:
+        """Its folder, and a line for every file that is not what was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderShelf:
+    """A folder of results. Names are looked up among those that it holds, and are never paths."""
+
+    root: Path
+
+    @property
+    def name(self) -> str:
+        """See `Shelf.name`."""
+        return self.root.name or "results"
+
+    def runs(self) -> tuple[list[ShelvedRun], list[str]]:
+        """See `Shelf.runs`."""
+        problems: list[str] = []
+        found = list_runs(self.root, on_corrupt=problems.append)
+        return [_of_folder(folder) for folder in reversed(found)], problems
+
+    def run(self, name: str) -> ShelvedRun | None:
+        """See `Shelf.run`."""
+        found = list_runs(self.root, on_corrupt=lambda _: None)
+        return next((_of_folder(folder) for folder in found if folder.name == name), None)
+
+    def folder(self, run: ShelvedRun) -> tuple[Path, Sequence[str]]:
+        """See `Shelf.folder`."""
+        return self.root / run.name, ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoreShelf:
+    """A store: what is shown are copies, brought up to date when they are looked at."""
+
+    address: StoreAddress
+
+    @property
+    def name(self) -> str:
+        """See `Shelf.name`."""
+        return str(self.address)
+
+    def runs(self) -> tuple[list[ShelvedRun], list[str]]:
+        """See `Shelf.runs`; of a store the newest."""
+        with open_store(self.address) as store:
+            return [_stored(one) for one in reversed(list_stored(store, last=NEWEST))], []
+
+    def run(self, name: str) -> ShelvedRun | None:
+        """See `Shelf.run`."""
+        if not is_run_name(name):
+            return None
+        with open_store(self.address) as store:
+            return next(map(_stored, list_stored(store, name=name)), None)
+
+    def folder(self, run: ShelvedRun) -> tuple[Path, Sequence[str]]:
+        """See `Shelf.folder`."""
+        found = StoreSource(self.address).find(run.name)
+        return found.directory, found.problems
+
+
+def _of_folder(folder: Path) -> ShelvedRun:
+    """Records are written under other names and renamed: the folder's time tells of each."""
+    run = open_run(folder)
+    info = run.info
+    times = [one.stat().st_mtime_ns if one.exists() else 0 for one in (folder, folder / "trials")]
+    return ShelvedRun(
+        name=folder.name,
+        campaign=info.campaign,
+        started_at=info.started_at[:16].replace("T", " "),
+        machine=MachineId.of({}, info.host).name,
+        trials=len(run.file_names()),
+        switchmark=info.switchmark_version,
+        state=tuple(times),
+    )
+
+
+def _stored(one: StoredRun) -> ShelvedRun:
+    return ShelvedRun(
+        name=one.name,
+        campaign=one.campaign,
+        started_at=f"{one.started_at:%Y-%m-%d %H:%M}",
+        machine=", ".join(one.testbeds) or one.hostname or "a host without a name",
+        trials=one.finished + one.failed,
+        switchmark=one.switchmark,
+        state=(one.finished, one.failed, one.size_bytes),
+    )
