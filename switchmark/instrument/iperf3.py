@@ -26,6 +26,7 @@ from switchmark.model.choices import Dimension, Io
 from switchmark.model.ports import PortKind
 
 MOST_DURATION_S = 86_400
+LONGEST_S, MOST_PACKETS = 2 * MOST_DURATION_S, 1 << 50  # beyond, it is no count of a run
 _S = 1_000_000_000
 
 
@@ -96,11 +97,13 @@ class _Part(BaseModel):
 
 
 class _Sum(_Part):
-    start: float = Field(ge=0)
-    end: float = Field(ge=0)
-    seconds: float = Field(ge=0)
-    packets: int = Field(ge=0)
-    lost_packets: int = 0  # of an interval below 0 where late ones came that were taken for lost
+    start: float = Field(ge=0, le=LONGEST_S)
+    end: float = Field(ge=0, le=LONGEST_S)
+    seconds: float = Field(ge=0, le=LONGEST_S)
+    packets: int = Field(ge=0, le=MOST_PACKETS)
+    lost_packets: int = Field(
+        default=0, ge=-MOST_PACKETS, le=MOST_PACKETS
+    )  # of an interval below 0 where late ones came that were taken for lost
 
 
 class _IntervalPart(_Part):
@@ -111,7 +114,7 @@ class _Stream(_Part):
     class Udp(_Part):
         """The one stream."""
 
-        out_of_order: int = Field(default=0, ge=0)
+        out_of_order: int = Field(default=0, ge=0, le=MOST_PACKETS)
 
     udp: Udp
 
@@ -121,8 +124,15 @@ class _End(_Part):
     sum: _Sum
 
 
+class _Asked(_Part):
+    protocol: str = Field(max_length=20)
+    blksize: int = Field(ge=0, le=MOST_PACKETS)
+
+
 class _Start(_Part):
     version: str = Field(max_length=100)
+    system_info: str = Field(default="", max_length=500)
+    test_start: _Asked
 
 
 class _Said(_Part):
@@ -182,8 +192,8 @@ def _counts(said: _Said, *, received: bool) -> Sequence[CountedInterval]:
     for each in said.intervals:
         part = each.sum
         frames = _received(part) if received else part.packets
-        if part.seconds > 0:
-            found.append(CountedInterval(round(part.end * _S), round(part.seconds * _S), frames))
+        if (duration_ns := round(part.seconds * _S)) > 0:
+            found.append(CountedInterval(round(part.end * _S), duration_ns, frames))
     return found
 
 
@@ -195,10 +205,5 @@ def _end(
         version=_one_line(said.start.version.removeprefix("iperf ")),
         frames=frames,
         counts=tuple(counts),
-        told=_kept(_json(end)),
+        told=said.model_dump(mode="json", exclude={"intervals"}),
     )
-
-
-def _kept(raw: Any) -> dict[str, Any]:
-    """Its own words for the record, without the samples, which stand in it anyway."""
-    return {key: raw[key] for key in ("start", "end", "title") if key in raw}

@@ -102,8 +102,8 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
     sent, received, run_s = _counted(client, "Total Run")
     counted = _counted(client, "Valid Duration")
     others = re.search(
-        r"# dropped messages = (\d+); # duplicated messages = (\d+); "
-        r"# out-of-order messages = (\d+)", client.output
+        r"# dropped messages = (\d{1,15}); # duplicated messages = (\d{1,15}); "
+        r"# out-of-order messages = (\d{1,15})\b", client.output
     )  # fmt: skip
     if others is None:
         raise client.failed("does not say what it lost")
@@ -135,7 +135,8 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
 def _counted(client: ProgramEnd, part: str) -> tuple[int, int, float]:
     """Messages sent and answered, and seconds, of one part of a run."""
     found = re.search(
-        rf"\[{part}\] RunTime=(\d+\.\d+) sec;.*?SentMessages=(\d+); ReceivedMessages=(\d+)",
+        rf"\[{part}\] RunTime=(\d{{1,6}}\.\d{{1,9}}) sec;.*?SentMessages=(\d{{1,15}}); "
+        r"ReceivedMessages=(\d{1,15})\b",
         client.output,
     )
     if found is None:

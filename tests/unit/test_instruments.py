@@ -180,7 +180,9 @@ def _changed(**end: Any) -> str:
         ("[]", "its result"),
         ("{}", "start"),
         ("null", "its result"),
-        ('{"start": {"version": "x"}, "intervals": 5, "end": {}}', "intervals"),
+        ('{"start": {"version": "x"}, "intervals": 5, "end": {}}', "start.test_start"),
+        (_changed(packets=1 << 70), "end.sum.packets"),
+        (_changed(seconds=float("inf")), "end.sum.seconds"),
         (_changed(packets=-1), "end.sum.packets"),
         (_changed(packets="many"), "end.sum.packets"),
         (_changed(seconds=float("nan")), "end.sum.seconds"),
@@ -260,6 +262,18 @@ def test_any_text_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(TrialFailed) as caught:
         iperf3._said(program(text))
     assert "\n" not in str(caught.value)
+
+
+def test_what_the_record_keeps_of_it_is_bounded() -> None:
+    """A program in its place that prints what no JSON has does not end a campaign."""
+    said = json.loads(recorded("iperf3-client.json"))
+    said["start"]["cookie"] = float("nan")
+    said["intervals"][0]["sum"]["seconds"] = 1e-12
+    client, server = program(json.dumps(said)), program(recorded("iperf3-server.json"))
+    seen = iperf3._read(client, server)
+    assert set(seen.source.told) == {"start", "end"}
+    assert "NaN" not in json.dumps(seen.source.told)
+    assert all(one.duration_ns > 0 for one in seen.source.counts)
 
 
 def test_more_received_than_sent_is_no_measurement() -> None:
