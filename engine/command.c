@@ -63,8 +63,6 @@ bool command_parse(char *line, const struct options *base, struct command *comma
     *command = (struct command){.traffic = base->traffic, .sent = SENT_UNKNOWN};
     if (name == NULL)
         name = "";
-    if (strcmp(name, "probe") == 0 || strcmp(name, "probe-broadcast") == 0) /* its earlier name */
-        name = name[5] == '\0' ? "verify" : "verify-broadcast";
     while (names[kind] != NULL && strcmp(names[kind], name) != 0)
         kind++;
     if (names[kind] == NULL) {

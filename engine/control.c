@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "privileges.h"
 #include "report/events.h"
 #include "trial_loop.h"
 
@@ -152,6 +153,7 @@ static void *listen_to_all(void *argument)
                             {.fd = c->signal_fd, .events = POLLIN},
                             {.fd = STDIN_FILENO, .events = POLLIN}};
 
+    privileges_drop_all();
     if (c->deaf)
         fds[2].fd = -1;
     while (!is_closing(c)) {

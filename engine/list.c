@@ -20,11 +20,30 @@ static bool print_text(void)
         printf("  %-12s %s%s%s\n", ops->name, ops->summary, ops->version != NULL ? "; " : "",
                ops->version != NULL ? ops->version() : "");
     }
-    if (io_missing[0].name != NULL)
+    if (io_missing[0] != NULL)
         printf("\nNot in this build:\n");
-    for (const struct io_missing *m = io_missing; m->name != NULL; m++)
-        printf("  %-12s %s\n", m->name, m->reason);
+    for (unsigned i = 0; io_missing[i] != NULL; i++)
+        printf("  %-12s %s\n", io_missing[i]->name, io_missing[i]->missing);
     return true;
+}
+
+/* What is true of a backend in every build; the bench's table of I/O is made from it. */
+static void describe(struct json *j, const struct io_ops *ops)
+{
+    json_string(j, "summary", ops->summary);
+    json_string(j, "keys", ops->keys);
+    json_bool(j, "datagrams", (ops->capabilities & IO_DATAGRAMS) != 0);
+    json_list(j, "io");
+    for (const struct io_word *word = ops->words; word != NULL && word->name != NULL; word++) {
+        json_object(j, NULL);
+        json_string(j, "name", word->name);
+        json_string(j, "meaning", word->meaning);
+        json_string(j, "arguments", word->arguments);
+        json_string(j, "timed", word->timed);
+        json_string(j, "container", word->container);
+        json_end_object(j);
+    }
+    json_end_list(j);
 }
 
 static bool print_json(void)
@@ -47,17 +66,18 @@ static bool print_json(void)
         const struct io_ops *ops = io_backends[i];
         json_object(&j, NULL);
         json_string(&j, "name", ops->name);
-        json_string(&j, "summary", ops->summary);
+        describe(&j, ops);
         json_unsigned(&j, "queues_max", ops->queues_max > 0 ? ops->queues_max : 1);
         json_string(&j, "version", ops->version != NULL ? ops->version() : NULL);
         json_end_object(&j);
     }
     json_end_list(&j);
     json_list(&j, "missing");
-    for (const struct io_missing *m = io_missing; m->name != NULL; m++) {
+    for (unsigned i = 0; io_missing[i] != NULL; i++) {
         json_object(&j, NULL);
-        json_string(&j, "name", m->name);
-        json_string(&j, "reason", m->reason);
+        json_string(&j, "name", io_missing[i]->name);
+        json_string(&j, "reason", io_missing[i]->missing);
+        describe(&j, io_missing[i]);
         json_end_object(&j);
     }
     json_end_list(&j);

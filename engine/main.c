@@ -15,6 +15,7 @@
 #include "ends.h"
 #include "list.h"
 #include "options.h"
+#include "privileges.h"
 #include "report/events.h"
 #include "trial.h"
 #include "trial_loop.h"
@@ -168,6 +169,7 @@ static int run(void)
 
     clock_begin();
     trial.options = &options;
+    privileges_narrow(&options);
     if (!control_begin(&control, &trial, options.start_now)) {
         fprintf(stderr, "switchmark-traffic: cannot make event descriptors\n");
         return EXIT_FAILURE;
@@ -181,7 +183,9 @@ static int run(void)
         event_error(error);
     } else {
         pin_worker();
-        if (!ends_open(&trial, &options, error, sizeof error)) {
+        const bool open = ends_open(&trial, &options, error, sizeof error);
+        privileges_drop(&options);
+        if (!open) {
             event_error(error);
         } else if (!can_start(error, sizeof error)) {
             fprintf(stderr, "switchmark-traffic: %s\n", error);
@@ -234,6 +238,7 @@ int main(int argc, char **argv)
     case PARSE_LIST:
         return end_of_text(list_print(options.list_json));
     case PARSE_CACHE_LINE:
+        privileges_keep("sys_nice"); /* real-time priority */
         return distances_serve(options.cores, options.core_count);
     case PARSE_BAD:
         fprintf(stderr, "switchmark-traffic: %s\n", error);

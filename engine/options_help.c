@@ -11,6 +11,7 @@
 #define COLUMNS 100
 #define PORT_TEXT 15 /* where the text about it begins */
 #define OPTION_TEXT 27
+#define TEXT_MAX 1024 /* about a backend */
 
 #define USAGE "ROLE --port SPEC [--port SPEC] [options]"
 
@@ -78,8 +79,16 @@ static void print_wrapped(const char *text, int indent, int at)
     putchar('\n');
 }
 
+/* "what it is: what it takes" */
+static void describe_backend(const struct io_ops *ops, char *text, size_t size)
+{
+    snprintf(text, size, "%s: %s", ops->summary, ops->keys);
+}
+
 void options_print_help(void)
 {
+    char text[TEXT_MAX];
+
     printf("switchmark-traffic: the traffic engine of switchmark\n\n"
            "Usage: switchmark-traffic " USAGE "\n"
            "       switchmark-traffic list [--json]\n"
@@ -87,8 +96,10 @@ void options_print_help(void)
     for (unsigned i = 0; roles[i] != NULL; i++)
         printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
     printf("\nPorts (of choices the first is the default, of numbers that in brackets):\n");
-    for (unsigned i = 0; io_backends[i] != NULL; i++)
-        print_wrapped(io_backends[i]->summary, PORT_TEXT, printf("  %s", io_backends[i]->name));
+    for (unsigned i = 0; io_backends[i] != NULL; i++) {
+        describe_backend(io_backends[i], text, sizeof text);
+        print_wrapped(text, PORT_TEXT, printf("  %s", io_backends[i]->name));
+    }
     printf("\nOptions (* a `start` command may change it for one trial):\n");
     for (unsigned i = 0; i < option_rows; i++) {
         char left[64];
@@ -174,8 +185,11 @@ void options_print_manual(void)
     printf(".SH PORTS\nA port is BACKEND:key=value,... Of choices the first is the default, of "
            "numbers "
            "that in brackets.\n");
-    for (unsigned i = 0; io_backends[i] != NULL; i++)
-        put_entry(io_backends[i]->name, NULL, io_backends[i]->summary);
+    for (unsigned i = 0; io_backends[i] != NULL; i++) {
+        char text[TEXT_MAX];
+        describe_backend(io_backends[i], text, sizeof text);
+        put_entry(io_backends[i]->name, NULL, text);
+    }
     put_options();
     printf(".SH COMMANDS\n");
     put_roff(commands);

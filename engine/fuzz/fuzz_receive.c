@@ -141,7 +141,8 @@ static void check_counts(unsigned frames, unsigned right)
     const struct sequence_summary s =
         end->stream_count > 1 ? queues_summarise(&trial, &all) : sequence_summarise(&end->tracker);
 
-    must(c->rx_frames + c->rx_stale + c->rx_probe + c->rx_foreign + c->rx_other + c->rx_corrupt ==
+    must(c->rx_frames + c->rx_stale + c->rx_verification + c->rx_foreign + c->rx_other +
+             c->rx_corrupt ==
          frames);
     must(c->rx_frames + c->rx_stale >= right);
     must(s.received_unique + s.duplicates <= frames);

@@ -5,6 +5,36 @@
  *
  * With a driver that has zero-copy, the device reads and writes our memory; else (veth) the
  * kernel copies, into our memory at the driver's earliest point. */
+#include "io/io.h"
+
+#define SUMMARY "AF_XDP sockets, which take the device's receive queues"
+#define KEYS                                                                                       \
+    "dev=NAME, queues=N (the first N receive queues, 1 to 16, default 1) or queue=I (that one), "  \
+    "mode=auto|zerocopy|copy, busy-poll, block"
+
+static const struct io_word words[] = {
+    {.name = "af-xdp",
+     .meaning = "AF_XDP sockets: past the kernel's network stack, of a kernel device",
+     .arguments = "dev=DEVICE",
+     .container = "net_raw,net_admin,bpf,ipc_lock"},
+    {.name = NULL},
+};
+
+#ifndef HAVE_AF_XDP
+
+static const struct io_ops io_af_xdp = {
+    .name = "af_xdp",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
+    .missing = "built without the kernel's headers for it; install linux-libc-dev 5.11 or later "
+               "and rebuild",
+};
+
+IO_BACKEND(io_af_xdp);
+
+#else
+
 #include "io/af_xdp.h"
 
 #include <errno.h>
@@ -252,8 +282,10 @@ static bool device_up(struct io_port *base)
 
 const struct io_ops io_af_xdp = {
     .name = "af_xdp",
-    .summary = "AF_XDP, takes the device's receive queues: dev=NAME, queues=N (1) or queue=I, "
-               "mode=auto|zerocopy|copy, busy-poll, block",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
+    .privileges = "net_raw,net_admin,bpf,ipc_lock",
     .capabilities = IO_ARGUMENT_QUEUES,
     .check = check,
     .open = port_open,
@@ -269,3 +301,7 @@ const struct io_ops io_af_xdp = {
     .device_up = device_up,
     .close = port_close,
 };
+
+IO_BACKEND(io_af_xdp);
+
+#endif

@@ -10,6 +10,8 @@
 #include "io/device_link.h"
 #include "io/io.h"
 
+extern const struct io_ops io_af_xdp;
+
 #ifndef XDP_USE_SG /* Linux 6.6 */
 #define XDP_USE_SG (1 << 4)
 #define XDP_PKT_CONTD (1 << 0)

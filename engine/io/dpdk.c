@@ -5,6 +5,39 @@
  * shared build loads every driver of its plug-in folder (384 files on Debian) in each start, and
  * a container would have to carry them. This file opens and closes ports and their queues;
  * dpdk_spec.c reads the specification, dpdk_burst.c moves the frames. */
+#include "io/io.h"
+
+#define SUMMARY "DPDK's drivers"
+#define KEYS                                                                                       \
+    "one of virtio-user=PATH (with server when this side makes the socket, packed for packed "     \
+    "rings, in-order=on|off, mergeable=on|off), vhost=PATH (with client when the other side "      \
+    "makes the socket), memif=PATH (with role=client|server, id=N (0), for a client zero-copy), "  \
+    "af-packet=DEV, af-xdp=DEV, tap=NAME, pci=ADDRESS (physical or virtual function), or "         \
+    "vdev=EAL-STRING (must be last: it may contain commas); queue-size=N (a power of two: "        \
+    "virtio-user 256, memif 1024, af-packet and tap 512, af-xdp 2048; not for vhost, whose peer "  \
+    "chooses)"
+
+static const struct io_word words[] = {
+    {.name = "dpdk",
+     .meaning = "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
+     .container = "sys_nice,net_raw,net_admin"},
+    {.name = NULL},
+};
+
+#ifndef HAVE_DPDK
+
+static const struct io_ops io_dpdk = {
+    .name = "dpdk",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
+    .missing = "built without libdpdk; install libdpdk-dev (22.11 or later) and rebuild",
+};
+
+IO_BACKEND(io_dpdk);
+
+#else
+
 #include "io/dpdk.h"
 
 #include <stdio.h>
@@ -34,9 +67,22 @@ static unsigned capabilities_of(const char *arguments)
 
     if (!dpdk_spec_parse(&spec, arguments, ignored, sizeof ignored))
         return 0;
-    return spec.kind == DPDK_AF_PACKET ? IO_NO_OUTER_TAG
-           : spec.kind == DPDK_PCI     ? IO_PCI_FUNCTION
-                                       : 0;
+    return (spec.kind == DPDK_AF_PACKET ? IO_NO_OUTER_TAG
+            : spec.kind == DPDK_PCI     ? IO_PCI_FUNCTION
+                                        : 0U) |
+           (spec.kind >= DPDK_AF_PACKET ? IO_KEEPS_PRIVILEGES : 0U);
+}
+
+/* A driver of a device may want its privileges late, and EAL's threads keep what they began with; a
+ * socket of another program's needs none. */
+static const char *privileges_of(const char *arguments)
+{
+    struct dpdk_spec spec;
+    char ignored[256];
+
+    if (!dpdk_spec_parse(&spec, arguments, ignored, sizeof ignored) || spec.kind < DPDK_AF_PACKET)
+        return "";
+    return spec.kind == DPDK_AF_PACKET ? "net_raw,net_admin" : "all";
 }
 
 /* What was sent lies in our memory until the peer takes it: do not pull it away. A peer that
@@ -219,12 +265,12 @@ static bool link_up(struct io_port *base)
 
 const struct io_ops io_dpdk = {
     .name = "dpdk",
-    .summary = "virtio-user=PATH[,server][,packed][,in-order=on|off][,mergeable=on|off] | "
-               "vhost=PATH[,client] | memif=PATH[,role=client|server][,id=N (0)][,zero-copy] | "
-               "af-packet=DEV | af-xdp=DEV | tap=NAME | pci=ADDRESS | vdev=EAL-STRING; "
-               "queue-size=N (virtio-user 256, memif 1024, af-packet and tap 512, af-xdp 2048)",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
     .queues_max = IO_QUEUES_MAX,
     .capabilities_of = capabilities_of,
+    .privileges_of = privileges_of,
     .check = check,
     .open = open_port,
     .thread_enter = thread_enter,
@@ -240,3 +286,7 @@ const struct io_ops io_dpdk = {
     .version = rte_version,
     .close = close_port,
 };
+
+IO_BACKEND(io_dpdk);
+
+#endif

@@ -28,6 +28,8 @@ enum dpdk_kind {
     DPDK_VDEV,
 };
 
+extern const struct io_ops io_dpdk;
+
 #define DPDK_PATH_MAX 108 /* sun_path */
 #define DPDK_POOL_CACHE 256
 

@@ -1,48 +1,33 @@
-/* The list of packet I/O backends, and the small parser that they share for what follows
- * "BACKEND:" in a port specification. A new backend is one file and one line here. */
+/* The packet I/O backends that make themselves known, and the small parser that they share for what
+ * follows "BACKEND:" in a port specification. */
 #include "io/io.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-const struct io_ops *const io_backends[] = {
-    &io_udp,    &io_raw,  &io_packet_mmap,
-#ifdef HAVE_AF_XDP
-    &io_af_xdp,
-#endif
-#ifdef HAVE_LIBURING
-    &io_uring,
-#endif
-#ifdef HAVE_DPDK
-    &io_dpdk,
-#endif
-#ifdef HAVE_NETMAP
-    &io_netmap,
-#endif
-    &io_null,   &io_pcap, NULL,
-};
+const struct io_ops *io_backends[IO_BACKENDS_MAX + 1], *io_missing[IO_BACKENDS_MAX + 1];
 
-const struct io_missing io_missing[] = {
-#ifndef HAVE_AF_XDP
-    {"af_xdp", "built without the kernel's headers for it; install linux-libc-dev 5.11 or later "
-               "and rebuild"},
-#endif
-#ifndef HAVE_LIBURING
-    {"io_uring", "built without liburing; install liburing-dev (2.3 or later) and rebuild"},
-#endif
-#ifndef HAVE_DPDK
-    {"dpdk", "built without libdpdk; install libdpdk-dev (22.11 or later) and rebuild"},
-#endif
-#ifndef HAVE_NETMAP
-    {"netmap", "built without netmap's headers; rebuild with -Dnetmap_headers=FOLDER"},
-#endif
-    {NULL, NULL},
-};
+/* In the order of names, so that no text depends on the order in which files were linked. */
+void io_register(const struct io_ops *ops)
+{
+    const struct io_ops **list = ops->missing != NULL ? io_missing : io_backends;
+    unsigned count = 0, at = 0;
+
+    while (list[count] != NULL)
+        count++;
+    if (count == IO_BACKENDS_MAX)
+        abort();
+    while (at < count && strcmp(list[at]->name, ops->name) < 0)
+        at++;
+    memmove(list + at + 1, list + at, (count - at) * sizeof *list);
+    list[at] = ops;
+}
 
 const char *io_missing_reason(const char *name)
 {
-    for (const struct io_missing *m = io_missing; m->name != NULL; m++) {
-        if (strcmp(m->name, name) == 0)
-            return m->reason;
+    for (const struct io_ops *const *ops = io_missing; *ops != NULL; ops++) {
+        if (strcmp((*ops)->name, name) == 0)
+            return (*ops)->missing;
     }
     return NULL;
 }
@@ -84,7 +69,7 @@ const struct io_ops *io_of(const char *spec, const char **arguments)
 
     if (arguments != NULL)
         *arguments = spec[length] == ':' ? spec + length + 1 : "";
-    for (const struct io_ops *const *ops = io_backends; *ops != NULL; ops++) {
+    for (const struct io_ops **ops = io_backends; *ops != NULL; ops++) {
         if (strlen((*ops)->name) == length && memcmp((*ops)->name, spec, length) == 0)
             return *ops;
     }
@@ -99,6 +84,17 @@ unsigned io_capabilities(const char *spec)
     if (ops == NULL)
         return 0;
     return ops->capabilities | (ops->capabilities_of != NULL ? ops->capabilities_of(arguments) : 0);
+}
+
+const char *io_privileges(const char *spec)
+{
+    const char *arguments;
+    const struct io_ops *ops = io_of(spec, &arguments);
+    const char *found = NULL;
+
+    if (ops != NULL)
+        found = ops->privileges_of != NULL ? ops->privileges_of(arguments) : ops->privileges;
+    return found != NULL ? found : "";
 }
 
 const char *io_next_argument(const char *arguments, char *key, size_t key_size, char *value,

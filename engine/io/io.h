@@ -1,6 +1,6 @@
 /* The one contract between the role loops and packet I/O. Each backend is one file that
- * defines one `struct io_ops` and is listed in io.c. Calls are per burst, never per packet:
- * the role loops are written once, and what happens per packet is inlined in them. */
+ * defines one `struct io_ops` and makes it known by IO_BACKEND. Calls are per burst, never per
+ * packet: the role loops are written once, and what happens per packet is inlined in them. */
 #ifndef SM_IO_H
 #define SM_IO_H
 
@@ -60,23 +60,45 @@ struct io_config {
 /* What sets a kind of port apart from one that sends and receives whole frames on a device:
  * options are checked by these. */
 enum io_capability {
-    IO_DATAGRAMS = 1,       /* it hands datagrams to the kernel, which writes the headers */
-    IO_NO_PEER = 2,         /* what is sent goes to nobody: no address is needed */
-    IO_UNTIMED = 4,         /* when a frame arrived is not known */
-    IO_ARGUMENT_QUEUES = 8, /* one worker may take several queues: queues=N in its arguments */
-    IO_NO_OUTER_TAG = 16,   /* of two VLAN tags, the outer one arrives as 802.1Q */
-    IO_PCI_FUNCTION = 32,   /* it names a PCI function, the only kind that EAL then opens */
+    IO_DATAGRAMS = 1,         /* it hands datagrams to the kernel, which writes the headers */
+    IO_NO_PEER = 2,           /* what is sent goes to nobody: no address is needed */
+    IO_UNTIMED = 4,           /* when a frame arrived is not known */
+    IO_ARGUMENT_QUEUES = 8,   /* one worker may take several queues: queues=N in its arguments */
+    IO_NO_OUTER_TAG = 16,     /* of two VLAN tags, the outer one arrives as 802.1Q */
+    IO_PCI_FUNCTION = 32,     /* it names a PCI function, the only kind that EAL then opens */
+    IO_KEEPS_PRIVILEGES = 64, /* what it takes to open, it may need until it is closed */
 };
 
+/* A way to use a backend on a network device, as campaigns name it (`io: raw-mmsg`). The bench's
+ * table of them is made from these rows (switchmark/model/io.py says how). */
+struct io_word {
+    const char *name;
+    const char *meaning;   /* in a line */
+    const char *arguments; /* behind "BACKEND:", DEVICE standing for the device's name; NULL: the
+                              bench makes them from what it knows of the port */
+    const char *timed;     /* arguments more where every frame is timed; NULL: none */
+    const char *container; /* Linux capabilities that it takes in a container: "net_raw,bpf" */
+};
+
+/* What a backend is, in every build, and what it does, in those that have it. */
 struct io_ops {
     const char *name;
-    const char *summary;   /* one line of --help */
-    unsigned queues_max;   /* queues that a port can have; 0: no choice, one */
-    unsigned capabilities; /* enum io_capability: those of every port ... */
+    const char *summary;         /* one line of --help: what it is */
+    const char *keys;            /* and what may stand behind "BACKEND:" */
+    const struct io_word *words; /* ended by a NULL name; NULL: not for campaigns */
+    const char *missing;         /* why this build lacks it, and what to do; NULL: it is here */
+    unsigned queues_max;         /* queues that a port can have; 0: no choice, one */
+    unsigned capabilities;       /* enum io_capability: those of every port ... */
 
     /* ... and those that follow from the arguments, 0 where they are not well-formed. NULL: none.
      */
     unsigned (*capabilities_of)(const char *arguments);
+
+    /* Linux capabilities that opening such a port takes, by their names in small letters
+     * ("net_raw,net_admin"; "all": whatever there is). The engine has no others from before it
+     * opens its ports (privileges.h). NULL: none. */
+    const char *(*privileges_of)(const char *arguments);
+    const char *privileges; /* the same, whatever the arguments */
 
     /* Whether the arguments (what follows "BACKEND:") are well-formed; if not, one line into
      * `error`. Asked for every port before any is opened. */
@@ -161,9 +183,6 @@ struct io_port {
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
-extern const struct io_ops io_null, io_pcap, io_udp, io_raw, io_packet_mmap, io_af_xdp, io_uring,
-    io_dpdk, io_netmap;
-
 /* May this port send so long a frame, by its MTU? What forwards may be given any. */
 bool io_fits(const struct io_port *port, const struct io_frame *frame);
 
@@ -187,14 +206,18 @@ static inline unsigned io_acquire_row(uint8_t *buffers, size_t stride, struct io
     return count;
 }
 
-/* All backends of this build, ended by NULL. */
-extern const struct io_ops *const io_backends[];
+/* All backends of this build, and those that it lacks; by their names, ended by NULL. */
+#define IO_BACKENDS_MAX 31
+extern const struct io_ops *io_backends[IO_BACKENDS_MAX + 1], *io_missing[IO_BACKENDS_MAX + 1];
 
-/* Backends that this build lacks, and what it would take; ended by a NULL name. */
-struct io_missing {
-    const char *name, *reason;
-};
-extern const struct io_missing io_missing[];
+/* Make a backend known, before main; a file says IO_BACKEND of its `struct io_ops`. */
+void io_register(const struct io_ops *ops);
+#define IO_BACKEND(ops)                                                                            \
+    __attribute__((constructor)) static void make_known(void)                                      \
+    {                                                                                              \
+        io_register(&(ops));                                                                       \
+    }                                                                                              \
+    struct io_ops /* (takes the semicolon) */
 
 /* Why this build has no such backend, or NULL when there is none of that name. */
 const char *io_missing_reason(const char *name);
@@ -205,6 +228,9 @@ const struct io_ops *io_of(const char *spec, const char **arguments);
 
 /* All capabilities (enum io_capability) of a port of this specification. */
 unsigned io_capabilities(const char *spec);
+
+/* Linux capabilities that opening it takes: names with commas, "all", or "". */
+const char *io_privileges(const char *spec);
 
 /* Step through "key=value,key,key=value". Copies the next key and value (empty when there is
  * no '=') and returns the rest, or NULL at the end. `error` is set when a piece does not fit. */

@@ -6,6 +6,33 @@
  * a send request a frame: a write from registered memory takes the kernel a tenth longer, since the
  * frame is copied into a packet either way. Requests belong to the thread that made them, so a
  * worker that takes the port over makes its own. */
+#include "io/io.h"
+
+#define SUMMARY "a packet or UDP socket through io_uring"
+#define KEYS "dev=NAME, socket=raw|udp (udp needs --dst-ip), qdisc=bypass|queue, block"
+
+static const struct io_word words[] = {
+    {.name = "io-uring",
+     .meaning = "a packet socket through io_uring",
+     .arguments = "dev=DEVICE",
+     .container = "net_raw"},
+    {.name = NULL},
+};
+
+#ifndef HAVE_LIBURING
+
+static const struct io_ops io_uring = {
+    .name = "io_uring",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
+    .missing = "built without liburing; install liburing-dev (2.3 or later) and rebuild",
+};
+
+IO_BACKEND(io_uring);
+
+#else
+
 #include "io/io_uring.h"
 
 #include <errno.h>
@@ -194,10 +221,12 @@ static bool device_up(struct io_port *base)
     return device_link_look(&socket->link, &base->links_lost);
 }
 
-const struct io_ops io_uring = {
+static const struct io_ops io_uring = {
     .name = "io_uring",
-    .summary = "a packet or UDP socket through io_uring: dev=NAME, socket=raw|udp, "
-               "qdisc=bypass|queue, block",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
+    .privileges = "net_raw,net_admin",
     .capabilities_of = capabilities_of,
     .check = check,
     .open = port_open,
@@ -213,3 +242,7 @@ const struct io_ops io_uring = {
     .device_up = device_up,
     .close = port_close,
 };
+
+IO_BACKEND(io_uring);
+
+#endif

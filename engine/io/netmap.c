@@ -1,6 +1,34 @@
 /* netmap: rings of a NIC, a VALE port or a pipe, shared with the kernel. Transmit buffers are the
  * ring's own slots; received frames stay in their slots until they are released. Frames are
  * forwarded by exchanging buffers where both ports share netmap's memory, else copied. */
+#include "io/io.h"
+
+#define SUMMARY "netmap"
+#define KEYS                                                                                       \
+    "NAME, as netmap calls the port: a NIC (eth0), a VALE port (vale0:1), an end of a pipe (x{1, " \
+    "x}1); netns=PATH opens it in that network namespace"
+
+static const struct io_word words[] = {
+    {.name = "netmap",
+     .meaning = "netmap: a VALE port, or a kernel device in netmap mode",
+     .container = "net_raw"},
+    {.name = NULL},
+};
+
+#ifndef HAVE_NETMAP
+
+static const struct io_ops io_netmap = {
+    .name = "netmap",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
+    .missing = "built without netmap's headers; rebuild with -Dnetmap_headers=FOLDER",
+};
+
+IO_BACKEND(io_netmap);
+
+#else
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -209,9 +237,12 @@ static struct io_port *netmap_open(const struct io_config *config, char *error, 
     return &port->base;
 }
 
-const struct io_ops io_netmap = {
+static const struct io_ops io_netmap = {
     .name = "netmap",
-    .summary = "netmap: NAME of a NIC (eth0), VALE port (vale0:1) or pipe (x{1), netns=PATH",
+    .summary = SUMMARY,
+    .keys = KEYS,
+    .words = words,
+    .privileges = "net_raw,net_admin,sys_admin", /* (sys_admin: netns=) */
     .check = netmap_check,
     .open = netmap_open,
     .tx_prepare = netmap_tx_prepare,
@@ -224,3 +255,7 @@ const struct io_ops io_netmap = {
     .rx_wait = netmap_rx_wait,
     .close = netmap_close,
 };
+
+IO_BACKEND(io_netmap);
+
+#endif

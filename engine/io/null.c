@@ -140,11 +140,13 @@ static unsigned null_rx_burst(struct io_port *base, struct io_frame *frames, uns
     return count;
 }
 
-const struct io_ops io_null = {
+static const struct io_ops io_null = {
     .name = "null",
     .queues_max = IO_QUEUES_MAX,
     .capabilities = IO_NO_PEER,
-    .summary = "no I/O: measures the engine itself (rx-rate=0|max)",
+    .summary = "no I/O, to find the ceiling of the engine itself",
+    .keys = "rx-rate=0|max: transmit discards, receive invents nothing, or frames of the "
+            "configured stream",
     .check = null_check,
     .open = null_open,
     .tx_prepare = null_tx_prepare,
@@ -155,3 +157,5 @@ const struct io_ops io_null = {
     .rx_release = io_release_nothing,
     .close = null_close,
 };
+
+IO_BACKEND(io_null);

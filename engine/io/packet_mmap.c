@@ -270,11 +270,22 @@ static bool device_up(struct io_port *base)
     return device_link_look(&port->link, &base->links_lost);
 }
 
-const struct io_ops io_packet_mmap = {
+static const struct io_word words[] = {
+    {.name = "packet-mmap",
+     .meaning = "a packet socket with rings shared with the kernel",
+     .arguments = "dev=DEVICE",
+     .timed = "ring=v2", /* no frame may be handed over late, as its other ring does */
+     .container = "net_raw"},
+    {.name = NULL},
+};
+
+static const struct io_ops io_packet_mmap = {
     .name = "packet_mmap",
-    .summary =
-        "AF_PACKET rings: dev=NAME, ring=auto|v2|v3, ring-mb=N (MiB; 32), qdisc=bypass|queue, "
-        "block",
+    .summary = "packet sockets (AF_PACKET) with rings shared with the kernel",
+    .keys = "dev=NAME, ring=auto|v2|v3 (receive ring), ring-mb=N (1 to 1024, default 32), "
+            "qdisc=bypass|queue, block",
+    .words = words,
+    .privileges = "net_raw,net_admin",
     .check = check,
     .open = port_open,
     .tx_prepare = tx_prepare,
@@ -288,3 +299,5 @@ const struct io_ops io_packet_mmap = {
     .device_up = device_up,
     .close = port_close,
 };
+
+IO_BACKEND(io_packet_mmap);

@@ -213,9 +213,13 @@ static uint64_t pcap_rx_drops(struct io_port *base)
     return ((struct pcap_port *)base)->too_long;
 }
 
-const struct io_ops io_pcap = {
+static const struct io_ops io_pcap = {
     .name = "pcap",
-    .summary = "files: read=FILE is what arrives, write=FILE takes what is sent",
+    .summary = "files in place of a wire",
+    .keys = "write=FILE takes what is sent (pcap, ns), read=FILE is what arrives: the whole file "
+            "once in every trial, as fast as it is asked for; then a role that only receives ends "
+            "(reason replayed)",
+    .privileges = "dac_override", /* files of who asked, not of root */
     .capabilities = IO_NO_PEER | IO_UNTIMED,
     .check = pcap_check,
     .open = pcap_open,
@@ -228,3 +232,5 @@ const struct io_ops io_pcap = {
     .rx_drops = pcap_rx_drops,
     .close = pcap_close,
 };
+
+IO_BACKEND(io_pcap);

@@ -73,9 +73,25 @@ static uint64_t raw_rx_drops(struct io_port *base)
     return port->drops;
 }
 
+static const struct io_word words[] = {
+    {.name = "raw",
+     .meaning = "a packet socket, send and recv",
+     .arguments = "dev=DEVICE",
+     .container = "net_raw"},
+    {.name = "raw-mmsg",
+     .meaning = "a packet socket, sendmmsg and recvmmsg",
+     .arguments = "dev=DEVICE,mmsg",
+     .container = "net_raw"},
+    {.name = NULL},
+};
+
 const struct io_ops io_raw = {
     .name = "raw",
-    .summary = "AF_PACKET: dev=NAME, mmsg (sendmmsg/recvmmsg), block, qdisc=bypass|queue",
+    .summary = "packet sockets (AF_PACKET)",
+    .keys = "dev=NAME, mmsg (sendmmsg/recvmmsg; default send/recv), block, qdisc=bypass|queue "
+            "(past the device's queueing discipline, or through it)",
+    .words = words,
+    .privileges = "net_raw,net_admin",
     .check = raw_check,
     .open = raw_open,
     .tx_prepare = socket_tx_prepare,
@@ -90,3 +106,5 @@ const struct io_ops io_raw = {
     .device_up = socket_device_up,
     .close = socket_close,
 };
+
+IO_BACKEND(io_raw);

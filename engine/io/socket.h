@@ -38,6 +38,9 @@ struct socket_port {
     } * rx_control; /* with `tags`: what the kernel says of each frame */
 };
 
+/* What `io_uring` opens its sockets by. */
+extern const struct io_ops io_udp, io_raw;
+
 struct socket_arguments {
     char device[IFNAMSIZ]; /* empty: not given */
     bool mmsg, block;

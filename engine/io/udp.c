@@ -224,9 +224,24 @@ static uint64_t udp_rx_drops(struct io_port *base)
     return port->drops;
 }
 
+static const struct io_word words[] = {
+    {.name = "udp",
+     .meaning = "a UDP socket, send and recv",
+     .arguments = "dev=DEVICE",
+     .container = ""},
+    {.name = "udp-mmsg",
+     .meaning = "a UDP socket, sendmmsg and recvmmsg",
+     .arguments = "dev=DEVICE,mmsg",
+     .container = ""},
+    {.name = NULL},
+};
+
 const struct io_ops io_udp = {
     .name = "udp",
-    .summary = "UDP sockets: dev=NAME, mmsg (sendmmsg/recvmmsg), block",
+    .summary = "UDP sockets",
+    .keys = "dev=NAME (bind to device), mmsg (sendmmsg/recvmmsg; default send/recv), block",
+    .words = words,
+    .privileges = "net_admin", /* buffers beyond net.core.rmem_max */
     .capabilities = IO_DATAGRAMS,
     .check = udp_check,
     .open = udp_open,
@@ -242,3 +257,5 @@ const struct io_ops io_udp = {
     .device_up = socket_device_up,
     .close = socket_close,
 };
+
+IO_BACKEND(io_udp);

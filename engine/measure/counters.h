@@ -16,7 +16,7 @@
     X(rx_frames)                                                                                   \
     X(rx_foreign)                                                                                  \
     X(rx_other)                                                                                    \
-    X(rx_probe)                                                                                    \
+    X(rx_verification)                                                                             \
     X(rx_corrupt)                                                                                  \
     X(rx_stale)                                                                                    \
     X(rx_socket_drops)                                                                             \

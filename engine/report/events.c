@@ -104,7 +104,7 @@ void event_ready(const struct trial *trial)
 
 void event_verified(unsigned sent)
 {
-    begin_event("probe");
+    begin_event("verification");
     json_unsigned(&line, "sent", sent);
     end_event();
 }
@@ -136,7 +136,7 @@ void event_counters(const struct trial *trial)
     json_unsigned(&line, "t_ns", now_ns);
     json_unsigned(&line, "ticks", ticks);
     json_unsigned(&line, "rx_stream", sum.rx_frames);
-    json_unsigned(&line, "rx_probe", sum.rx_probe);
+    json_unsigned(&line, "rx_verification", sum.rx_verification);
     json_unsigned(&line, "rx_foreign", sum.rx_foreign);
     json_unsigned(&line, "rx_other", sum.rx_other);
     json_unsigned(&line, "rx_corrupt", sum.rx_corrupt);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "version.h"
+
 static void append(struct json *j, const char *text, size_t length)
 {
     if (j->length + length > j->room) {
@@ -72,7 +74,7 @@ void json_begin(struct json *j)
     j->needs_comma = false;
     j->out_of_memory = false;
     open_with(j, NULL, "{");
-    json_unsigned(j, "v", 1);
+    json_unsigned(j, "v", PROTOCOL_VERSION);
 }
 
 void json_object(struct json *j, const char *key)

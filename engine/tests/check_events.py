@@ -130,8 +130,8 @@ def pair(far_args: tuple[str, ...], near_args: tuple[str, ...]) -> list[str]:
 def commanded() -> list[str]:
     """Answers to commands, two trials of one session, and an error."""
     engine = Engine("receiver", *SENT, "--session")
-    engine.ask("probe 4", "probe")
-    engine.ask("probe-broadcast 4", "probe")
+    engine.ask("verify 4", "verification")
+    engine.ask("verify-broadcast 4", "verification")
     engine.ask("start", "started")
     engine.ask("stop sent=5", "result")
     engine.ask("start duration=0.02", "result")

@@ -47,7 +47,7 @@ static void a_step_is_a_cycle(void **state)
 static void a_core_that_is_not_there(void **state)
 {
     (void)state;
-    int core;
+    int core = 0;
     double ns = 0;
 
     assert_int_equal(own_cores(&core, 1), 1);

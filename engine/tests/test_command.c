@@ -32,7 +32,7 @@ static void good_ones(void **state)
     assert_true(parse("verify 10"));
     assert_int_equal(c.kind, COMMAND_VERIFY);
     assert_int_equal(c.count, 10);
-    assert_true(parse("probe-broadcast 1\r"));
+    assert_true(parse("verify-broadcast 1\r"));
     assert_int_equal(c.kind, COMMAND_VERIFY_BROADCAST);
     assert_true(parse("  counters  "));
     assert_int_equal(c.kind, COMMAND_COUNTERS);
@@ -130,7 +130,7 @@ static void trials_fit_the_command_line(void **state)
 static void noise_never_breaks_the_parser(void **state)
 {
     (void)state;
-    static const char alphabet[] = "startprobe counters=0123456789.-kMG\t\xff%";
+    static const char alphabet[] = "startverify counters=0123456789.-kMG\t\xff%";
     uint64_t random = 99;
     unsigned refused = 0;
     for (unsigned i = 0; i < 100000; i++) {

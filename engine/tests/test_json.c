@@ -28,7 +28,7 @@ static void one_line(void **state)
     assert_true(json_write(&j, pipes[1]));
     assert_true(read(pipes[0], text, sizeof text - 1) > 0);
     assert_string_equal(text,
-                        "{\"v\":1,\"s\":\"a\\\"b\\\\c\\u000a\\u0001??\",\"u\":18446744073709551615,"
+                        "{\"v\":2,\"s\":\"a\\\"b\\\\c\\u000a\\u0001??\",\"u\":18446744073709551615,"
                         "\"i\":-9223372036854775808,\"d\":0.5,\"nan\":0,\"t\":true,"
                         "\"null\":null,\"list\":[{},1]}\n");
     close(pipes[0]);

@@ -72,7 +72,7 @@ static void each_kind_has_its_counter(void **state)
     assert_int_equal(counters.rx_frames, 1);
     assert_int_equal(counters.rx_bytes, 64);
     assert_int_equal(counters.rx_foreign, 2);
-    assert_int_equal(counters.rx_probe, 2);
+    assert_int_equal(counters.rx_verification, 2);
     assert_int_equal(counters.rx_other, 2);
     assert_int_equal(counters.rx_corrupt, 0);
     assert_int_equal(tracker.unique, 1);
@@ -338,7 +338,7 @@ static void noise_does_no_harm(void **state)
         total++;
     }
     assert_int_equal(counters.rx_frames + counters.rx_corrupt + counters.rx_foreign +
-                         counters.rx_other + counters.rx_probe + counters.rx_stale,
+                         counters.rx_other + counters.rx_verification + counters.rx_stale,
                      total);
 }
 

@@ -200,16 +200,16 @@ static void prepared_and_copied_frames_are_the_same(void **state)
     fake_close(copied);
 }
 
-static void probes_stop_at_what_is_accepted(void **state)
+static void verification_stops_at_what_is_accepted(void **state)
 {
     (void)state;
-    static struct frame_template probe;
+    static struct frame_template frame;
     begin(0, 1, UINT64_MAX, 0);
-    frame_template_build(&probe, &address, 64, 1, FRAME_VERIFICATION, 0, false);
+    frame_template_build(&frame, &address, 64, 1, FRAME_VERIFICATION, 0, false);
     port->accepts = 3;
-    assert_int_equal(transmit_now(&port->base, &probe, 0, 0, 10), 3);
+    assert_int_equal(transmit_now(&port->base, &frame, 0, 0, 10), 3);
     port->pool = 0;
-    assert_int_equal(transmit_now(&port->base, &probe, 0, 3, 10), 0);
+    assert_int_equal(transmit_now(&port->base, &frame, 0, 3, 10), 0);
     check_sequences(3);
 }
 
@@ -226,7 +226,7 @@ int main(void)
         cmocka_unit_test_teardown(lateness_of_an_absence_is_told_apart, finish),
         cmocka_unit_test_teardown(large_bursts_go_in_several_calls, finish),
         cmocka_unit_test_teardown(prepared_and_copied_frames_are_the_same, finish),
-        cmocka_unit_test_teardown(probes_stop_at_what_is_accepted, finish),
+        cmocka_unit_test_teardown(verification_stops_at_what_is_accepted, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,7 +240,7 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
     counter_add(&c->rx_bytes, bytes);
     if (__builtin_expect(seen[VERDICT_DATA] != count, 0)) {
         counter_add(&c->rx_stale, seen[VERDICT_STALE]);
-        counter_add(&c->rx_probe, seen[VERDICT_VERIFICATION]);
+        counter_add(&c->rx_verification, seen[VERDICT_VERIFICATION]);
         counter_add(&c->rx_foreign, seen[VERDICT_FOREIGN]);
         counter_add(&c->rx_other, seen[VERDICT_OTHER]);
         counter_add(&c->rx_corrupt, seen[VERDICT_CORRUPT]);

@@ -23,7 +23,8 @@ from switchmark.method.registry import usual_time_s
 from switchmark.model import rates, traffic
 from switchmark.model.campaign import Campaign, Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import PARAMETERS, SWEPT, point_of
 from switchmark.model.ports import ConnectMode, PortKind

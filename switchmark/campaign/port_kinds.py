@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import OWN_ENGINE, Io
+from switchmark.model.choices import OWN_ENGINE
+from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
 # Those that are network devices of the kernel's.

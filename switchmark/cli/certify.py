@@ -27,7 +27,7 @@ from switchmark.experiment.certified import Certificates
 from switchmark.language import values
 from switchmark.language.duration import format_duration
 from switchmark.language.values import BadValueError
-from switchmark.model.choices import Io
+from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.results.record import Certificate, CertifiedFigure
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 
 
 def switches(incomplete: str) -> list[str]:

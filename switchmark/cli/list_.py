@@ -25,7 +25,8 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Availability, Capabilities
-from switchmark.model.choices import OWN_ENGINE, PLAIN, Io
+from switchmark.model.choices import OWN_ENGINE, PLAIN
+from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
 from switchmark.testbed.testbed_file import find_testbed, required
 
@@ -43,15 +44,7 @@ What to do where a switch cannot run here is answered by: switchmark doctor
 
 IOS: dict[str, str] = {
     Io.AUTO: "the fastest for the port: dpdk on vhost-user and memif, raw-mmsg on a kernel device",
-    Io.UDP: "a UDP socket, send and recv",
-    Io.UDP_MMSG: "a UDP socket, sendmmsg and recvmmsg",
-    Io.RAW: "a packet socket, send and recv",
-    Io.RAW_MMSG: "a packet socket, sendmmsg and recvmmsg",
-    Io.PACKET_MMAP: "a packet socket with rings shared with the kernel",
-    Io.AF_XDP: "AF_XDP sockets: past the kernel's network stack, of a kernel device",
-    Io.IO_URING: "a packet socket through io_uring",
-    Io.DPDK: "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
-    Io.NETMAP: "netmap: a VALE port, or a kernel device in netmap mode",
+    **{io: row.meaning for io, row in IO_ROWS.items()},
 }
 
 

@@ -6,7 +6,8 @@ from switchmark.errors import TrialFailed
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
-from switchmark.model.choices import OWN_ENGINE, PLAIN, Io
+from switchmark.model.choices import OWN_ENGINE, PLAIN
+from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.nics import is_pci
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
@@ -52,15 +53,9 @@ PROGRAM_CAPABILITIES = ("net_raw", "ipc_lock", "sys_nice")
 def needed_capabilities(io: Io, kind: PortKind) -> tuple[str, ...]:
     """Capabilities (without CAP_, in small letters) that an application in a container needs for
     this I/O on a port of this kind; a UDP socket needs none."""
-    match io:
-        case Io.UDP | Io.UDP_MMSG:
-            return ()
-        case Io.DPDK:  # which places memory by NUMA node; on a device it sets address and mode, too
-            return ("sys_nice",) if kind in _SOCKETS else ("sys_nice", "net_raw", "net_admin")
-        case Io.AF_XDP:  # (frames lie in memory that the kernel locks)
-            return ("net_raw", "net_admin", "bpf", "ipc_lock")
-        case _:
-            return ("net_raw",)
+    if kind in _SOCKETS:  # there is no device of which more could be wanted
+        return tuple(one for one in IO_ROWS[io].container if not one.startswith("net_"))
+    return IO_ROWS[io].container
 
 
 def vnf_capabilities(vnf: str, kind: PortKind) -> tuple[str, ...]:
@@ -167,10 +162,9 @@ def port_spec(port: NodePort, io: Io, ring: int = RING, *, timed: bool = False) 
         raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
     if io is Io.NETMAP:
         return f"netmap:{port.device_inside}"
-    backend = io.value.removesuffix("-mmsg").replace("-", "_")
-    mmsg = ",mmsg" if io.value.endswith("-mmsg") else ""
-    at_once = ",ring=v2" if timed and io is Io.PACKET_MMAP else ""
-    return f"{backend}:dev={port.device_inside}{mmsg}{at_once}"
+    row = IO_ROWS[io]
+    own = (row.arguments or "").replace("DEVICE", port.device_inside)
+    return f"{row.backend}:{own}{f',{row.timed}' if timed and row.timed else ''}"
 
 
 def _dpdk_port(port: NodePort, ring: int) -> str:

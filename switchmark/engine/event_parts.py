@@ -91,7 +91,7 @@ class FrameCounters(Part):
     rx_frames: Count
     rx_foreign: Count
     rx_other: Count
-    rx_probe: Count
+    rx_verification: Count
     rx_corrupt: Count
     rx_stale: Count
     rx_socket_drops: Count

@@ -37,14 +37,14 @@ from switchmark.engine.event_parts import (
     Totals,
 )
 
-PROTOCOL_VERSION: Literal[1] = 1
+PROTOCOL_VERSION: Literal[2] = 2
 _SHOWN_CHARACTERS = 200
 
 
 class Ready(Part):
     """The engine's ports are up."""
 
-    v: Literal[1]
+    v: Literal[2]
     event: Literal["ready"]
     role: Literal[
         "sender", "receiver", "client", "server", "forwarder", "reference", "tester", "duplex"
@@ -63,20 +63,20 @@ class Ready(Part):
 class VerificationSent(Part):
     """Answer to `verify` and `verify-broadcast`."""
 
-    v: Literal[1]
-    event: Literal["probe"]
+    v: Literal[2]
+    event: Literal["verification"]
     sent: Count
 
 
 class EngineCounters(Part):
     """Answer to `counters`."""
 
-    v: Literal[1]
+    v: Literal[2]
     event: Literal["counters"]
     t_ns: Count
     ticks: Count
     rx_stream: Count
-    rx_probe: Count
+    rx_verification: Count
     rx_foreign: Count
     rx_other: Count
     rx_corrupt: Count
@@ -89,7 +89,7 @@ class EngineCounters(Part):
 class Started(Part):
     """A trial has begun."""
 
-    v: Literal[1]
+    v: Literal[2]
     event: Literal["started"]
     t_ns: Count
 
@@ -97,7 +97,7 @@ class Started(Part):
 class IntervalEvent(Totals):
     """What happened in one interval."""
 
-    v: Literal[1]
+    v: Literal[2]
     event: Literal["interval"]
     index: Count
     t_ns: Count
@@ -111,7 +111,7 @@ class IntervalEvent(Totals):
 class Result(Part):
     """What a trial found."""
 
-    v: Literal[1]
+    v: Literal[2]
     event: Literal["result"]
     reason: Literal["duration", "stop", "signal", "eof", "replayed", "failure"]
     partial: bool
@@ -139,7 +139,7 @@ class Result(Part):
 class Failed(Part):
     """The engine cannot go on."""
 
-    v: Literal[1]
+    v: Literal[2]
     event: Literal["error"]
     message: str
 

@@ -205,7 +205,7 @@ def arrived(counted: EngineCounters) -> int:
     application: a loss on the way out, which has been counted.)"""
     return (
         counted.rx_stream
-        + counted.rx_probe
+        + counted.rx_verification
         + counted.rx_foreign
         + counted.rx_other
         + counted.rx_corrupt

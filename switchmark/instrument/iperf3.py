@@ -22,7 +22,8 @@ from switchmark.instrument.support.reading import CountedInterval, EndReading, R
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
 MOST_DURATION_S = 86_400

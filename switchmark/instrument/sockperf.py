@@ -29,7 +29,8 @@ from switchmark.instrument.support.reading import EndReading, Reading, RoundTrip
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import of_all

@@ -20,7 +20,8 @@ from switchmark.instrument.support.reading import CountedInterval, EndReading, R
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, unavailable
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
 PROGRAM = "dpdk-testpmd"

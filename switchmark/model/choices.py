@@ -42,21 +42,6 @@ class Dimension(StrEnum):
     LATENCY = "latency"  # client <-> server, round-trip time
 
 
-class Io(StrEnum):
-    """How the traffic application talks to its port. `auto` takes the fastest for the port."""
-
-    AUTO = "auto"
-    UDP = "udp"
-    UDP_MMSG = "udp-mmsg"
-    RAW = "raw"
-    RAW_MMSG = "raw-mmsg"
-    PACKET_MMAP = "packet-mmap"
-    AF_XDP = "af-xdp"
-    IO_URING = "io-uring"
-    DPDK = "dpdk"
-    NETMAP = "netmap"
-
-
 class Idle(StrEnum):
     """What a traffic application does when its ring is full or empty. `auto`: by placement."""
 

@@ -28,8 +28,8 @@ from switchmark.model.choices import (
     VNFS,
     Dimension,
     Idle,
-    Io,
 )
+from switchmark.model.io import Io
 from switchmark.model.nics import FORM, read_nics
 from switchmark.model.parameter import Axis, Kind, Parameter, Wire
 from switchmark.model.ports import ConnectMode, PortKind
@@ -126,9 +126,9 @@ class Trial(Frozen):
         "and `io` can use", none="auto", resolved=True, by_switch=True)] = None
     io: Annotated[Io, Parameter(
         "io", CONTENDER, PLANNED, "udp, udp-mmsg",
-        "how the applications talk to their port: `udp`, `udp-mmsg`, `raw`, `raw-mmsg`, "
-        "`packet-mmap`, `af-xdp`, `io-uring`, `dpdk`, `netmap`, or `auto`: the fastest for the "
-        "port", resolved=True, by_switch=True)] = Io.AUTO
+        "how the applications talk to their port: "
+        f"{', '.join(f'`{one}`' for one in Io if one is not Io.AUTO)}, or `auto`: the fastest for "
+        "the port", resolved=True, by_switch=True)] = Io.AUTO
     idle: Annotated[Idle, Parameter(
         "idle", CONTENDER, SAME, "yield",
         "what an application does while its ring is full or empty: `poll`, `yield`, `sleep`, "

@@ -27,7 +27,7 @@ def wrong_mode(
 
     def look() -> tuple[int, int, int | None]:
         strays = sum(one.counters().rx_foreign for one in others)
-        return peer.counters().rx_probe, strays, witness_frames()
+        return peer.counters().rx_verification, strays, witness_frames()
 
     before = look()
     sent = sender.verify_broadcast(BROADCASTS)

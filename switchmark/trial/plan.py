@@ -15,7 +15,8 @@ from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
 from switchmark.model.campaign import Campaign, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import WIRE, Io
+from switchmark.model.choices import WIRE
+from switchmark.model.io import sends_datagrams
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind
 from switchmark.model.scenario import resolve as resolve_scenario
@@ -201,7 +202,7 @@ class TrialPlan:
         return self.topology.specs(
             self.port_kind,
             self.placement.application_cores,
-            past_ip_stack=io not in (Io.UDP, Io.UDP_MMSG),
+            past_ip_stack=not sends_datagrams(io),
             linux_capabilities=needed_capabilities(io, self.port_kind),
             vnf_capabilities=vnf_capabilities(self.trial.vnf, self.port_kind),
         )

@@ -46,7 +46,7 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
         time.sleep(_POLL_S)
         hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
         for key, heard in zip(list(silent), counters_of(hearing), strict=True):
-            if heard.rx_probe:
+            if heard.rx_verification:
                 del silent[key]
         if silent and time.monotonic() > deadline:
             number, end = next(iter(silent))
@@ -105,7 +105,7 @@ def _send_counted(
 def _arrivals(pairs: Sequence[PairEnds]) -> tuple[int, int]:
     """(frames that reached their own end, frames of other pairs seen) over all ends."""
     counters = counters_of([end for pair in pairs for end in (pair.a, pair.b)])
-    return sum(c.rx_probe for c in counters), sum(c.rx_foreign for c in counters)
+    return sum(c.rx_verification for c in counters), sum(c.rx_foreign for c in counters)
 
 
 def _judge(

@@ -159,7 +159,7 @@ class Engine:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             event = json.loads(line)
-            assert event["v"] == 1
+            assert event["v"] == 2
             with self.arrived:
                 self.events.append(event)
                 self.arrived.notify_all()

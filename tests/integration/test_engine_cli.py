@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.engine.io_table import MODULE, ports_page, table
 from tests.integration.dpdk_rig import find_engine
 from tests.integration.waiting import until
 
@@ -52,6 +53,13 @@ def test_list_names_backends_and_why_others_are_missing() -> None:
     assert {role["name"] for role in listed["roles"]} >= {"sender", "receiver", "tester"}
     text = engine("list").stdout
     assert all(name in text for name in present | set(missing))
+
+
+def test_the_bench_and_the_page_have_what_the_engine_says() -> None:
+    listed = json.loads(engine("list", "--json").stdout)
+    assert MODULE.read_text() == table(listed), "run: python -m switchmark.engine.io_table"
+    page = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
+    assert ports_page(listed) in page.read_text(), "paste what ports_page makes of it"
 
 
 def test_manual_holds_every_option_of_the_help() -> None:

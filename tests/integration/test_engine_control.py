@@ -129,12 +129,12 @@ def test_a_session_runs_many_trials(wire: tuple[Node, Node]) -> None:
         engine("receiver", "--port", port("raw-mmsg", b), "--session", *SLEEP, node=b) as receiver,
         engine("sender", "--port", port("raw-mmsg", a), "--session", *SLEEP, node=a) as sender,
     ):
-        for n, command in enumerate(["probe 3", "probe-broadcast 2"], start=1):
+        for n, command in enumerate(["verify 3", "verify-broadcast 2"], start=1):
             sender.tell(command)
-            assert sender.wait("probe", count=n)["sent"] == int(command.split()[1])
+            assert sender.wait("verification", count=n)["sent"] == int(command.split()[1])
         time.sleep(0.1)
         receiver.tell("counters")
-        assert receiver.wait("counters")["rx_probe"] == 5
+        assert receiver.wait("counters")["rx_verification"] == 5
         for n, (size, rate) in enumerate([(64, 5000), (512, 2000), (1518, 1000)], start=1):
             receiver.tell("start")
             receiver.wait("started", count=n)
@@ -156,7 +156,7 @@ def test_a_session_runs_many_trials(wire: tuple[Node, Node]) -> None:
             assert running.process.wait(timeout=30) == 0
 
 
-def test_probes_to_others_are_seen_as_flooding(wire: tuple[Node, Node]) -> None:
+def test_verification_frames_to_others_are_seen_as_flooding(wire: tuple[Node, Node]) -> None:
     a, b = wire
     stranger = Node(a.namespace, a.device, a.mac, a.address)
     stranger.peer = Node("", "", "02:00:00:00:00:99", b.address)
@@ -164,12 +164,12 @@ def test_probes_to_others_are_seen_as_flooding(wire: tuple[Node, Node]) -> None:
         engine("receiver", "--port", port("raw", b), *SLEEP, node=b) as receiver,
         engine("sender", "--port", port("raw", a), *SLEEP, node=stranger) as sender,
     ):
-        sender.tell("probe 4")
-        sender.wait("probe")
+        sender.tell("verify 4")
+        sender.wait("verification")
         time.sleep(0.1)
         receiver.tell("counters")
         counters = receiver.wait("counters")
-    assert (counters["rx_probe"], counters["rx_foreign"]) == (0, 4)
+    assert (counters["rx_verification"], counters["rx_foreign"]) == (0, 4)
 
 
 def test_start_at_a_given_time() -> None:
@@ -285,7 +285,7 @@ def test_commands_in_the_wrong_place_are_errors() -> None:
     with engine("sender", "--port", "null:", "--rate", "1k", *SLEEP) as sender:
         sender.tell("start")
         sender.wait("started")
-        sender.tell("probe 1")
+        sender.tell("verify 1")
         result, code = sender.finish("wait")
     assert code == 1
     assert "a trial runs" in sender.all("error")[0]["message"]

@@ -145,8 +145,8 @@ def test_forwarder_serves_two_pairs_of_applications(tmp_path: Path) -> None:
         for receiver in (receiver_1, receiver_2):
             receiver.event("ready")
         for receiver in (receiver_1, receiver_2):
-            probed_by = sender_1 if receiver is receiver_1 else sender_2
-            until(lambda r=receiver, s=probed_by: probe_passes(s, r), "the link is up")
+            teacher = sender_1 if receiver is receiver_1 else sender_2
+            until(lambda r=receiver, s=teacher: frame_passes(s, r), "the link is up")
             receiver.start()
         sender_1.start()
         sender_2.start()
@@ -165,12 +165,12 @@ def test_forwarder_serves_two_pairs_of_applications(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def probe_passes(sender: Engine, receiver: Engine) -> bool:
-    """Does a probe get from one application to the other?"""
-    sender.say("probe 1")
-    sender.event("probe")
+def frame_passes(sender: Engine, receiver: Engine) -> bool:
+    """Does a verification frame get from one application to the other?"""
+    sender.say("verify 1")
+    sender.event("verification")
     receiver.say("counters")
-    return bool(receiver.event("counters")["rx_probe"] > 0)
+    return bool(receiver.event("counters")["rx_verification"] > 0)
 
 
 @pytest.mark.parametrize("kind", PAIRS)
@@ -330,12 +330,12 @@ def test_tester_owns_both_ends_of_testpmd(testpmd_paths: list[Path], cores: str)
 
 
 def hears_itself(tester: Engine) -> bool:
-    """Do probes pass the switch in both directions? (Two ends, one probe each.)"""
-    tester.say("probe 1")
-    sent = tester.event("probe")["sent"]
+    """Do verification frames pass the switch in both directions? (Two ends, one frame each.)"""
+    tester.say("verify 1")
+    sent = tester.event("verification")["sent"]
     time.sleep(0.02)
     tester.say("counters")
-    return bool(sent == 2 and tester.event("counters")["rx_probe"] >= 2)
+    return bool(sent == 2 and tester.event("counters")["rx_verification"] >= 2)
 
 
 @unless_disturbed

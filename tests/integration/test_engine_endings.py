@@ -95,10 +95,10 @@ def test_a_full_disk_makes_a_partial_result(many: bool) -> None:
     assert f"pcap:write={FULL}" in error["message"]
 
 
-def test_probes_that_cannot_be_written_are_told() -> None:
+def test_verification_that_cannot_be_written_are_told() -> None:
     with engine("sender", "--port", f"pcap:write={FULL}") as running:
-        running.tell("probe 1")
-        running.wait("probe")
+        running.tell("verify 1")
+        running.wait("verification")
         running.tell("stop")
         assert running.process.wait(timeout=30) == 1
         running.reader.join(timeout=30)

@@ -306,9 +306,9 @@ def test_udp_over_ipv6(wire6: tuple[Node, Node], tmp_path: Path, io: str) -> Non
     ):  # fmt: skip
         for one in (server, client):
             one.wait("ready")
-        client.tell("probe-broadcast 3")  # to all nodes of the link
-        client.wait("probe")
-        until(lambda: probes_heard(server) == 3, "broadcasts are heard")
+        client.tell("verify-broadcast 3")  # to all nodes of the link
+        client.wait("verification")
+        until(lambda: verification_heard(server) == 3, "broadcasts are heard")
         server.tell("start")
         server.wait("started")
         client.tell("start")
@@ -322,11 +322,11 @@ def test_udp_over_ipv6(wire6: tuple[Node, Node], tmp_path: Path, io: str) -> Non
     assert [row[0] for row in rows] == ["196"] * 200
 
 
-def probes_heard(server: Engine) -> int:
+def verification_heard(server: Engine) -> int:
     """How many, by its counters."""
     count = len(server.all("counters")) + 1
     server.tell("counters")
-    return int(server.wait("counters", count)["rx_probe"])
+    return int(server.wait("counters", count)["rx_verification"])
 
 
 LARGE = all_ios("raw", "packet_mmap", "af_xdp", "io_uring")

@@ -125,8 +125,8 @@ def test_vale_learns_and_floods() -> None:
         witness.tell("start")
         witness.wait("started")
         for speaker in (receiver, sender):  # the first is flooded: nobody has spoken before
-            speaker.tell("probe 2")
-            speaker.wait("probe")
+            speaker.tell("verify 2")
+            speaker.wait("verification")
         receiver.tell("start")
         receiver.wait("started")
         sent, received = run(sender, receiver)

@@ -23,7 +23,10 @@ pytestmark = [pytest.mark.integration, needs_root]
 
 STAMP = 42  # where the engine's stamp begins: Ethernet 14, IPv4 20, UDP 8
 SOL_PACKET, PACKET_STATISTICS = 263, 6  # linux/if_packet.h
-DATA, PROBE = 1, 2  # kinds in the high half of the stamp's second byte (engine/traffic/frame.h)
+DATA, VERIFICATION = (
+    1,
+    2,
+)  # kinds in the high half of the stamp's second byte (engine/traffic/frame.h)
 
 
 class Observer(threading.Thread):
@@ -108,7 +111,7 @@ def test_counts_agree_with_a_packet_socket(bench: Bench, size: int, io: str) -> 
     assert record.throughput is not None and record.verification is not None
     lost = record.throughput.pairs[0].lost_frames
     assert sent["tx_offered"] - len(observer.sequences) == lost
-    assert observer.kinds[PROBE] >= record.verification.frames_arrived // 2
+    assert observer.kinds[VERIFICATION] >= record.verification.frames_arrived // 2
 
     # The kernel's own counters of the switch's two devices.
     assert moved(record, 0, "rx_frames") == sent["tx_offered"]

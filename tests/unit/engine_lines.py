@@ -23,7 +23,7 @@ PLAIN = {bool: False, float: 1.0, str: "", Histogram: Histogram.of({}).text}
 
 def event(name: str, **given: Any) -> str:
     """The line of an event. Raises ValueError where a field is none of it."""
-    line = json.dumps(fields(KINDS[name], {"v": 1, "event": name, **given}), separators=(",", ":"))
+    line = json.dumps(fields(KINDS[name], {"v": 2, "event": name, **given}), separators=(",", ":"))
     parse(line)
     return line
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
 from switchmark.model.trial import Trial
 from switchmark.results.marks import explain, marks_are_valid

@@ -15,7 +15,8 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.parameter import Parameter
 from switchmark.model.parameters import BY_NAME, KEYS
 from switchmark.statistics.boundaries import FIRST_LOOK

@@ -13,7 +13,8 @@ from switchmark.campaign.load import load_text
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
 from switchmark.model.campaign import Campaign
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.overhead import IN_KERNEL, IN_KERNEL_S, OVS_DPDK_S
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial

@@ -7,7 +7,8 @@ import pytest
 from switchmark.campaign.load import load_file, load_settings, load_text
 from switchmark.language.source import CampaignError
 from switchmark.model.campaign import Campaign, Sweep
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_LETTER, KEYS, PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind

@@ -60,7 +60,7 @@ def test_types_and_schema_agree(event: str) -> None:
 
 
 def interval(**changes: Any) -> str:
-    fields = dict.fromkeys(OF_SCHEMA["interval"]["required"], 1)
+    fields = dict.fromkeys(OF_SCHEMA["interval"]["required"], 1) | {"v": 2}
     return json.dumps({**fields, "event": "interval", **changes})
 
 
@@ -76,18 +76,18 @@ def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
     ("line", "says"),
     [
         ("Segmentation fault", "printed a line that is no event: Segmentation fault"),
-        ('{"v": 1, "event": "started"', "printed a line that is no event: "),
+        ('{"v": 2, "event": "started"', "printed a line that is no event: "),
         ("[1, 2]", "printed a line that is no event: [1, 2]"),
         ('{"event": "started"}', "printed a line that is no event: "),
-        ('{"v": 2, "event": "started"}', "speaks protocol 2, the bench 1: install both from the"),
-        ('{"v": 1, "event": "begun", "t_ns": 1}', "printed 'begun' with event: Input tag"),
-        ('{"v": 1, "event": "started"}', "printed 'started' with t_ns: Field required"),
-        ('{"v": 1, "event": "started", "t_ns": "1"}', "t_ns: Input should be a valid integer"),
-        ('{"v": 1, "event": "started", "t_ns": 1.5}', "t_ns: Input should be a valid integer"),
-        ('{"v": 1, "event": "started", "t_ns": NaN}', "t_ns: Input should be a valid integer"),
-        ('{"v": 1, "event": "started", "t_ns": -1}', "t_ns: Input should be greater than"),
-        ('{"v": 1, "event": "started", "t_ns": true}', "t_ns: Input should be a valid integer"),
-        ('{"v": 1, "event": "started", "t_ns": 1, "x": 2}', "x: Extra inputs are not permitted"),
+        ('{"v": 1, "event": "started"}', "speaks protocol 1, the bench 2: install both from the"),
+        ('{"v": 2, "event": "begun", "t_ns": 1}', "printed 'begun' with event: Input tag"),
+        ('{"v": 2, "event": "started"}', "printed 'started' with t_ns: Field required"),
+        ('{"v": 2, "event": "started", "t_ns": "1"}', "t_ns: Input should be a valid integer"),
+        ('{"v": 2, "event": "started", "t_ns": 1.5}', "t_ns: Input should be a valid integer"),
+        ('{"v": 2, "event": "started", "t_ns": NaN}', "t_ns: Input should be a valid integer"),
+        ('{"v": 2, "event": "started", "t_ns": -1}', "t_ns: Input should be greater than"),
+        ('{"v": 2, "event": "started", "t_ns": true}', "t_ns: Input should be a valid integer"),
+        ('{"v": 2, "event": "started", "t_ns": 1, "x": 2}', "x: Extra inputs are not permitted"),
         (interval(ports=None), "printed 'interval' with ports: Value error, null, though"),
         (interval(rx_other=-1), "printed 'interval' with rx_other: Input should be greater"),
         ("x" * 5000, "printed a line that is no event: xxx"),

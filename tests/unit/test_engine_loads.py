@@ -86,6 +86,8 @@ def test_the_sending_half_has_nothing_of_what_arrived() -> None:
 
 
 def test_all_that_reached_an_application_has_arrived() -> None:
-    seen = counted(rx_stream=1, rx_probe=2, rx_foreign=4, rx_other=8, rx_corrupt=16, rx_stale=32)
+    seen = counted(
+        rx_stream=1, rx_verification=2, rx_foreign=4, rx_other=8, rx_corrupt=16, rx_stale=32
+    )
     assert arrived(seen) == 63
     assert arrived(counted(rx_socket_drops=5, tx_offered=7)) == 0

@@ -37,7 +37,7 @@ from switchmark.environment.vm.node import QemuNode
 from switchmark.environment.vm.packages import Kernel, Qemu
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.steps import plan_steps
-from switchmark.model.choices import Io
+from switchmark.model.io import Io
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached
@@ -237,7 +237,7 @@ def test_times_of_the_guest_become_those_of_the_host() -> None:
     machine = FakeMachine(behind_ns)
     engine = GuestEngine(machine)  # type: ignore[arg-type]
     at_ns = time.monotonic_ns() + 10**9
-    machine.lines.append('{"v":1,"event":"late"}')  # was on its way already
+    machine.lines.append('{"v":2,"event":"late"}')  # was on its way already
     engine.write_line(f"start duration=1 at={at_ns}")
     assert engine.clock_error_ns is not None
     begun = machine.said[-1]

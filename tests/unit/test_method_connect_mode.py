@@ -32,11 +32,11 @@ def pairs(
     seen = [0]
 
     def verify(sent: int) -> None:
-        fakes[0][1].counts["rx_probe"] += sent
+        fakes[0][1].counts["rx_verification"] += sent
 
     def broadcast(sent: int) -> None:
         if does is STATIC:
-            fakes[0][1].counts["rx_probe"] -= sent  # which it counts, too
+            fakes[0][1].counts["rx_verification"] -= sent  # which it counts, too
         if does is LEARNING:
             seen[0] += sent
             for pair in fakes[1:]:

@@ -8,7 +8,8 @@ from switchmark.campaign.notation import expand_notation, from_notation, to_nota
 from switchmark.errors import UsageError
 from switchmark.method.registry import method_names
 from switchmark.method.support.goal import PRESETS
-from switchmark.model.choices import NEIGHBOURS, VNFS, Dimension, Idle, Io
+from switchmark.model.choices import NEIGHBOURS, VNFS, Dimension, Idle
+from switchmark.model.io import Io
 from switchmark.model.options import join
 from switchmark.model.parameters import PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind

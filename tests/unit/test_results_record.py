@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from switchmark.results.record import Record, schema
+from switchmark.results.record import Interval, Record, schema
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
 
 
@@ -40,6 +40,12 @@ def test_earlier_names_of_figures_are_read() -> None:
         assert f'"frames_{name}":6' in earlier
         earlier = earlier.replace(f'"frames_{name}":6', f'"probes_{name}":6')
     assert Record.model_validate_json(earlier) == record
+
+
+def test_verification_frames_of_earlier_samples_are_read() -> None:
+    """Once called probes, too, in what the engines counted."""
+    earlier = Interval(index=0, t_ns=1, duration_ns=1, counters={"rx_frames": 2, "rx_probe": 3})
+    assert earlier.counters == {"rx_frames": 2, "rx_verification": 3}
 
 
 @pytest.mark.parametrize(

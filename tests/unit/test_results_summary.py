@@ -12,7 +12,8 @@ import pytest
 
 from switchmark.errors import UsageError
 from switchmark.model.campaign import Published
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
 from switchmark.results import export
 from switchmark.results.columns import COLUMNS

@@ -12,7 +12,8 @@ import pytest
 
 from switchmark.cli.show import Format, show
 from switchmark.errors import UsageError
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.report.html import write_report
 from switchmark.results.store import open_run
 from tests.unit.records import (

@@ -20,8 +20,8 @@ ENGINE = """\
 echo "$*" >> "$0.args"
 [ -e "$0.broken" ] && { echo "socket refused" >&2; exit 1; }
 [ -e "$0.lonely" ] && exec sleep 30
-echo '{"v":1,"event":"ready","dpdk_version":"DPDK 22.11"}'
-echo '{"v":1,"event":"started","t_ns":1}'
+echo '{"v":2,"event":"ready","dpdk_version":"DPDK 22.11"}'
+echo '{"v":2,"event":"started","t_ns":1}'
 while read -r asked; do  # it reports when it is asked, and only then
   [ "$asked" = interval ] || exit 3
   t=$(cut -d" " -f1 /proc/uptime | tr -d .)

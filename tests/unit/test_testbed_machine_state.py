@@ -40,7 +40,7 @@ class Host:
 
 
 def reading(line_ns: float | None) -> str:
-    return json.dumps({"v": 1, "lines_ns": [line_ns], "steps_ns": [0.3, 0.5]})
+    return json.dumps({"v": 2, "lines_ns": [line_ns], "steps_ns": [0.3, 0.5]})
 
 
 def probe(host: Host, cores: Sequence[int] = (0, 1)) -> StateReader:

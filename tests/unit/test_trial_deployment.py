@@ -16,7 +16,7 @@ from switchmark.engine.arguments import (
     vnf_capabilities,
 )
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.model.choices import Io
+from switchmark.model.io import Io
 from switchmark.model.node import NodePort
 from switchmark.model.ports import ConnectMode, MadePort, PortKind
 from switchmark.model.trial import Trial

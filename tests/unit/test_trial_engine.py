@@ -55,7 +55,7 @@ def test_a_second_trial_forgets_the_first() -> None:
     assert not engine.has_result and engine.intervals == [] and engine.started_ns == T0 + 5
 
 
-def test_probes_and_counters() -> None:
+def test_verification_and_counters() -> None:
     engine = process(FakeEngine())
     assert engine.verify(16) == 16
     assert engine.counters() == counted()
@@ -68,11 +68,11 @@ def test_probes_and_counters() -> None:
         ("[1, 2]", "no event"),
         ('"text"', "no event"),
         ("7", "no event"),
-        ('{"v": 1}', "no event"),
+        ('{"v": 2}', "no event"),
         ('{"event": "ready"}', "no event"),
-        ('{"v": 1, "event": "ready"', "no event"),
-        ('{"v": 2, "event": "ready"}', "protocol 2, the bench 1: install both from the same"),
-        ('{"v": 1, "event": "error", "message": "no such device eth7"}', "no such device eth7"),
+        ('{"v": 2, "event": "ready"', "no event"),
+        ('{"v": 1, "event": "ready"}', "protocol 1, the bench 2: install both from the same"),
+        ('{"v": 2, "event": "error", "message": "no such device eth7"}', "no such device eth7"),
     ],
 )
 def test_lines_that_are_no_event(line: str, says: str) -> None:
@@ -139,7 +139,7 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
     ("call", "says"),
     [
         ("ready", "no 'ready' event within 0.1 s"),
-        ("verify", "no 'probe' event within 0.1 s"),
+        ("verify", "no 'verification' event within 0.1 s"),
         ("counters", "no 'counters' event within 0.1 s"),
         ("start", "no 'started' event within 0.1 s"),
         ("result", "no result within 0.1 s"),

@@ -198,7 +198,7 @@ def changed(role: str, *lines: str) -> FakeEnvironment:
     ("environment", "says"),
     [
         (
-            changed("sender", '{"v": 1, "event": "result", "cpu": {}}'),
+            changed("sender", '{"v": 2, "event": "result", "cpu": {}}'),
             "sender in tx0 printed 'result' with reason: Field required",
         ),
         (changed("sender", "Killed"), "printed a line that is no event: Killed"),

@@ -40,7 +40,7 @@ class Network:
         ]
 
     def _pass(self, number: int, end: str, sent: int) -> None:
-        self.fakes[number]["b" if end == "a" else "a"].counts["rx_probe"] += self.deliver(
+        self.fakes[number]["b" if end == "a" else "a"].counts["rx_verification"] += self.deliver(
             number, end, sent
         )
         other = self.fakes[(number + 1) % len(self.fakes)]
@@ -68,7 +68,7 @@ def test_what_came_before_does_not_count() -> None:
     net.witness = 7
     for ends in net.fakes:
         for fake in ends.values():
-            fake.counts.update(rx_probe=9, rx_foreign=5)
+            fake.counts.update(rx_verification=9, rx_foreign=5)
     done = net.verify()
     assert done.passed and (done.frames_arrived, done.strays, done.witness_frames) == (64, 0, 0)
 
@@ -146,7 +146,7 @@ def test_both_faults_are_told() -> None:
 def test_reachable_at_once() -> None:
     net = Network(pairs=2)
     wait_reachable(net.pairs, 1.0)
-    heard = [fake.counts["rx_probe"] for ends in net.fakes for fake in ends.values()]
+    heard = [fake.counts["rx_verification"] for ends in net.fakes for fake in ends.values()]
     assert heard == [2] * 4
 
 
@@ -155,7 +155,7 @@ def test_a_link_that_comes_up_late() -> None:
     sent_before = iter(range(6))
     net.deliver = lambda pair, end, sent: 0 if next(sent_before, None) is not None else sent
     wait_reachable(net.pairs, 5.0)
-    assert all(fake.counts["rx_probe"] for ends in net.fakes for fake in ends.values())
+    assert all(fake.counts["rx_verification"] for ends in net.fakes for fake in ends.values())
 
 
 @pytest.mark.parametrize(("pair", "end"), [(0, "a"), (1, "b")])

@@ -40,7 +40,7 @@ class FakeHost:
     name = "fake"
 
     def spawn(self, args: Sequence[str], **_: Any) -> FakeEngine:
-        answer = json.dumps({"v": 1, "lines_ns": [30.0], "steps_ns": [0.3, 0.3]})
+        answer = json.dumps({"v": 2, "lines_ns": [30.0], "steps_ns": [0.3, 0.3]})
         return FakeEngine(answers={"line": lambda _: [answer]}, lines=deque([answer]))
 
 
@@ -122,12 +122,12 @@ class FakeEngine:
         elif word == "verify":
             sent = int(line.split()[1])
             self.on_verify(sent)
-            self.lines.append(event("probe", sent=sent))
+            self.lines.append(event("verification", sent=sent))
         elif word == "verify-broadcast":
             sent = int(line.split()[1])
             self.on_verify(sent)
             self.on_broadcast(sent)
-            self.lines.append(event("probe", sent=sent))
+            self.lines.append(event("verification", sent=sent))
         elif word == "counters":
             self.lines.append(event("counters", **self.counts))
 
@@ -306,7 +306,7 @@ class FakeEnvironment:
         return engine
 
     def _deliver(self, name: str, sent: int) -> None:
-        self.engines[name].counts["rx_probe"] += sent
+        self.engines[name].counts["rx_verification"] += sent
 
 
 PEERS = {"tx": "rx", "rx": "tx", "cl": "sv", "sv": "cl"}

@@ -14,7 +14,8 @@ from switchmark.campaign.rules.layout import (
     wire_problem,
 )
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import WIRE, Io
+from switchmark.model.choices import WIRE
+from switchmark.model.io import Io
 from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind
 from switchmark.model.scenario import resolve
 

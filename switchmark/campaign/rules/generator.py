@@ -9,7 +9,8 @@ from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Abilities
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension, Io
+from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
+from switchmark.model.io import Io
 from switchmark.model.parameters import PARAMETERS
 from switchmark.model.ports import PortKind
 from switchmark.model.scenario import resolve

@@ -13,7 +13,8 @@ from switchmark.campaign.port_kinds import DEVICES
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import PLAIN, WIRE, Dimension, Io, rewrites
+from switchmark.model.choices import PLAIN, WIRE, Dimension, rewrites
+from switchmark.model.io import IO_ROWS, Io, sends_datagrams
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.scenario import Resolved, resolve
@@ -96,7 +97,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         )
     if "remote" in sweep.location:
         yield "nics are of one host; leave them or location: remote out"
-    if any(io in (Io.UDP, Io.UDP_MMSG) for io in sweep.io):
+    if any(sends_datagrams(io) for io in sweep.io):
         yield "io udp needs an address of ours at the port, and nics keep theirs; use io: raw"
     own = [nic.switch for nic in named if is_pci(nic.switch)]
     if own and CableEnd.PCI not in can.cable_ends:
@@ -212,7 +213,7 @@ def bare_cable_problem(pairs: int, io: Io) -> str | None:
     can."""
     if pairs > 1:
         return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
-    if io in (Io.UDP, Io.UDP_MMSG):
+    if sends_datagrams(io):
         return (
             f"io {io} reaches the interface's own address only, which is the host's and is left "
             "as it is; use io: raw or auto"
@@ -244,14 +245,14 @@ def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[st
 
 def io_problem(io: Io, environment: str) -> str | None:
     """Why this I/O cannot be used in this environment; None when it can."""
-    if environment == "bare" and io in (Io.UDP, Io.UDP_MMSG):
+    if environment == "bare" and sends_datagrams(io):
         return (
             f"io {io} needs an IP stack for each end, and environment bare has the host's one "
             "for all; use io: raw or auto, or environment: netns"
         )
-    if environment == "docker" and io is Io.AF_XDP:
+    if environment == "docker" and io is not Io.AUTO and "bpf" in IO_ROWS[io].container:
         return (
-            "io af-xdp loads a program into the kernel, for which Docker gives no capability short "
+            f"io {io} loads a program into the kernel, for which Docker gives no capability short "
             "of all (SYS_ADMIN); use environment: lxc or netns"
         )
     return None

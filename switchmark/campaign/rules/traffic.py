@@ -9,7 +9,8 @@ from switchmark.language.values import format_seconds
 from switchmark.method.registry import METHODS
 from switchmark.model import rates, traffic
 from switchmark.model.campaign import Sweep, TrimPolicy, sample_s
-from switchmark.model.choices import PLAIN, Dimension, Io
+from switchmark.model.choices import PLAIN, Dimension
+from switchmark.model.io import sends_datagrams
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.ports import ConnectMode
 
@@ -81,7 +82,7 @@ def frame_refusals(sweep: Sweep) -> Iterator[str]:
     special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
     special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]
     for io in sweep.io:
-        if special and io in (Io.UDP, Io.UDP_MMSG):
+        if special and sends_datagrams(io):
             yield (
                 f"io {io} cannot send {special[0]}: the kernel writes the headers of its frames; "
                 "use raw or dpdk"

@@ -21,7 +21,7 @@ from switchmark.certify.support.stand import CpuTimes, Rig, deployed
 from switchmark.certify.support.truth import Stand, Truth
 from switchmark.errors import ContradictoryCounts, SwitchmarkError, UnavailableError
 from switchmark.experiment.calibration import machine_facts
-from switchmark.model.choices import Io
+from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.results.record import Certificate, CertifiedFigure
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED, Outcome

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.model.choices import Io
+from switchmark.model.io import Io
 from switchmark.switch.support import bpf
 from switchmark.switch.support.bpf import Instruction
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from switchmark.certify.support.decision import FRAMES_DUE
 from switchmark.certify.support.stand import Rig
-from switchmark.model.choices import Io
+from switchmark.model.io import Io
 
 
 class Stand(StrEnum):

@@ -27,7 +27,7 @@ QUEUE_SIZE = 1024  # of the receive ring, and over vhost-user of the transmit ri
 # Before, an emulated virtio device with message-signalled interrupts crashes QEMU when its
 # back end is another process.
 FIRST_WITHOUT_TRAP = (8, 0)
-JOINED = '{"v":1,"event":"ready","role":"bridge"}'
+JOINED = '{"v":2,"event":"ready","role":"bridge"}'
 # With two ports there is nothing to learn: what comes in by one goes out by the other.
 BRIDGE_LINES = (
     "$b brctl addbr br0",

@@ -15,7 +15,8 @@ from typing import Protocol
 from switchmark.instrument.support.reading import Reading
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
-from switchmark.model.choices import Dimension, Io
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial

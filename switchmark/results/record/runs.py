@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from switchmark.model.placement import Placement
 from switchmark.model.value import Amount, Count, FreeForm, Ratio, UtcTime, Value
 from switchmark.results.record.cost import CpuCost
+
+_OLD, _TODAY = "rx_probe", "rx_verification"
 
 
 class ClockOffset(Value):
@@ -47,6 +49,14 @@ class Interval(Value):
     t_ns: int
     duration_ns: Count
     counters: dict[str, int]
+
+    @field_validator("counters", mode="before")
+    @classmethod
+    def _with_the_names_of_today(cls, counters: object) -> object:
+        """Verification frames were once called probes, as those of a probe stream are."""
+        if not isinstance(counters, dict) or _OLD not in counters:
+            return counters
+        return {_TODAY if name == _OLD else name: value for name, value in counters.items()}
 
     @model_validator(mode="after")
     def _only_arrivals_are_taken_back(self) -> Interval:

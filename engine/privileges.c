@@ -1,0 +1,112 @@
+/* Giving up capabilities by the system calls themselves: two of them need no library. */
+#include "privileges.h"
+
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "io/io.h"
+#include "options.h"
+
+#ifndef CAP_PERFMON /* Linux 5.8 */
+#define CAP_PERFMON 38
+#define CAP_BPF 39
+#endif
+
+#define BIT(number) ((uint64_t)1 << (number))
+
+static const struct {
+    const char *name;
+    uint64_t bits;
+} known[] = {
+    {"all", UINT64_MAX},
+    {"bpf", BIT(CAP_BPF)},
+    {"dac_override", BIT(CAP_DAC_OVERRIDE)},
+    {"ipc_lock", BIT(CAP_IPC_LOCK)},
+    {"net_admin", BIT(CAP_NET_ADMIN)},
+    {"net_raw", BIT(CAP_NET_RAW)},
+    {"sys_admin", BIT(CAP_SYS_ADMIN)},
+    {"sys_nice", BIT(CAP_SYS_NICE)},
+};
+
+static uint64_t bits_of(const char *names)
+{
+    uint64_t bits = 0;
+
+    while (*names != '\0') {
+        const size_t length = strcspn(names, ",");
+        for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++) {
+            if (strlen(known[i].name) == length && memcmp(known[i].name, names, length) == 0)
+                bits |= known[i].bits;
+        }
+        names += length + (names[length] == ',');
+    }
+    return bits;
+}
+
+/* Of this thread; what it does not have it does not get. Where the kernel refuses, as it may inside
+ * a container, less was there to give up. */
+static void keep(uint64_t kept)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct has[2] = {{0}};
+
+    prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
+    if (kept == UINT64_MAX || syscall(SYS_capget, &header, has) != 0)
+        return;
+    for (unsigned number = 0; number < 64; number++) {
+        if ((kept & BIT(number)) == 0 && prctl(PR_CAPBSET_DROP, (unsigned long)number) != 0)
+            break; /* the last one, or not permitted (CAP_SETPCAP) */
+    }
+    prctl(PR_CAP_AMBIENT, (unsigned long)PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL);
+    for (unsigned half = 0; half < 2; half++) {
+        has[half].permitted &= (uint32_t)(kept >> (32 * half));
+        has[half].effective = has[half].permitted;
+        has[half].inheritable = 0;
+    }
+    syscall(SYS_capset, &header, has);
+}
+
+/* What a trial takes that is asked for its core's event counters. */
+static uint64_t of_trials(const struct options *o)
+{
+    return o->hardware_counters ? BIT(CAP_PERFMON) : 0;
+}
+
+/* DPDK's drivers of devices may ask late, and its own threads keep what they began with. */
+static bool lasts(const char *spec)
+{
+    return (io_capabilities(spec) & IO_KEEPS_PRIVILEGES) != 0;
+}
+
+void privileges_narrow(const struct options *o)
+{
+    uint64_t kept = of_trials(o);
+
+    for (unsigned i = 0; i < o->port_count; i++)
+        kept |= bits_of(io_privileges(o->ports[i]));
+    keep(kept);
+}
+
+void privileges_drop(const struct options *o)
+{
+    uint64_t kept = of_trials(o);
+
+    for (unsigned i = 0; i < o->port_count; i++)
+        kept |= lasts(o->ports[i]) ? bits_of(io_privileges(o->ports[i])) : 0;
+    keep(kept);
+}
+
+void privileges_drop_all(void)
+{
+    keep(0);
+}
+
+void privileges_keep(const char *names)
+{
+    keep(bits_of(names));
+}

@@ -1,0 +1,24 @@
+/* What the engine may do beyond its user's rights (capabilities(7)), and for how long.
+ *
+ * It is started by root, reads frames of anybody and parses them. So before it opens its ports it
+ * keeps only the capabilities that opening them takes (`privileges` in the row of each backend),
+ * and once they are open none. No program that it could be made to run gets any back
+ * (no_new_privs, and the bounding set where that is permitted). All threads begin with what their
+ * maker has at that moment. */
+#ifndef SM_PRIVILEGES_H
+#define SM_PRIVILEGES_H
+
+struct options;
+
+/* Keep those that opening the ports, and what was asked for, takes. Before any thread is made. */
+void privileges_narrow(const struct options *options);
+
+/* Keep none, but those that a port keeps for its library, and what each trial takes. */
+void privileges_drop(const struct options *options);
+
+/* The same for a thread that needs none whatever was asked for. */
+void privileges_drop_all(void);
+
+/* Keep one alone ("sys_nice"). */
+void privileges_keep(const char *names);
+#endif

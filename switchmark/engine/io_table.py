@@ -1,0 +1,107 @@
+"""The bench's table of I/O, made from the engine's own rows (`engine/io/*.c`), so that a backend is
+described once:
+
+    python -m switchmark.engine.io_table [ENGINE]   # writes switchmark/model/io.py
+
+A campaign can be read and planned where no engine is, so the table is kept; a test holds it to the
+engine that it finds, and so the list of ports in docs/engine-protocol.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from switchmark.engine.binary import find_engine
+from switchmark.testbed.output import stdout_of
+
+MODULE = Path(__file__).parents[1] / "model" / "io.py"
+HEAD = '''"""How a traffic application talks to its port: the engine's backends and their names.
+
+Made from the engine's rows by `python -m switchmark.engine.io_table`; not to be changed by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Io(StrEnum):
+    """How the traffic application talks to its port. `auto` takes the fastest for the port."""
+
+    AUTO = "auto"
+{names}
+
+@dataclass(frozen=True, slots=True)
+class IoRow:
+    """What an I/O is."""
+
+    backend: str  # of `--port BACKEND:...`
+    meaning: str
+    arguments: str | None  # of a port on a network device, named DEVICE; None: of each port its own
+    timed: str | None  # what is added where every frame is timed
+    container: tuple[str, ...]  # Linux capabilities that it takes in a container
+    datagrams: bool = False  # the kernel writes the headers of what it sends
+
+
+IO_ROWS: dict[Io, IoRow] = {{
+{rows}}}
+
+
+def sends_datagrams(io: Io) -> bool:
+    """Whether the kernel writes the headers of what it sends; of `auto`, it does not."""
+    return io is not Io.AUTO and IO_ROWS[io].datagrams
+'''
+
+
+def listing(engine: Path) -> dict[str, Any]:
+    """What the engine says that it can do. Raises ValueError where it says nothing sensible."""
+    return dict(json.loads(stdout_of([engine, "list", "--json"]) or ""))
+
+
+def table(listed: dict[str, Any]) -> str:
+    """The text of the module `switchmark.model.io`."""
+    names, rows = "", ""
+    for backend in _all(listed):
+        for word in backend["io"]:
+            name = word["name"].upper().replace("-", "_")
+            names += f"    {name} = {_quoted(word['name'])}\n"
+            container = ", ".join(map(_quoted, filter(None, word["container"].split(","))))
+            rows += (
+                f"    Io.{name}: IoRow(\n"
+                f"        {_quoted(backend['name'])},\n"
+                f"        {_quoted(word['meaning'])},\n"
+                f"        {_quoted(word['arguments'])},\n"
+                f"        {_quoted(word['timed'])},\n"
+                f"        ({container}{',' * (container.count(',') == 0 < len(container))}),\n"
+            )
+            rows += "        datagrams=True,\n" if backend["datagrams"] else ""
+            rows += "    ),\n"
+    return HEAD.format(names=names, rows=rows)
+
+
+def ports_page(listed: dict[str, Any]) -> str:
+    """The rows of the table of port specifications in docs/engine-protocol.md."""
+    lines = []
+    for backend in _all(listed):
+        keys = re.sub(r"(?<![\w(])([a-z]+(-[a-z]+)*=[^\s,;:()]+)", r"`\1`", backend["keys"])
+        lines.append(f"| `{backend['name']}` | {keys.replace('|', chr(92) + '|')} |\n")
+    return "".join(lines)
+
+
+def _all(listed: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those that this build of the engine lacks, too."""
+    return sorted([*listed["backends"], *listed["missing"]], key=lambda one: str(one["name"]))
+
+
+def _quoted(text: str | None) -> str:
+    return "None" if text is None else json.dumps(text)
+
+
+if __name__ == "__main__":
+    made = table(listing(Path(sys.argv[1]) if sys.argv[1:] else find_engine()))
+    MODULE.write_text(made)

@@ -1,0 +1,110 @@
+"""How a traffic application talks to its port: the engine's backends and their names.
+
+Made from the engine's rows by `python -m switchmark.engine.io_table`; not to be changed by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Io(StrEnum):
+    """How the traffic application talks to its port. `auto` takes the fastest for the port."""
+
+    AUTO = "auto"
+    AF_XDP = "af-xdp"
+    DPDK = "dpdk"
+    IO_URING = "io-uring"
+    NETMAP = "netmap"
+    PACKET_MMAP = "packet-mmap"
+    RAW = "raw"
+    RAW_MMSG = "raw-mmsg"
+    UDP = "udp"
+    UDP_MMSG = "udp-mmsg"
+
+
+@dataclass(frozen=True, slots=True)
+class IoRow:
+    """What an I/O is."""
+
+    backend: str  # of `--port BACKEND:...`
+    meaning: str
+    arguments: str | None  # of a port on a network device, named DEVICE; None: of each port its own
+    timed: str | None  # what is added where every frame is timed
+    container: tuple[str, ...]  # Linux capabilities that it takes in a container
+    datagrams: bool = False  # the kernel writes the headers of what it sends
+
+
+IO_ROWS: dict[Io, IoRow] = {
+    Io.AF_XDP: IoRow(
+        "af_xdp",
+        "AF_XDP sockets: past the kernel's network stack, of a kernel device",
+        "dev=DEVICE",
+        None,
+        ("net_raw", "net_admin", "bpf", "ipc_lock"),
+    ),
+    Io.DPDK: IoRow(
+        "dpdk",
+        "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
+        None,
+        None,
+        ("sys_nice", "net_raw", "net_admin"),
+    ),
+    Io.IO_URING: IoRow(
+        "io_uring",
+        "a packet socket through io_uring",
+        "dev=DEVICE",
+        None,
+        ("net_raw",),
+    ),
+    Io.NETMAP: IoRow(
+        "netmap",
+        "netmap: a VALE port, or a kernel device in netmap mode",
+        None,
+        None,
+        ("net_raw",),
+    ),
+    Io.PACKET_MMAP: IoRow(
+        "packet_mmap",
+        "a packet socket with rings shared with the kernel",
+        "dev=DEVICE",
+        "ring=v2",
+        ("net_raw",),
+    ),
+    Io.RAW: IoRow(
+        "raw",
+        "a packet socket, send and recv",
+        "dev=DEVICE",
+        None,
+        ("net_raw",),
+    ),
+    Io.RAW_MMSG: IoRow(
+        "raw",
+        "a packet socket, sendmmsg and recvmmsg",
+        "dev=DEVICE,mmsg",
+        None,
+        ("net_raw",),
+    ),
+    Io.UDP: IoRow(
+        "udp",
+        "a UDP socket, send and recv",
+        "dev=DEVICE",
+        None,
+        (),
+        datagrams=True,
+    ),
+    Io.UDP_MMSG: IoRow(
+        "udp",
+        "a UDP socket, sendmmsg and recvmmsg",
+        "dev=DEVICE,mmsg",
+        None,
+        (),
+        datagrams=True,
+    ),
+}
+
+
+def sends_datagrams(io: Io) -> bool:
+    """Whether the kernel writes the headers of what it sends; of `auto`, it does not."""
+    return io is not Io.AUTO and IO_ROWS[io].datagrams

@@ -1,0 +1,211 @@
+"""What the engine may do: no capability once its ports are open, those of its row before; and what
+fails without each of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.engine.arguments import needed_capabilities, port_spec
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.model.io import Io
+from switchmark.model.ports import PortKind
+from switchmark.testbed.session import open_session
+from tests.integration.engine_tools import (
+    Engine,
+    Node,
+    engine,
+    engine_path,
+    needs_engine,
+    veth_pair,
+)
+from tests.integration.machine import needs_root, node_spec
+
+pytestmark = [*needs_engine, needs_root]
+
+# linux/capability.h
+NUMBERS = {"dac_override": 1, "net_admin": 12, "net_raw": 13, "ipc_lock": 14, "bpf": 39}
+SOCKET = ("net_raw", "net_admin")
+XDP = (*SOCKET, "bpf", "ipc_lock")
+OPENED_BY = {  # while the ports are opened; afterwards none
+    "raw:dev={}": SOCKET,
+    "packet_mmap:dev={}": SOCKET,
+    "io_uring:dev={}": SOCKET,
+    "af_xdp:dev={}": XDP,
+    "udp:dev={}": ("net_admin",),
+    "null:": (),
+}
+LOCKED_KIB = 64  # less than any port of AF_XDP takes
+
+
+def mask(names: tuple[str, ...]) -> int:
+    return sum(1 << NUMBERS[name] for name in names)
+
+
+def privileges(pid: int) -> list[dict[str, str]]:
+    """What each thread of a process may do."""
+    return [
+        dict(re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", path.read_text(), re.MULTILINE))
+        for path in Path(f"/proc/{pid}/task").glob("*/status")
+    ]
+
+
+def assert_threads_have(pid: int, names: tuple[str, ...], bounds: tuple[str, ...]) -> None:
+    threads = privileges(pid)
+    assert len(threads) >= 2
+    for thread in threads:
+        assert thread["NoNewPrivs"] == "1"
+        assert int(thread["CapInh"], 16) == int(thread["CapAmb"], 16) == 0
+        assert int(thread["CapBnd"], 16) == mask(bounds)
+        assert int(thread["CapPrm"], 16) & ~mask(names) == 0
+        assert thread["CapEff"] == thread["CapPrm"]
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[tuple[Node, Node]]:
+    with veth_pair("p") as nodes:
+        yield nodes
+
+
+def lacking(spec: str) -> bool:
+    listed = subprocess.run(
+        [str(engine_path()), "receiver", "--port", f"{spec.partition(':')[0]}:nonsense"],
+        check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30,
+    )  # fmt: skip
+    return "this build has no" in listed.stderr
+
+
+@pytest.mark.parametrize("spec", OPENED_BY)
+def test_a_running_engine_may_do_nothing(wire: tuple[Node, Node], spec: str) -> None:
+    if lacking(spec):
+        pytest.skip(f"the engine is built without {spec.partition(':')[0]}")
+    with engine("sender", "--port", spec.format(wire[0].device), "--rate", "1k", "--idle", "sleep",
+                node=wire[0]) as running:  # fmt: skip
+        assert_threads_have(running.process.pid, (), OPENED_BY[spec])
+        running.tell("start duration=0.1")
+        running.wait("started")
+        assert_threads_have(running.process.pid, (), OPENED_BY[spec])
+        sent, code = running.finish("wait")
+        assert sent["totals"]["tx_offered"] > 0 == code
+
+
+def test_dpdk_keeps_what_a_device_of_the_kernel_takes(wire: tuple[Node, Node]) -> None:
+    """Its driver sets modes and addresses to the end, and its own threads are none of ours."""
+    if lacking("dpdk:"):
+        pytest.skip("the engine is built without dpdk")
+    with engine("sender", "--port", f"dpdk:af-packet={wire[0].device}", "--rate", "1k",
+                node=wire[0]) as running:  # fmt: skip
+        assert_threads_have(running.process.pid, SOCKET, SOCKET)
+
+
+def test_dpdk_has_none_at_a_socket(tmp_path: Path) -> None:
+    if lacking("dpdk:"):
+        pytest.skip("the engine is built without dpdk")
+    port = f"dpdk:virtio-user={tmp_path / 's'},server"
+    running = Engine("sender", ["--port", port, "--dst-mac", "02:00:00:00:00:01"])
+    try:
+        running.wait("ready")
+        assert len(privileges(running.process.pid)) > 2, "EAL has threads of its own"
+        assert_threads_have(running.process.pid, (), ())
+    finally:
+        running.close()
+
+
+def test_files_of_others_are_a_matter_of_opening_them(tmp_path: Path) -> None:
+    """A user whose folder is closed to others has the engine write into it, as root."""
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o700)
+    subprocess.run(["chown", "65534", str(folder)], check=True, timeout=10)
+    running = Engine("sender", ["--port", f"pcap:write={folder / 'out.pcap'}"])
+    try:
+        running.wait("ready")
+        assert_threads_have(running.process.pid, (), ("dac_override",))
+    finally:
+        running.close()
+    assert (folder / "out.pcap").exists()
+
+
+def without(node: Node, spec: str, has: tuple[str, ...], limit: str = "") -> str:
+    """What the engine says that is started with these capabilities alone; "" when it is ready."""
+    bounds = ",".join(["-all", *(f"+{name}" for name in has)])
+    done = subprocess.run(
+        ["ip", "netns", "exec", node.namespace, "sh", "-c", f'{limit} exec "$@"', "sh",
+         "setpriv", "--bounding-set", bounds, "--inh-caps", "-all",
+         str(engine_path()), "receiver", "--port", spec.format(node.device)],
+        input="stop\n", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode == 0) == ('"ready"' in done.stdout), done
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+NEEDED = [
+    ("raw:dev={}", ("net_raw",), "CAP_NET_RAW"),
+    ("packet_mmap:dev={}", ("net_raw",), "CAP_NET_RAW"),
+    ("io_uring:dev={}", ("net_raw",), "CAP_NET_RAW"),
+    ("af_xdp:dev={}", ("net_raw", "net_admin", "bpf"), "CAP_|not permitted"),
+]
+
+
+@pytest.mark.parametrize(("spec", "needed", "says"), NEEDED)
+def test_each_is_needed(
+    wire: tuple[Node, Node], spec: str, needed: tuple[str, ...], says: str
+) -> None:
+    if lacking(spec):
+        pytest.skip(f"the engine is built without {spec.partition(':')[0]}")
+    assert without(wire[0], spec, OPENED_BY[spec]) == ""
+    for name in needed:
+        left = tuple(one for one in OPENED_BY[spec] if one != name)
+        assert re.search(says, without(wire[0], spec, left)), f"{spec} without {name}"
+
+
+def test_memory_of_af_xdp_is_locked_beyond_the_limit(wire: tuple[Node, Node]) -> None:
+    if lacking("af_xdp:"):
+        pytest.skip("the engine is built without af_xdp")
+    limit = f"ulimit -l {LOCKED_KIB};"
+    assert without(wire[0], "af_xdp:dev={}", XDP, limit) == ""
+    assert without(wire[0], "af_xdp:dev={}", XDP[:-1], limit) != ""
+
+
+def test_buffers_of_sockets_are_small_without_net_admin(wire: tuple[Node, Node]) -> None:
+    """It opens, and is at the mercy of net.core.rmem_max; so the row asks for more."""
+    bytes_of = {}
+    for has in (SOCKET, ("net_raw",)):
+        args = ["--bounding-set", ",".join(["-all", *(f"+{one}" for one in has)])]
+        command = ["setpriv", *args, "--inh-caps", "-all", str(engine_path())]
+        with subprocess.Popen(
+            ["ip", "netns", "exec", wire[0].namespace, *command, "receiver", "--port",
+             f"raw:dev={wire[0].device}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as running:  # fmt: skip
+            assert running.stdout is not None and running.stdin is not None
+            assert '"ready"' in running.stdout.readline()
+            seen = subprocess.run(
+                ["ip", "netns", "exec", wire[0].namespace, "ss", "-0", "-a", "-m", "-n"],
+                check=True, capture_output=True, text=True, timeout=30,
+            ).stdout  # fmt: skip
+            bytes_of[has] = max(int(one) for one in re.findall(r"\brb(\d+)", seen))
+            running.stdin.close()
+    assert bytes_of[SOCKET] == 2 * (64 << 20)
+    assert bytes_of[("net_raw",)] < bytes_of[SOCKET]
+
+
+@pytest.mark.parametrize("environment", ["bare", "netns"])
+def test_engines_of_the_bench_have_none(environment: str, state_dir: None) -> None:
+    with open_session() as session:
+        node = ENVIRONMENTS[environment]().create(session, node_spec("tx0", 0))
+        spec = port_spec(node.spec.port, Io.RAW_MMSG)
+        running = node.spawn_engine(["receiver", "--port", spec])
+        assert '"ready"' in (running.read_line(20) or "")
+        assert_threads_have(running.pid, (), SOCKET)
+        running.close_input()
+        assert running.wait(20) == 0
+        node.close()
+
+
+def test_containers_are_given_no_more_than_the_engine_takes() -> None:
+    for io, port in ((Io.RAW, "raw:dev={}"), (Io.AF_XDP, "af_xdp:dev={}"), (Io.UDP, "udp:dev={}")):
+        assert set(needed_capabilities(io, PortKind.VETH)) <= set(OPENED_BY[port])
