@@ -15,7 +15,7 @@ struct json {
 };
 
 /* Keys are NULL inside lists. Strings are escaped; bytes that are not ASCII become '?'. */
-void json_begin(struct json *j); /* an object with "v":1 */
+void json_begin(struct json *j); /* an object with "v", the version */
 void json_object(struct json *j, const char *key);
 void json_list(struct json *j, const char *key);
 void json_end_object(struct json *j);
