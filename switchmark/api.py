@@ -26,7 +26,7 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.experiment.execute import Request, execute
-from switchmark.model.campaign import Campaign as Definition
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
 from switchmark.report import pen, words
@@ -70,7 +70,7 @@ class Progress:
 class Campaign:
     """A set of trials, checked as the command line checks it."""
 
-    definition: Definition
+    definition: CampaignDefinition
     text: str  # as it was given; kept with the results
 
     @classmethod

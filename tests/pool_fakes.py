@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.load import load_text
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.ports import ConnectMode, PortKind
 
@@ -43,7 +43,9 @@ def simulated_text(blocks: int, contenders: int = 2, name: str = "simulated") ->
     return text + "".join(named)
 
 
-def simulated_campaign(blocks: int, contenders: int = 2, name: str = "simulated") -> Campaign:
+def simulated_campaign(
+    blocks: int, contenders: int = 2, name: str = "simulated"
+) -> CampaignDefinition:
     """The same, read."""
     text = simulated_text(blocks, contenders, name)
     return load_text(text, f"{name}.yaml", with_simulated().known)

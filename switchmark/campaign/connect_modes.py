@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE
 from switchmark.model.ports import ConnectMode
 
 
 def choose_modes(
-    campaign: Campaign, capabilities: Mapping[str, Capabilities]
+    campaign: CampaignDefinition, capabilities: Mapping[str, Capabilities]
 ) -> tuple[dict[str, ConnectMode], list[str]]:
     """The connect mode that `auto` stands for, a switch; and what forbids the comparison.
 
@@ -54,7 +54,7 @@ def _no_shared_mode(switches: Sequence[str], capabilities: Mapping[str, Capabili
     )
 
 
-def _mixed(campaign: Campaign, chosen: Mapping[str, ConnectMode]) -> list[str]:
+def _mixed(campaign: CampaignDefinition, chosen: Mapping[str, ConnectMode]) -> list[str]:
     modes: dict[str, set[ConnectMode]] = {}
     for sweep in campaign.sweeps:
         for switch in sweep.switch:

@@ -21,7 +21,7 @@ from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
 from switchmark.errors import UsageError
 from switchmark.method.registry import usual_time_s
 from switchmark.model import rates, traffic
-from switchmark.model.campaign import Campaign, Sweep
+from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
@@ -48,7 +48,7 @@ class TimeEstimate:
 
 
 def expand(
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
 ) -> list[Trial]:
@@ -76,10 +76,10 @@ def expand(
 
 
 def leave_out_unable(
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
-) -> tuple[Campaign, list[str]]:
+) -> tuple[CampaignDefinition, list[str]]:
     """With `skip_unavailable`, the campaign without the switches that cannot do what is asked,
     and why they are left out. Where none can do anything of it, it stays as it is, to be
     refused."""
@@ -123,7 +123,7 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
         yield Trial(dimension=sweep.dimension, **fields)
 
 
-def estimate(campaign: Campaign, trials: Sequence[Trial]) -> TimeEstimate:
+def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstimate:
     """How long these trials of the campaign will take."""
     overhead_s = math.fsum(usual_overhead_s(trial.switch) for trial in trials)
     warm_ups_s = sum(
@@ -173,7 +173,7 @@ class _AutoResolver:
         return None if usable is best else usable
 
 
-def _in_blocks(trials: list[Trial], campaign: Campaign) -> list[Trial]:
+def _in_blocks(trials: list[Trial], campaign: CampaignDefinition) -> list[Trial]:
     """Block by block; in a block point by point, so that what is compared is measured together."""
     # random() alone is promised to give the same sequence in every Python version.
     draw = random.Random(campaign.seed).random

@@ -11,24 +11,24 @@ from switchmark.language import values
 from switchmark.language.source import Bad, Node, Problem, SourcePlace, YamlMapping
 from switchmark.language.values import BadValueError, Limits
 from switchmark.model.choices import MAX_TIME_S, Dimension
-from switchmark.model.expectation import Expectation, Expected
+from switchmark.model.expectation import Expectation, ExpectedFigure
 
 EXAMPLES = {
-    Expected.THROUGHPUT: ">= 5M",
-    Expected.LOSS: "<= 0.1%",
-    Expected.RTT_P50: "<= 50us",
-    Expected.RTT_P99: "<= 200us",
-    Expected.SLOWER_THAN_BASELINE: "<= 5%",
+    ExpectedFigure.THROUGHPUT: ">= 5M",
+    ExpectedFigure.LOSS: "<= 0.1%",
+    ExpectedFigure.RTT_P50: "<= 50us",
+    ExpectedFigure.RTT_P99: "<= 200us",
+    ExpectedFigure.SLOWER_THAN_BASELINE: "<= 5%",
 }
 _WRITE = 'write e.g. expect: {throughput: ">= 5M", loss: "<= 0.1%"}'
 _BOUND = re.compile(r"(>=|<=)\s*(\S.*)", re.DOTALL)
 _RATE = Limits(1, 10**12, "no throughput", "more than any port carries", suffixes=True)
-_READERS: dict[Expected, Callable[[str], float]] = {
-    Expected.THROUGHPUT: lambda text: float(values.whole(text, _RATE)),
-    Expected.LOSS: values.share,
-    Expected.RTT_P50: lambda text: values.seconds(text, 1e-9, MAX_TIME_S) * 1e9,
-    Expected.RTT_P99: lambda text: values.seconds(text, 1e-9, MAX_TIME_S) * 1e9,
-    Expected.SLOWER_THAN_BASELINE: values.share,
+_READERS: dict[ExpectedFigure, Callable[[str], float]] = {
+    ExpectedFigure.THROUGHPUT: lambda text: float(values.whole(text, _RATE)),
+    ExpectedFigure.LOSS: values.share,
+    ExpectedFigure.RTT_P50: lambda text: values.seconds(text, 1e-9, MAX_TIME_S) * 1e9,
+    ExpectedFigure.RTT_P99: lambda text: values.seconds(text, 1e-9, MAX_TIME_S) * 1e9,
+    ExpectedFigure.SLOWER_THAN_BASELINE: values.share,
 }
 
 
@@ -49,7 +49,7 @@ def read_expectations(
             message = sweeps.unknown_key(name, [str(one) for one in EXAMPLES])
             problems.append(Problem(place, f"expect.{name}", message))
             continue
-        one = _read(Expected(name), value, problems)
+        one = _read(ExpectedFigure(name), value, problems)
         if one is not None and not set(one.dimensions) & set(dimensions):
             _note_unused(one, place, problems)
         elif one is not None:
@@ -57,7 +57,7 @@ def read_expectations(
     return found
 
 
-def _read(figure: Expected, node: Node, problems: list[Problem]) -> Expectation | None:
+def _read(figure: ExpectedFigure, node: Node, problems: list[Problem]) -> Expectation | None:
     path, example = f"expect.{figure}", EXAMPLES[figure]
     try:
         text = sweeps.text_of(node, f'{figure}: "{example}"')

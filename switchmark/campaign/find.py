@@ -15,7 +15,7 @@ from pathlib import Path
 from switchmark.campaign import load, notation
 from switchmark.errors import UsageError
 from switchmark.language import values
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Known
 
 _SUFFIXES = (".yaml", ".yml")
@@ -42,7 +42,7 @@ def _names(folder: str) -> tuple[str, ...]:
     )
 
 
-def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Campaign:
+def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:
     """The campaign called `what`; `overrides` are `key=value` texts that win over it.
 
     Raises `UsageError` when there is none, `CampaignError` when it is wrong."""

@@ -1,4 +1,4 @@
-"""From a campaign file, flags or a notation to a `Campaign`, with every error named at once.
+"""From a campaign file, flags or a notation to its definition, with every error named at once.
 
 Pure: which switches and environments exist comes in as an argument (`Known`). An error is
 one line: file, line, key, value and remedy, for instance
@@ -32,7 +32,7 @@ from switchmark.language.source import (
     YamlMapping,
 )
 from switchmark.method.registry import usual_time_s
-from switchmark.model.campaign import Campaign, Published, TrimPolicy, VerifyPolicy
+from switchmark.model.campaign import CampaignDefinition, Published, TrimPolicy, VerifyPolicy
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
@@ -43,14 +43,16 @@ _IN_SECTIONS = [
 ]
 
 
-def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> Campaign:
+def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:
     """The campaign in a YAML file; raises `CampaignError` with one line a problem.
 
     `overrides` are `key=value` texts (`--set`); they win over everything in the file."""
     return load_text(source.read_file(path), str(path), known, overrides)
 
 
-def load_text(text: str, where: str, known: Known, overrides: Sequence[str] = ()) -> Campaign:
+def load_text(
+    text: str, where: str, known: Known, overrides: Sequence[str] = ()
+) -> CampaignDefinition:
     """The same from text; `where` names its source in messages and, less its suffix, itself."""
     problems: list[Problem] = []
     table = source.parse(text, where, problems)
@@ -64,7 +66,7 @@ def load_settings(
     name: str,
     label: Callable[[str], str] = lambda key: f"--{key.replace('_', '-')}",
     overrides: Sequence[str] = (),
-) -> Campaign:
+) -> CampaignDefinition:
     """A campaign from keys and values alone, such as the flags of `switchmark trial`.
 
     `label` names the place of a key in messages; by default `--packet-size: 40 is ...`."""
@@ -96,7 +98,9 @@ class _Loader:
         self.known = known
         self.problems = problems
 
-    def campaign(self, table: YamlMapping, overrides: dict[str, Text], where: str) -> Campaign:
+    def campaign(
+        self, table: YamlMapping, overrides: dict[str, Text], where: str
+    ) -> CampaignDefinition:
         table, overrides = read_as_meant(table, overrides)
         top = sweeps.read_block(table.entries, "", self.known, self.problems)
         over = self._override_block(overrides)
@@ -344,14 +348,14 @@ def _build(
     published: Sequence[Any],
     expect: Sequence[Any],
     where: str,
-) -> Campaign:
+) -> CampaignDefinition:
     plain = {field: value for field, value in options.items() if "." not in field}
     plain.setdefault("name", _name_from(where))
     if _stops_when_decided(options):
         plain.setdefault("budget_s", BUDGET_S)
     else:
         plain.pop("budget_s", None)  # the number of blocks is set
-    return Campaign(
+    return CampaignDefinition(
         **plain,
         sweeps=tuple(sweeps.to_sweep(grid) for grid in grids),
         trim=_part(TrimPolicy, "trim", options),

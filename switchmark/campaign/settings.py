@@ -11,7 +11,7 @@ from typing import Any
 
 from switchmark.language import values
 from switchmark.language.values import Limits
-from switchmark.model.campaign import MAX_REPEATS, Campaign, TrimPolicy, VerifyPolicy
+from switchmark.model.campaign import MAX_REPEATS, CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.choices import MAX_REPETITIONS, MAX_TIME_S, MIN_TIME_S
 from switchmark.statistics.asked import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.testbed import tuning
@@ -22,7 +22,7 @@ class Setting:
     """One key of a campaign; a dot means a key inside a mapping (`trim.warm_up`)."""
 
     name: str
-    field: str  # of Campaign, or of its part: `trim.warm_up_s`
+    field: str  # of CampaignDefinition, or of its part: `trim.warm_up_s`
     meaning: str
     read: Callable[[str], Any]
     example: str
@@ -84,7 +84,7 @@ SETTINGS: tuple[Setting, ...] = (
         "or `budget`: so many blocks, decided or not",
         _whole(1, MAX_REPETITIONS, "a number of repetitions"),
         "3",
-        str(Campaign.model_fields["repetitions"].default),
+        str(CampaignDefinition.model_fields["repetitions"].default),
     ),
     Setting(
         "prove",
@@ -127,7 +127,7 @@ SETTINGS: tuple[Setting, ...] = (
         "with `until_ci`: the most that any trial is repeated; `time_budget` ends it, too",
         _whole(1, MAX_REPETITIONS, "a number of repetitions"),
         "20",
-        str(Campaign.model_fields["max_repetitions"].default),
+        str(CampaignDefinition.model_fields["max_repetitions"].default),
     ),
     Setting(
         "repeat_disturbed",
@@ -136,7 +136,7 @@ SETTINGS: tuple[Setting, ...] = (
         "least disturbed measurement; `time_budget` does not count these",
         _whole(0, MAX_REPEATS, "a number of repeats"),
         "2",
-        str(Campaign.model_fields["repeat_disturbed"].default),
+        str(CampaignDefinition.model_fields["repeat_disturbed"].default),
     ),
     Setting(
         "seed",
@@ -144,7 +144,7 @@ SETTINGS: tuple[Setting, ...] = (
         "fixes the random order of the trials inside each block",
         _whole(0, 2**63 - 1, "a seed"),
         "42",
-        str(Campaign.model_fields["seed"].default),
+        str(CampaignDefinition.model_fields["seed"].default),
     ),
     Setting(
         "trim.warm_up",
@@ -223,7 +223,7 @@ SETTINGS: tuple[Setting, ...] = (
         "`papers`, or your own, e.g. `governor:performance+turbo:off` (docs/environments.md)",
         _tuning,
         "governor:performance+thp:never",
-        str(Campaign.model_fields["tuning"].default),
+        str(CampaignDefinition.model_fields["tuning"].default),
     ),
     Setting(
         "time_budget",

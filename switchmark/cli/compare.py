@@ -15,7 +15,7 @@ import typer
 from switchmark.cli.ci import BmfFile, JunitFile, check_places, write_bmf, write_junit
 from switchmark.cli.compare_cases import Compared, broken_case, skipped_case
 from switchmark.cli.compare_contenders import compare_contenders
-from switchmark.cli.compare_lines import Line, case_of, print_lines
+from switchmark.cli.compare_lines import ComparisonLine, case_of, print_lines
 from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_words import exit_code, print_remarks
@@ -236,7 +236,7 @@ def _compare_two(
         correction=correction,
     )
     lines = [
-        Line(
+        ComparisonLine(
             what=describe(key, shared),
             metric=f"{metric.name} [{metric.unit}]",
             mean_a=_mean(a.trials[key].values[metric.name]),

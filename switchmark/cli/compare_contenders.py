@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from switchmark.cli.compare_cases import GROUP, Compared, verdict_case
-from switchmark.cli.compare_lines import Line, print_lines
+from switchmark.cli.compare_lines import ComparisonLine, print_lines
 from switchmark.cli.compare_words import exit_code, print_remarks, ratio_text
 from switchmark.cli.output import print_json
 from switchmark.errors import UsageError
@@ -90,12 +90,12 @@ def _only_two(run: Run, known: Sequence[str]) -> tuple[str, str]:
     return a, b
 
 
-def _line(one: PairedFigure, varying: Sequence[str]) -> Line:
+def _line(one: PairedFigure, varying: Sequence[str]) -> ComparisonLine:
     where = words.point(dict(one.point), varying)
     where += f", on {one.testbed}" if one.testbed else ""
     is_apart = one.state not in (None, State.ONLY)
     ratio = one.ratio
-    return Line(
+    return ComparisonLine(
         what=f"{where}, {one.state}" if is_apart else where,
         metric=f"{one.metric.name} [{one.metric.unit}]",
         mean_a=one.a.typical,
@@ -140,7 +140,7 @@ def _further(found: PairedRun) -> Iterator[str]:
         yield "five pairs are needed; measure more blocks (`prove`, `budget` or `repetitions`)"
 
 
-def _case(line: Line, one: PairedFigure, found: PairedRun) -> Case:
+def _case(line: ComparisonLine, one: PairedFigure, found: PairedRun) -> Case:
     amount = f"B / A {ratio_text(line.judged.ratio.value)} ({line.interval}), {one.pairs} pairs"
     name = f"{line.what} {line.metric}"
     return verdict_case(name, line.judged.verdict, amount, found.prove)

@@ -13,7 +13,7 @@ from switchmark.statistics.comparison import Judged, further_repetitions
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparisonLine:
     """One comparison as it is printed."""
 
     what: str
@@ -32,7 +32,7 @@ class Line:
         return f"{ratio_text(ratio.low)} to {ratio_text(ratio.high)}"
 
 
-def case_of(line: Line, duration_s: float, threshold: float) -> Case:
+def case_of(line: ComparisonLine, duration_s: float, threshold: float) -> Case:
     """The verdict as a test case; `duration_s` is a trial's."""
     ratio = line.judged.ratio
     amount = (
@@ -44,7 +44,9 @@ def case_of(line: Line, duration_s: float, threshold: float) -> Case:
     return verdict_case(name, line.judged.verdict, amount, threshold, further, duration_s)
 
 
-def print_lines(lines: Sequence[Line], remark: str, interval: str = "95 % interval") -> None:
+def print_lines(
+    lines: Sequence[ComparisonLine], remark: str, interval: str = "95 % interval"
+) -> None:
     """A table, and behind it how the comparisons were made. p where there is one."""
     p = ["p"] if any(line.judged.adjusted_p is not None for line in lines) else []
     columns = [

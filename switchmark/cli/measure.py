@@ -14,7 +14,7 @@ from switchmark.cli.output import note, print_json_list
 from switchmark.cli.progress import CampaignProgress
 from switchmark.experiment.execute import Executed, Request, execute, nobody_waits
 from switchmark.experiment.observers import Observers
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.report.junit import cases_of_run
 from switchmark.results.expectations import ExpectationOutcome
 from switchmark.results.store import DEFAULT_ROOT, open_run
@@ -44,7 +44,7 @@ class Wish:
     metrics: str | None = None  # where Prometheus finds the campaign: PORT or ADDRESS:PORT
 
 
-def measure(campaign: Campaign, there: Installed, wish: Wish) -> int:
+def measure(campaign: CampaignDefinition, there: Installed, wish: Wish) -> int:
     """Measure what is not finished yet; returns the exit code: 4 when an expectation is violated,
     else 1 when a trial failed."""
     ci.check_places(wish.junit, wish.bmf)
@@ -76,7 +76,7 @@ def _upload(wish: Wish) -> StoreUpload | None:
 
 
 def _execute(
-    campaign: Campaign, there: Installed, wish: Wish, upload: StoreUpload | None
+    campaign: CampaignDefinition, there: Installed, wish: Wish, upload: StoreUpload | None
 ) -> Executed:
     with CampaignProgress(quiet=wish.quiet) as progress, serving(wish.metrics, campaign) as watched:
         request = Request(

@@ -29,7 +29,7 @@ from switchmark.cli.output import note
 from switchmark.errors import UnavailableError
 from switchmark.language.printable import printable
 from switchmark.listening import parse_place
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.results.record import MethodFigure, Record, Throughput
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.plan import TrialPlan
@@ -184,7 +184,7 @@ def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:
 
 
 @contextmanager
-def serving(place: str | None, campaign: Campaign) -> Iterator[Sequence[CampaignMetrics]]:
+def serving(place: str | None, campaign: CampaignDefinition) -> Iterator[Sequence[CampaignMetrics]]:
     """Serve the metrics of a campaign while it runs; without a place, nothing."""
     if place is None:
         yield ()

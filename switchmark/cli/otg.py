@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,14 +32,6 @@ Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 no engine, or the addre
 """
 
 
-class Idle(StrEnum):
-    """What the engine does when it has nothing to do."""
-
-    POLL = "poll"
-    YIELD = "yield"
-    SLEEP = "sleep"
-
-
 def command(
     port: Annotated[
         list[str] | None,
@@ -55,15 +46,16 @@ def command(
         Path | None, typer.Option("--token-file", metavar="FILE", help="What clients must say.")
     ] = None,
     idle: Annotated[
-        Idle, typer.Option(help="poll is fastest, and takes a core for each end of a flow.")
-    ] = Idle.YIELD,
+        Literal["poll", "yield", "sleep"],
+        typer.Option(help="poll is fastest, and takes a core for each end of a flow."),
+    ] = "yield",
 ) -> int:
     """Serve the Open Traffic Generator API until interrupted."""
     ports = parse_ports(port or [])
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
     find_engine()  # raises where there is none, before a client waits for it
-    with open_session(measuring=False) as session, Traffic(session, idle.value) as traffic:
+    with open_session(measuring=False) as session, Traffic(session, idle) as traffic:
         service = Service(ports, traffic)
         with OtgServer(place, service, token, tls) as server:
             where = shown((place[0], server.server_port))

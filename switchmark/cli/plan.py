@@ -22,7 +22,7 @@ from switchmark.cli.output import note, print_json, print_line, print_table, wri
 from switchmark.cli.plan_checks import refused_by_run
 from switchmark.errors import UnavailableError
 from switchmark.language.duration import format_duration
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
@@ -51,7 +51,7 @@ _PLACED_BY = of_kinds(Kind.LAYOUT, Kind.CORES, Kind.CONTENDER)
 class Plan:
     """A campaign with its trials in the order in which they would run."""
 
-    campaign: Campaign
+    campaign: CampaignDefinition
     trials: list[Trial]
     there: Installed
     target: Target | None = None  # the machine it is for; None: this one

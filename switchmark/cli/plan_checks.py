@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from switchmark.campaign.rules.layout import cable_problem
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.nics import parse_nics
 from switchmark.testbed.target import Target
 from switchmark.testbed.testbed_file import find_testbed, required
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def refused_by_run(
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     plans: Sequence[TrialPlan],
     there: Installed,
     target: Target | None,
@@ -45,7 +45,7 @@ def refused_by_run(
     return problems
 
 
-def _of_testbed(campaign: Campaign, there: Installed, path: Path | None) -> list[str]:
+def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | None) -> list[str]:
     """Whether the testbed file can be read and its cable be a port; nobody is called up."""
     remote = [sweep for sweep in campaign.sweeps if "remote" in sweep.location]
     if not remote and path is None:

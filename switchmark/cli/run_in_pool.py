@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from switchmark.campaign.installed import Installed
 from switchmark.cli.output import note
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 
 if TYPE_CHECKING:
     from switchmark.pool.database import PoolDatabase
@@ -26,7 +26,7 @@ def not_in_a_pool(given: Mapping[str, object]) -> None:
 
 
 def run_in_pool(
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     there: Installed,
     database: PoolDatabase,
     *,

@@ -17,7 +17,7 @@ from switchmark.store.store import open_store
 from switchmark.web.pool_page import pool_reader
 from switchmark.web.server import SiteServer
 from switchmark.web.shelf import FolderShelf, StoreShelf
-from switchmark.web.site import Site
+from switchmark.web.site import WebSite
 
 EPILOG = """
 Examples:
@@ -64,14 +64,14 @@ def command(
     return 0
 
 
-def _site(results: Path, store: str | None) -> Site:
+def _site(results: Path, store: str | None) -> WebSite:
     """The pages over a store with its pool, or else over a folder. Raises UsageError."""
     if store is not None:
         if results != DEFAULT_ROOT:
             raise UsageError("--results: the runs shown are the store's; leave out one of the two")
         address = read_store_address(store)
         with open_store(address):  # (there is one)
-            return Site(StoreShelf(address), pool_reader(address))
+            return WebSite(StoreShelf(address), pool_reader(address))
     if not results.is_dir():
         raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
-    return Site(FolderShelf(results))
+    return WebSite(FolderShelf(results))

@@ -29,10 +29,10 @@ Amount = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Mac = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
-Idle = Literal["poll", "yield", "sleep", "baton"]
+IdleStrategy = Literal["poll", "yield", "sleep", "baton"]
 
 
-class Part(BaseModel):
+class EventPart(BaseModel):
     """A part of an event: closed, never changed, no NaN, no other type than the schema's."""
 
     model_config = ConfigDict(
@@ -44,7 +44,7 @@ class Part(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-class Percentiles(Part):
+class Percentiles(EventPart):
     """Values at or below which a share of samples lies."""
 
     p50: Count = Field(alias="50")
@@ -55,7 +55,7 @@ class Percentiles(Part):
     p99_999: Count = Field(alias="99.999")
 
 
-class DegreeCounts(Part):
+class DegreeCounts(EventPart):
     """Frames that were n-reordered, by n (RFC 4737, 5.3)."""
 
     n1: Count = Field(alias="1")
@@ -68,7 +68,7 @@ class DegreeCounts(Part):
     n64: Count = Field(alias="64")
 
 
-class Port(Part):
+class EnginePort(EventPart):
     """One port of the engine."""
 
     index: Count
@@ -79,7 +79,7 @@ class Port(Part):
     mtu_bytes: Count
 
 
-class FrameCounters(Part):
+class FrameCounters(EventPart):
     """What was sent and received, in frames, bytes and calls."""
 
     tx_intended: Count
@@ -113,7 +113,7 @@ class Totals(FrameCounters):
     cpu_system_ns: Count
 
 
-class PortFrames(Part):
+class PortFrames(EventPart):
     """One port of a forwarder or reference."""
 
     rx_frames: Count
@@ -128,7 +128,7 @@ class IntervalPort(PortFrames):
     up: bool
 
 
-class Faults(Part):
+class Faults(EventPart):
     """What a reference did to the frames that leave by a port."""
 
     dropped: Count
@@ -147,20 +147,20 @@ class ResultPort(PortFrames):
     faults: MayLack[Faults] = None
 
 
-class EvenSchedule(Part):
+class EvenSchedule(EventPart):
     """A schedule that needs no more words."""
 
     shape: Literal["constant", "recorded"]
 
 
-class PoissonSchedule(Part):
+class PoissonSchedule(EventPart):
     """Bursts at independent exponential distances."""
 
     shape: Literal["poisson"]
     seed: Count
 
 
-class OnOffSchedule(Part):
+class OnOffSchedule(EventPart):
     """Bursts during the on-times alone."""
 
     shape: Literal["on-off"]
@@ -168,7 +168,7 @@ class OnOffSchedule(Part):
     off_ns: Count
 
 
-class RampSchedule(Part):
+class RampSchedule(EventPart):
     """Bursts at a rate that changes in a straight line."""
 
     shape: Literal["ramp"]
@@ -182,7 +182,7 @@ Schedule = Annotated[
 ]
 
 
-class Replay(Part):
+class Replay(EventPart):
     """The file whose frames are sent."""
 
     file: str
@@ -193,7 +193,7 @@ class Replay(Part):
     stamped: bool
 
 
-class Config(Part):
+class EngineConfig(EventPart):
     """What the trial was asked to send."""
 
     rate_pps: Positive | None
@@ -210,17 +210,17 @@ class Config(Part):
     flows: Count
     payload: Literal["fixed", "counter", "random"]
     touch: bool
-    idle: Idle
+    idle: IdleStrategy
 
 
-class SizeCount(Part):
+class SizeCount(EventPart):
     """Frames of one size that were sent."""
 
     frame_size_bytes: Count
     tx_frames: Count
 
 
-class Gaps(Part):
+class Gaps(EventPart):
     """Distances between reordering discontinuities (RFC 4737, 4.5)."""
 
     count: Count
@@ -228,7 +228,7 @@ class Gaps(Part):
     mean_ns: Count
 
 
-class FreeRuns(Part):
+class FreeRuns(EventPart):
     """Frames in order between reordered ones (RFC 4737, 4.6)."""
 
     count: Count
@@ -237,7 +237,7 @@ class FreeRuns(Part):
     max_frames: Count
 
 
-class Arrivals(Part):
+class Arrivals(EventPart):
     """What arrived of some frames."""
 
     expected: Count
@@ -266,7 +266,7 @@ class Loss(Arrivals):
     extent_is_lower_bound: bool
 
 
-class Delays(Part):
+class Delays(EventPart):
     """The figures of some delays."""
 
     count: Count
@@ -278,7 +278,7 @@ class Delays(Part):
     percentiles: Percentiles
 
 
-class Pdv(Part):
+class Pdv(EventPart):
     """Delays less the shortest one (RFC 5481)."""
 
     max_ns: Count
@@ -289,7 +289,7 @@ class Pdv(Part):
     below: Histogram
 
 
-class Ipdv(Part):
+class Ipdv(EventPart):
     """How delays of neighbours differ (RFC 3393)."""
 
     count: Count
@@ -315,7 +315,7 @@ class TimedDelays(Delays):
     ipdv: Ipdv
 
 
-class ProbePacing(Part):
+class ProbePacing(EventPart):
     """How late probes left."""
 
     late_max_ns: Count
@@ -324,7 +324,7 @@ class ProbePacing(Part):
     skipped: Count
 
 
-class ProbeStream(Part):
+class ProbeStream(EventPart):
     """The probe stream beside the load."""
 
     stream: Count
@@ -337,7 +337,7 @@ class ProbeStream(Part):
     pacing: MayLack[ProbePacing] = None
 
 
-class DirectionResult(Part):
+class DirectionResult(EventPart):
     """A tester's traffic from one port to the other."""
 
     from_: Count = Field(alias="from")
@@ -349,7 +349,7 @@ class DirectionResult(Part):
     probe: MayLack[ProbeStream] = None
 
 
-class Lateness(Part):
+class Lateness(EventPart):
     """How late bursts left."""
 
     late_max_ns: Count
@@ -377,7 +377,7 @@ class Pacing(Lateness):
     attentive: MayLack[Attentive] = None
 
 
-class CpuUse(Part):
+class CpuUse(EventPart):
     """CPU time of the process over the trial."""
 
     wall_ns: Count
@@ -391,7 +391,7 @@ class CpuUse(Part):
     stolen_own_cores_ns: Count | None
 
 
-class BatonUse(Part):
+class BatonUse(EventPart):
     """How workers that share a core handed it to each other."""
 
     passes: Count
@@ -401,14 +401,14 @@ class BatonUse(Part):
     silent_holders: Count
 
 
-class Residual(Part):
+class Residual(EventPart):
     """What came while the port was drained, and how long the last of it took."""
 
     frames: Count
     within_ns: Count
 
 
-class Cycles(Part):
+class Cycles(EventPart):
     """What a frame cost the workers."""
 
     useful_ticks: Count
@@ -418,7 +418,7 @@ class Cycles(Part):
     ticks_per_frame: Amount | None
 
 
-class HardwareCounts(Part):
+class HardwareCounts(EventPart):
     """Events of the workers' cores."""
 
     with_kernel: bool

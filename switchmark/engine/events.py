@@ -15,19 +15,19 @@ from switchmark.engine.event_parts import (
     Arrivals,
     AtLeastOne,
     BatonUse,
-    Config,
     Count,
     CpuUse,
     Cycles,
     DirectionResult,
+    EngineConfig,
+    EnginePort,
+    EventPart,
     HardwareCounts,
-    Idle,
+    IdleStrategy,
     IntervalPort,
     Loss,
     MayLack,
     Pacing,
-    Part,
-    Port,
     Positive,
     ProbeStream,
     Residual,
@@ -41,7 +41,7 @@ PROTOCOL_VERSION: Literal[2] = 2
 _SHOWN_CHARACTERS = 200
 
 
-class Ready(Part):
+class Ready(EventPart):
     """The engine's ports are up."""
 
     v: Literal[2]
@@ -53,14 +53,14 @@ class Ready(Part):
     engine_version: str
     tsc_hz: Positive
     clock: Literal["tsc", "monotonic"]
-    idle: Idle
-    ports: tuple[Port, ...]
+    idle: IdleStrategy
+    ports: tuple[EnginePort, ...]
     queues: AtLeastOne
     dpdk_version: str | None
     cpu: tuple[Count, ...] | None
 
 
-class VerificationSent(Part):
+class VerificationSent(EventPart):
     """Answer to `verify` and `verify-broadcast`."""
 
     v: Literal[2]
@@ -68,7 +68,7 @@ class VerificationSent(Part):
     sent: Count
 
 
-class EngineCounters(Part):
+class EngineCounters(EventPart):
     """Answer to `counters`."""
 
     v: Literal[2]
@@ -86,7 +86,7 @@ class EngineCounters(Part):
     tx_dropped: Count
 
 
-class Started(Part):
+class Started(EventPart):
     """A trial has begun."""
 
     v: Literal[2]
@@ -108,7 +108,7 @@ class IntervalEvent(Totals):
     ports: MayLack[tuple[IntervalPort, ...]] = None
 
 
-class Result(Part):
+class Result(EventPart):
     """What a trial found."""
 
     v: Literal[2]
@@ -120,7 +120,7 @@ class Result(Part):
     drain_ns: Count
     drained: MayLack[bool] = None
     residual: MayLack[Residual] = None
-    config: Config
+    config: EngineConfig
     sizes: MayLack[tuple[SizeCount, ...]] = None
     totals: Totals
     directions: MayLack[tuple[DirectionResult, ...]] = None
@@ -136,7 +136,7 @@ class Result(Part):
     baton: MayLack[BatonUse] = None
 
 
-class Failed(Part):
+class Failed(EventPart):
     """The engine cannot go on."""
 
     v: Literal[2]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from switchmark.experiment.course import Course
 from switchmark.experiment.steps import Step
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Proving
@@ -24,7 +24,7 @@ class CampaignBlocks:
 
     Steps that have a record, even of a failure, are left out: their block is over."""
 
-    def __init__(self, run: Run, campaign: Campaign, steps: Sequence[Step]) -> None:
+    def __init__(self, run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> None:
         self._run = run
         self._resumed = run.resumed_at()
         self._baselines = [step for step in steps if step.is_baseline]

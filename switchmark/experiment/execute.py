@@ -25,7 +25,7 @@ from switchmark.experiment.certified import Certificates
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.language.duration import format_duration
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.results.proving import Proving
 from switchmark.results.record import Record
@@ -76,7 +76,7 @@ class Executed:
         return (one for one in open_run(self.directory).records() if one.trial_id in self.ended)
 
 
-def execute(campaign: Campaign, there: Installed, request: Request) -> Executed:
+def execute(campaign: CampaignDefinition, there: Installed, request: Request) -> Executed:
     """Measure what is not finished yet.
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks; a trial
@@ -86,7 +86,7 @@ def execute(campaign: Campaign, there: Installed, request: Request) -> Executed:
 
 
 @contextmanager
-def _other_host(campaign: Campaign, request: Request) -> Iterator[Site | None]:
+def _other_host(campaign: CampaignDefinition, request: Request) -> Iterator[Site | None]:
     """The other host of the testbed, where the campaign has trials between hosts; what is made
     there is undone at the end."""
     testbed = find_testbed(request.testbed)
@@ -101,7 +101,9 @@ def _other_host(campaign: Campaign, request: Request) -> Iterator[Site | None]:
             request.say(f"{site.testbed.far}: {words}")
 
 
-def _execute(campaign: Campaign, there: Installed, request: Request, site: Site | None) -> Executed:
+def _execute(
+    campaign: CampaignDefinition, there: Installed, request: Request, site: Site | None
+) -> Executed:
     campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
     steps = plan_steps(campaign, there, baselines=request.baseline, site=site)
     if campaign.skip_unavailable:
@@ -132,7 +134,7 @@ def _execute(campaign: Campaign, there: Installed, request: Request, site: Site 
     return Executed(run.directory, ended)
 
 
-def _open_run(campaign: Campaign, request: Request) -> Run:
+def _open_run(campaign: CampaignDefinition, request: Request) -> Run:
     common: dict[str, Any] = {
         "campaign_text": request.campaign_text,
         "settings": {"set": list(request.overrides)},
@@ -154,7 +156,11 @@ def _open_run(campaign: Campaign, request: Request) -> Run:
 
 
 def _run_steps(
-    run: Run, campaign: Campaign, steps: Sequence[Step], kept: Calibrations, request: Request
+    run: Run,
+    campaign: CampaignDefinition,
+    steps: Sequence[Step],
+    kept: Calibrations,
+    request: Request,
 ) -> list[Step]:
     """Run the steps and what `until_ci` adds; returns all of them."""
     for cleaned in clean_stale():
@@ -188,7 +194,9 @@ def _run_steps(
     return made
 
 
-def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step], request: Request) -> None:
+def _say_endings(
+    run: Run, campaign: CampaignDefinition, steps: Sequence[Step], request: Request
+) -> None:
     """One line for every trial whose interval stayed wide, or that has strange repetitions."""
     assert campaign.until_ci is not None
     for one in endings(run, campaign, steps):
@@ -202,7 +210,7 @@ def _say_endings(run: Run, campaign: Campaign, steps: Sequence[Step], request: R
             request.say(f"{name}: {strange}")
 
 
-def _tune(session: Session, campaign: Campaign, request: Request) -> dict[str, Any]:
+def _tune(session: Session, campaign: CampaignDefinition, request: Request) -> dict[str, Any]:
     """Set the machine as the campaign asks, for the time of the session; what became of it."""
     tuned = tuning.apply(session, campaign.tuning)
     for knob, reason in tuned.not_possible.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.results.store import Run
 from switchmark.statistics.boundaries import StoppingRule
@@ -32,7 +32,9 @@ class Ending:
     strange: tuple[str, ...]  # outliers and bands among the repetitions; none are dropped
 
 
-def more_blocks(run: Run, campaign: Campaign, steps: Sequence[Step]) -> Iterator[list[Step]]:
+def more_blocks(
+    run: Run, campaign: CampaignDefinition, steps: Sequence[Step]
+) -> Iterator[list[Step]]:
     """The blocks still to run, each asked for once the one before is stored."""
     if campaign.until_ci is None:
         return
@@ -52,7 +54,7 @@ def more_blocks(run: Run, campaign: Campaign, steps: Sequence[Step]) -> Iterator
         yield block
 
 
-def ending_of(run: Run, campaign: Campaign, trial: Trial, repetitions: int) -> Ending:
+def ending_of(run: Run, campaign: CampaignDefinition, trial: Trial, repetitions: int) -> Ending:
     """What the first so many repetitions of a trial say. A trial that always fails is done:
     more of the same tells nothing."""
     figures = dict(_figures(run, trial, repetitions))
@@ -65,7 +67,7 @@ def ending_of(run: Run, campaign: Campaign, trial: Trial, repetitions: int) -> E
     return Ending(trial, len(values), half, narrow, tuple(strange))
 
 
-def endings(run: Run, campaign: Campaign, steps: Sequence[Step]) -> list[Ending]:
+def endings(run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> list[Ending]:
     """How every trial of the campaign ended."""
     return [
         ending_of(run, campaign, step.plan.trial, campaign.max_repetitions)

@@ -16,10 +16,10 @@ from switchmark.campaign.installed import Installed
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
 from switchmark.instrument.registry import INSTRUMENTS
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import OWN_ENGINE
-from switchmark.model.expectation import Expected
+from switchmark.model.expectation import ExpectedFigure
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import ConnectMode
 from switchmark.model.topology import (
@@ -48,7 +48,11 @@ class Step:
 
 
 def plan_steps(
-    campaign: Campaign, there: Installed, *, baselines: bool = True, site: Site | None = None
+    campaign: CampaignDefinition,
+    there: Installed,
+    *,
+    baselines: bool = True,
+    site: Site | None = None,
 ) -> list[Step]:
     """All steps of a campaign in their order, baselines (if wanted) first. `site` is the other
     host, which trials with `location: remote` need.
@@ -67,13 +71,13 @@ def plan_steps(
                 wires[wire] = Step(planned, None, is_baseline=True)
             wire = wires[wire].plan.trial
         steps.append(Step(plan, wire))
-    if any(one.figure is Expected.SLOWER_THAN_BASELINE for one in campaign.expect):
+    if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
         steps = _with_wires_again(campaign, there, cores, site, steps)
     return [*wires.values(), *steps]
 
 
 def _with_wires_again(
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     there: Installed,
     cores: Cores,
     site: Site | None,

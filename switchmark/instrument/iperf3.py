@@ -111,7 +111,7 @@ class _IntervalPart(_Part):
     sum: _Sum
 
 
-class _Stream(_Part):
+class _IperfStream(_Part):
     class Udp(_Part):
         """The one stream."""
 
@@ -121,11 +121,11 @@ class _Stream(_Part):
 
 
 class _End(_Part):
-    streams: list[_Stream]
+    streams: list[_IperfStream]
     sum: _Sum
 
 
-class _Asked(_Part):
+class _IperfTest(_Part):
     protocol: str = Field(max_length=20)
     blksize: int = Field(ge=0, le=MOST_PACKETS)
 
@@ -133,7 +133,7 @@ class _Asked(_Part):
 class _Start(_Part):
     version: str = Field(max_length=100)
     system_info: str = Field(default="", max_length=500)
-    test_start: _Asked
+    test_start: _IperfTest
 
 
 class _Said(_Part):

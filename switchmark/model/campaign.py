@@ -138,7 +138,7 @@ class Published(Frozen):
         )
 
 
-class Campaign(Frozen):
+class CampaignDefinition(Frozen):
     """A set of trials, how often and in what order they run, and what is demanded of them."""
 
     name: str = Field(pattern=NAME_PATTERN)

@@ -9,7 +9,7 @@ from switchmark.model.choices import Dimension
 from switchmark.model.trial import Frozen
 
 
-class Expected(StrEnum):
+class ExpectedFigure(StrEnum):
     """The figures of which something may be expected."""
 
     THROUGHPUT = "throughput"  # frames/s that arrived; of a search, its headline
@@ -22,7 +22,7 @@ class Expected(StrEnum):
 class Expectation(Frozen):
     """A bound on one figure, of every trial that has it."""
 
-    figure: Expected
+    figure: ExpectedFigure
     relation: Literal[">=", "<="]
     bound: float  # frames/s, a share, or ns
     text: str  # as it was written, for people
@@ -31,11 +31,11 @@ class Expectation(Frozen):
     def dimensions(self) -> tuple[Dimension, ...]:
         """The dimensions whose trials have the figure."""
         match self.figure:
-            case Expected.THROUGHPUT | Expected.LOSS:
+            case ExpectedFigure.THROUGHPUT | ExpectedFigure.LOSS:
                 return (Dimension.THROUGHPUT,)
-            case Expected.RTT_P50 | Expected.RTT_P99:
+            case ExpectedFigure.RTT_P50 | ExpectedFigure.RTT_P99:
                 return (Dimension.LATENCY,)
-            case Expected.SLOWER_THAN_BASELINE:
+            case ExpectedFigure.SLOWER_THAN_BASELINE:
                 return (Dimension.THROUGHPUT, Dimension.LATENCY)
 
     def __str__(self) -> str:

@@ -26,10 +26,10 @@ class OtgServer(GuardedServer):
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.service = service
-        super().__init__(place, _Handler, token, tls)
+        super().__init__(place, _ApiHandler, token, tls)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ApiHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: OtgServer
     server_version = "switchmark"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from switchmark import __version__
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.leases import fence
 from switchmark.pool.values import BlockLease
@@ -39,7 +39,7 @@ class StoreArchive:
 
 def begin_run(
     database: PoolDatabase,
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     campaign_text: str,
     overrides: Sequence[str],
     run_id: str,

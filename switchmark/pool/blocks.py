@@ -14,8 +14,8 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
 from switchmark.errors import UsageError
 from switchmark.method.registry import usual_time_s
-from switchmark.model.campaign import Campaign
-from switchmark.model.expectation import Expected
+from switchmark.model.campaign import CampaignDefinition
+from switchmark.model.expectation import ExpectedFigure
 from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
@@ -32,7 +32,7 @@ class PlannedBlock:
 
 
 def blocks_of(
-    campaign: Campaign, there: Installed, shortest_lease_s: float = SHORTEST_LEASE_S
+    campaign: CampaignDefinition, there: Installed, shortest_lease_s: float = SHORTEST_LEASE_S
 ) -> list[PlannedBlock]:
     """All blocks of the campaign in their order. Raises `UsageError` for what a pool cannot run."""
     if (refused := refusal(campaign)) is not None:
@@ -42,7 +42,7 @@ def blocks_of(
     return [_block(campaign, list(members), shortest_lease_s) for _, members in grouped]
 
 
-def refusal(campaign: Campaign) -> str | None:
+def refusal(campaign: CampaignDefinition) -> str | None:
     """Why a pool cannot run this campaign, and what to do; None when it can."""
     if campaign.until_ci is not None:
         return (
@@ -51,14 +51,16 @@ def refusal(campaign: Campaign) -> str | None:
         )
     if campaign.proves and campaign.expect:
         return "has expect, which a pool does not judge over testbeds that decide: set repetitions"
-    if any(one.figure is Expected.SLOWER_THAN_BASELINE for one in campaign.expect):
+    if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
         return "expects figures against the bare wire in each block, which a pool keeps apart"
     if campaign.time_budget_s is not None:
         return "has a time_budget, which a pool does not keep to: set repetitions"
     return None
 
 
-def _block(campaign: Campaign, trials: Sequence[Trial], shortest_lease_s: float) -> PlannedBlock:
+def _block(
+    campaign: CampaignDefinition, trials: Sequence[Trial], shortest_lease_s: float
+) -> PlannedBlock:
     """A lease lasts from one word of its holder to the next: over the longest of its trials, the
     bare wire before it, and what slow machines and `repeat_disturbed` add."""
     longest_s = max(usual_time_s(one) + usual_overhead_s(one.switch) for one in trials)

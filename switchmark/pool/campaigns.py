@@ -12,7 +12,7 @@ from psycopg import Connection
 from psycopg.types.json import Jsonb
 
 from switchmark.errors import UsageError
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.pool.blocks import PlannedBlock
 from switchmark.pool.events import note_event
 from switchmark.pool.proving import NextBlock, begin
@@ -20,7 +20,7 @@ from switchmark.pool.values import CampaignStatus
 from switchmark.store.index import add_blocks
 
 
-def submission_of(campaign: Campaign, *, baseline: bool) -> str:
+def submission_of(campaign: CampaignDefinition, *, baseline: bool) -> str:
     """The digest of all that is asked: who asks the same again is led to what is there."""
     asked = [campaign.model_dump(mode="json"), baseline]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
@@ -44,7 +44,7 @@ def hold_submission(db: Connection[Any], submission: str) -> None:
 def submit(
     db: Connection[Any],
     run_name: str,
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     blocks: Sequence[PlannedBlock],
     *,
     baseline: bool = True,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from switchmark.campaign.installed import Installed
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.pool import campaigns, events
 from switchmark.pool.archive import begin_run
 from switchmark.pool.blocks import SHORTEST_LEASE_S, blocks_of
@@ -33,7 +33,7 @@ class HandedIn:
 
 def hand_in(
     database: PoolDatabase,
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     there: Installed,
     *,
     campaign_text: str,

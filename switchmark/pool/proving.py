@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from switchmark.errors import UsageError
 from switchmark.experiment.course import Course
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
 from switchmark.pool.blocks import PlannedBlock
@@ -61,7 +61,7 @@ def deciding_testbeds(db: Connection[Any]) -> tuple[str, ...]:
 
 
 def first_blocks(
-    campaign: Campaign, blocks: Sequence[PlannedBlock], testbeds: Sequence[str]
+    campaign: CampaignDefinition, blocks: Sequence[PlannedBlock], testbeds: Sequence[str]
 ) -> list[NextBlock]:
     """What each testbed begins with. Raises `UsageError` where the budget has no room for it."""
     trials = [one for block in blocks for one in block.trials if one.repetition == 0]
@@ -146,7 +146,7 @@ class TestbedCourses:
         assert row is not None
         trials = [Trial.model_validate(one) for one in row[0]]
         proving = Proving.of(lease.definition, lease.testbeds).on(lease.testbed)
-        campaign = Campaign.model_validate(lease.definition)
+        campaign = CampaignDefinition.model_validate(lease.definition)
         course = _Course(campaign, trials, proving, lease.lease_s)
         done = [Trial.model_validate(one) for held in over for one in held[0]]
         course.take(self._observed(lease, done), done, lease.number)
@@ -177,7 +177,11 @@ class _Course:
     """One campaign on one testbed, as far as it is known."""
 
     def __init__(
-        self, campaign: Campaign, trials: Sequence[Trial], proving: Proving, lease_s: float
+        self,
+        campaign: CampaignDefinition,
+        trials: Sequence[Trial],
+        proving: Proving,
+        lease_s: float,
     ) -> None:
         self._testbed = proving.testbed
         self._lease_s = lease_s

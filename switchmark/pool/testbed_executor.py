@@ -20,7 +20,7 @@ from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step, check_available
 from switchmark.experiment.wire import baseline_of
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.pool import health
 from switchmark.pool.executor import Checked
@@ -91,7 +91,7 @@ class TestbedExecutor:
         keep: Callable[[Record], None],
     ) -> None:
         """See `BlockExecutor.measure`."""
-        campaign = Campaign.model_validate(lease.definition)
+        campaign = CampaignDefinition.model_validate(lease.definition)
         with self._site(lease) as site:
             cores = Cores(read_cpus())
             plans = [plan_trial(campaign, one, self._there, cores, site) for one in lease.todo]
@@ -128,7 +128,11 @@ class TestbedExecutor:
             site.close()
 
     def _unknown_wires(
-        self, campaign: Campaign, plans: list[TrialPlan], kept: Calibrations, site: Site | None
+        self,
+        campaign: CampaignDefinition,
+        plans: list[TrialPlan],
+        kept: Calibrations,
+        site: Site | None,
     ) -> list[Step]:
         """The bare wires that these trials are judged by, and that this machine has no figure of.
         They belong to the testbed, and not to the campaign's results."""

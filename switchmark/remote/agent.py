@@ -120,7 +120,7 @@ class Channel:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-class Agent:
+class HostAgent:
     """What the bench can ask for: each `do_` method is one request."""
 
     def __init__(self, session: Session, channel: Channel) -> None:
@@ -336,7 +336,7 @@ def main() -> None:
         capabilities.hand_on()
         cleaned = [str(one) for one in clean_stale()]
         with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
-            agent = Agent(session, channel)
+            agent = HostAgent(session, channel)
             channel.send({"id": 0, "ok": to_plain(hello(session, cleaned))})
             following = channel.requests()
             while (request := following()) is not None and request["do"] != "exit":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from switchmark.language.duration import format_duration
-from switchmark.model.expectation import Expected
+from switchmark.model.expectation import ExpectedFigure
 from switchmark.report import words
 from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.statistics.means import Estimate
@@ -39,9 +39,9 @@ def _count(figure: Estimate) -> str:
 
 def _amount(one: Judgement, value: float) -> str:
     match one.expectation.figure:
-        case Expected.THROUGHPUT:
+        case ExpectedFigure.THROUGHPUT:
             return words.with_prefix(value, "pps")
-        case Expected.LOSS | Expected.SLOWER_THAN_BASELINE:
+        case ExpectedFigure.LOSS | ExpectedFigure.SLOWER_THAN_BASELINE:
             return words.percent(value)
-        case Expected.RTT_P50 | Expected.RTT_P99:
+        case ExpectedFigure.RTT_P50 | ExpectedFigure.RTT_P99:
             return words.time_ns(value)

@@ -30,7 +30,7 @@ _LEAST_SPAN = math.log(1.3)
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _RatioRow:
     """A contender, or the leader itself."""
 
     contender: str
@@ -111,16 +111,16 @@ def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str,
     return Drawing(title, traces, layout, rows_height(len(rows)), note + _states(answer))
 
 
-def _rows(answer: PointAnswer) -> Iterator[_Row]:
+def _rows(answer: PointAnswer) -> Iterator[_RatioRow]:
     best = answer.standings[0]
-    yield _Row(best.contender, answer_words.amount(answer, best), is_leader=True)
+    yield _RatioRow(best.contender, answer_words.amount(answer, best), is_leader=True)
     for standing in answer.standings[1:]:
         lead = answer.between(best.contender, standing.contender)
         if lead is None or not lead.ratios:
-            yield _Row(standing.contender, "too few pairs")
+            yield _RatioRow(standing.contender, "too few pairs")
         for one in lead.ratios if lead else ():
             seen = one if lead is not None and lead.ahead == best.contender else _turned(one)
-            yield _Row(standing.contender, _told(seen), seen)
+            yield _RatioRow(standing.contender, _told(seen), seen)
 
 
 def _turned(one: LeadRatio) -> LeadRatio:

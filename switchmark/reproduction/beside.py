@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.model.campaign import Campaign, Published
+from switchmark.model.campaign import CampaignDefinition, Published
 from switchmark.report import words
 from switchmark.reproduction.findings import estimate_of
 from switchmark.reproduction.paper import Figure, Item
@@ -27,7 +27,9 @@ class PaperLine:
     marks: str
 
 
-def lines_of(item: Item, rows: Sequence[SummaryRow], campaign: Campaign) -> list[PaperLine]:
+def lines_of(
+    item: Item, rows: Sequence[SummaryRow], campaign: CampaignDefinition
+) -> list[PaperLine]:
     """The table: what the item draws of every row, then other published figures of the campaign
     that this item's rows match, then those that nothing here matches."""
     done = [row for row in rows if row.finished]

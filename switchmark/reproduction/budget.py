@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from switchmark.language.values import format_seconds
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import PLAIN
 
 OVERHEAD_S = 1.0  # around a trial, until some have run
@@ -34,7 +34,7 @@ class Scale:
 
 
 def fit(
-    campaign: Campaign,
+    campaign: CampaignDefinition,
     trials: int,
     budget_s: float,
     overhead_s: float,
@@ -73,12 +73,12 @@ def fit(
     return Scale(tuple(settings), ", ".join(words) or FULL, cost_s(count, rounds, duration_s))
 
 
-def searches(campaign: Campaign) -> set[str]:
+def searches(campaign: CampaignDefinition) -> set[str]:
     """The methods that make several trials."""
     return {name for sweep in campaign.sweeps for name in sweep.method} - {PLAIN}
 
 
-def usual_share(campaign: Campaign) -> Callable[[float], float]:
+def usual_share(campaign: CampaignDefinition) -> Callable[[float], float]:
     """How long a trial of some duration takes: methods of many trials take several of them."""
     from switchmark.method.registry import METHODS
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from switchmark.model.campaign import Campaign, Published
+from switchmark.model.campaign import CampaignDefinition, Published
 from switchmark.model.parameters import BY_NAME
 from switchmark.report import pen, words
 from switchmark.reproduction.findings import estimate_of
@@ -27,7 +27,9 @@ _WIDTH_IN = 6.4
 _MOST_BARS = 40
 
 
-def draw(item: Item, rows: Sequence[SummaryRow], campaign: Campaign, folder: Path) -> str | None:
+def draw(
+    item: Item, rows: Sequence[SummaryRow], campaign: CampaignDefinition, folder: Path
+) -> str | None:
     """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None without a figure."""
     from matplotlib.figure import Figure as Canvas
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from switchmark.model.parameters import BY_NAME
-from switchmark.reproduction.paper import Claim, Figure, Finding, fulfils
+from switchmark.reproduction.paper import Claim, Figure, PaperFinding, fulfils
 from switchmark.results.published import measured
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust, ratio_of
@@ -66,14 +66,14 @@ class Tried:
 class JudgedFinding:
     """A finding with its verdict."""
 
-    finding: Finding
+    finding: PaperFinding
     verdict: FindingVerdict
     why: str
     tried: tuple[Tried, ...] = ()
 
 
 def judge(
-    finding: Finding,
+    finding: PaperFinding,
     rows_of: Mapping[str, Sequence[SummaryRow]],
     can_run: Collection[str] = (),
 ) -> JudgedFinding:

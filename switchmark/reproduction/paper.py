@@ -119,7 +119,7 @@ class Claim(Frozen):
     within: float = 0.2  # by which a power may be missed, either way
 
 
-class Finding(Frozen):
+class PaperFinding(Frozen):
     """What a paper concludes, in its words."""
 
     name: str
@@ -141,7 +141,7 @@ class Paper(Frozen):
     method: str
     target: str  # the description of its machine that `plan --target` knows
     items: tuple[Item, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[PaperFinding, ...]
 
     @property
     def cited(self) -> str:

@@ -16,7 +16,7 @@ from switchmark.campaign.installed import Installed
 from switchmark.environment.vm import accelerator, packages
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, StandIn
 
@@ -26,7 +26,7 @@ class ItemState:
     """An item on this machine."""
 
     item: Item
-    campaign: Campaign | None  # without what is left out; None: nothing of it can run
+    campaign: CampaignDefinition | None  # without what is left out; None: nothing of it can run
     steps: tuple[Step, ...] = ()
     settings: tuple[str, ...] = ()  # as of `--set`, that stand-ins need
     left_out: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from switchmark.model.expectation import Expectation, Expected
+from switchmark.model.expectation import Expectation, ExpectedFigure
 from switchmark.results.proving import Proving
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import SummaryRow
@@ -89,7 +89,7 @@ def judge_run(
 
 def _has(one: Expectation, row: SummaryRow) -> bool:
     """A failed trial should have had it; a search has no loss, and its figure no wire's."""
-    return row.method is None or one.figure is Expected.THROUGHPUT
+    return row.method is None or one.figure is ExpectedFigure.THROUGHPUT
 
 
 def _judge(
@@ -99,7 +99,7 @@ def _judge(
         why = row.failures[0] if row.failures else f"not valid: {', '.join(row.marks)}"
         return Judgement(one, row, ExpectationOutcome.UNUSABLE, _figure(one, row), why)
     level = looked.level_of(row.finished, family)
-    if one.figure is Expected.SLOWER_THAN_BASELINE:
+    if one.figure is ExpectedFigure.SLOWER_THAN_BASELINE:
         return _beside_the_wire(one, row, rows, level)
     figure = _figure(one, row)
     if figure is None:
@@ -116,16 +116,16 @@ def _judge(
 
 
 def _figure(one: Expectation, row: SummaryRow) -> Estimate | None:
-    if one.figure is Expected.THROUGHPUT and row.method is not None:
+    if one.figure is ExpectedFigure.THROUGHPUT and row.method is not None:
         named = [each for each in row.method.figures if each.name == row.method.headline]
         return named[0].value if named and named[0].unit == "pps" else None
-    if row.throughput is not None and one.figure is Expected.THROUGHPUT:
+    if row.throughput is not None and one.figure is ExpectedFigure.THROUGHPUT:
         return row.throughput.forwarded_pps
-    if row.throughput is not None and one.figure is Expected.LOSS:
+    if row.throughput is not None and one.figure is ExpectedFigure.LOSS:
         return row.throughput.loss_ratio
-    if row.latency is not None and one.figure is Expected.RTT_P50:
+    if row.latency is not None and one.figure is ExpectedFigure.RTT_P50:
         return row.latency.p50_ns
-    if row.latency is not None and one.figure is Expected.RTT_P99:
+    if row.latency is not None and one.figure is ExpectedFigure.RTT_P99:
         return row.latency.p99_ns
     return None
 

@@ -13,7 +13,7 @@ from switchmark.engine.arguments import io_of, needed_capabilities, vnf_capabili
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
-from switchmark.model.campaign import Campaign, TrimPolicy, VerifyPolicy
+from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE
 from switchmark.model.io import sends_datagrams
@@ -61,7 +61,11 @@ class Cores:
 
 
 def plan_trial(
-    campaign: Campaign, trial: Trial, there: Installed, cores: Cores, site: Site | None = None
+    campaign: CampaignDefinition,
+    trial: Trial,
+    there: Installed,
+    cores: Cores,
+    site: Site | None = None,
 ) -> TrialPlan:
     """Every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 
 from switchmark.listening import GuardedServer, is_loopback, says_token
 from switchmark.report.page import page_policy
-from switchmark.web.site import TEXT, Shown, Site
+from switchmark.web.site import TEXT, Shown, WebSite
 
 METHODS = "GET, HEAD"
 
@@ -23,15 +23,15 @@ class SiteServer(GuardedServer):
     def __init__(
         self,
         place: tuple[str, int],
-        site: Site,
+        site: WebSite,
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.site = site
-        super().__init__(place, _Handler, token, tls)
+        super().__init__(place, _PageHandler, token, tls)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _PageHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: SiteServer
     server_version = "switchmark"

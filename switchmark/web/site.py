@@ -37,7 +37,7 @@ class Shown:
     kind: str = HTML
 
 
-class Site:
+class WebSite:
     """All pages over one folder or store."""
 
     def __init__(self, shelf: Shelf, pool: Callable[[], PoolState] | None = None) -> None:

@@ -14,7 +14,7 @@ from switchmark.store.push import push_folder
 from switchmark.store.store import init_store, open_store
 from switchmark.web.pool_page import pool_reader
 from switchmark.web.shelf import StoreShelf
-from switchmark.web.site import Site
+from switchmark.web.site import WebSite
 from tests.postgres import cluster
 from tests.unit.browser import browsing, chromium
 from tests.unit.histories import nights
@@ -45,14 +45,14 @@ def test_a_store_has_the_history_of_the_folder_that_went_into_it(
         given = ["--against", "last-good", "--store", address.url]
         assert run(["compare", runs[-1].name, *given]) == 4
         assert runs[5].name in capsys.readouterr().err
-        site = Site(StoreShelf(address), pool_reader(address))
+        site = WebSite(StoreShelf(address), pool_reader(address))
         shown = site.show("/pool")
         assert shown.status == 200 and b"None has come" in shown.body
         check_pages(site, runs)
         check_in_a_browser(site, tmp_path)
 
 
-def check_pages(site: Site, runs: list[Path]) -> None:
+def check_pages(site: WebSite, runs: list[Path]) -> None:
     """The store's runs, a report of each, and their history; names that are none lead nowhere."""
     index = site.show("/").body
     assert all(f'href="run/{run.name}"'.encode() in index for run in runs)
@@ -65,7 +65,7 @@ def check_pages(site: Site, runs: list[Path]) -> None:
     assert history.status == 200 and b"Since version 2.0" in history.body
 
 
-def check_in_a_browser(site: Site, folder: Path) -> None:
+def check_in_a_browser(site: WebSite, folder: Path) -> None:
     if chromium() is None:
         return
     with serving(site) as port, browsing(folder / "profile") as browser:
@@ -81,5 +81,5 @@ def check_in_a_browser(site: Site, folder: Path) -> None:
 
 def test_a_store_that_is_away_is_told_of(tmp_path: Path) -> None:
     address = read_store_address(f"postgresql:///bench?host={tmp_path}")
-    shown = Site(StoreShelf(address)).show("/")
+    shown = WebSite(StoreShelf(address)).show("/")
     assert shown.status == 503 and b"bench" in shown.body

@@ -17,7 +17,7 @@ from switchmark.campaign.expand import trials_of
 from switchmark.campaign.load import load_text
 from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.steps import Step
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.machine_state import MachineState
 from switchmark.model.trial import Trial
 from switchmark.results.record import Record, Throughput
@@ -124,17 +124,17 @@ def _utc(at_s: float) -> str:
     return (BEGIN + timedelta(seconds=at_s)).isoformat()
 
 
-def campaign(text: str) -> Campaign:
+def campaign(text: str) -> CampaignDefinition:
     return load_text(f"{text}\nduration: 500ms\ninterval: 50ms\ntrim: {{warm_up: 100ms, "
                      "cool_down: 50ms}\n", "unit.yaml", KNOWN)  # fmt: skip
 
 
-def steps_of(made: Campaign) -> list[Step]:
+def steps_of(made: CampaignDefinition) -> list[Step]:
     trials = [trial for sweep in made.sweeps for trial in trials_of(sweep)]
     return [Step(cast(TrialPlan, Plan(trial)), None) for trial in trials]
 
 
-def run_all(machine: Machine, made: Campaign) -> Any:
+def run_all(machine: Machine, made: CampaignDefinition) -> Any:
     """Run the campaign to its end, or until the bench is killed."""
     course = CampaignBlocks(cast(Run, machine), made, steps_of(made))
     for block in course:

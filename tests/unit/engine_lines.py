@@ -10,11 +10,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from switchmark.engine.event_parts import FrameCounters, Part, TimedDelays
+from switchmark.engine.event_parts import EventPart, FrameCounters, TimedDelays
 from switchmark.engine.events import EVENT, EngineCounters, IntervalEvent, parse
 from switchmark.statistics.histogram import Histogram
 
-KINDS: dict[str, type[Part]] = {
+KINDS: dict[str, type[EventPart]] = {
     get_args(kind.model_fields["event"].annotation)[0]: kind
     for kind in get_args(get_args(EVENT._type)[0])
 }
@@ -28,7 +28,7 @@ def event(name: str, **given: Any) -> str:
     return line
 
 
-def fields(kind: type[Part], given: Mapping[str, Any]) -> dict[str, Any]:
+def fields(kind: type[EventPart], given: Mapping[str, Any]) -> dict[str, Any]:
     """All required fields of a part, and those given; parts inside may be given in part."""
     known = {field.alias or name: field for name, field in kind.model_fields.items()}
     filled = dict(given)
@@ -50,7 +50,7 @@ def least(field: FieldInfo) -> Any:
             return []
         case origin if origin in (Union, UnionType):
             return None if NoneType in get_args(kind) else fields(get_args(kind)[0], {})
-    if isinstance(kind, type) and issubclass(kind, Part):
+    if isinstance(kind, type) and issubclass(kind, EventPart):
         return fields(kind, {})
     if kind is int:
         return max([0, *(getattr(one, "ge", 0) for one in limits)])

@@ -8,12 +8,12 @@ from switchmark.campaign import settings
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameters import BY_NAME
 from tests.unit.campaign_fakes import KNOWN
 
 
-def load(text: str, *overrides: str) -> Campaign:
+def load(text: str, *overrides: str) -> CampaignDefinition:
     return load_text(text, "c.yaml", KNOWN, overrides)
 
 

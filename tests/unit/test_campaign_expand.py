@@ -12,7 +12,7 @@ from switchmark.campaign.expand import estimate, expand, trials_of
 from switchmark.campaign.load import load_text
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.overhead import IN_KERNEL, IN_KERNEL_S, OVS_DPDK_S
@@ -22,7 +22,7 @@ from switchmark.switch.registry import SWITCHES as REGISTERED
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, KNOWN, LEARN, STATIC, SWITCHES, VETH
 
 
-def load(text: str) -> Campaign:
+def load(text: str) -> CampaignDefinition:
     return load_text(text, "c.yaml", KNOWN)
 
 

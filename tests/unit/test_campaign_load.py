@@ -6,7 +6,7 @@ import pytest
 
 from switchmark.campaign.load import load_file, load_settings, load_text
 from switchmark.language.source import CampaignError
-from switchmark.model.campaign import Campaign, Sweep
+from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.parameter import Known
@@ -16,7 +16,7 @@ from switchmark.model.trial import Trial
 from tests.unit.campaign_fakes import KNOWN
 
 
-def load(text: str, *overrides: str) -> Campaign:
+def load(text: str, *overrides: str) -> CampaignDefinition:
     return load_text(text, "c.yaml", KNOWN, overrides)
 
 
@@ -163,7 +163,7 @@ def test_an_earlier_name_of_a_key_is_read() -> None:
     kept = written.model_dump_json().replace('"frames":3', '"probes":3')
     assert '"probes":3' in kept
     set_ = load_text("switch: ovs-dpdk\n", "c.yaml", KNOWN, ["verify.probes=3"])
-    assert Campaign.model_validate_json(kept).verify.frames == set_.verify.frames == 3
+    assert CampaignDefinition.model_validate_json(kept).verify.frames == set_.verify.frames == 3
 
 
 def test_published_figures() -> None:
@@ -187,7 +187,7 @@ published:
     assert first.matches(trial)
     assert not first.matches(trial.model_copy(update={"io": Io.RAW}))
     assert not second.matches(trial)
-    again = Campaign.model_validate_json(campaign.model_dump_json())
+    again = CampaignDefinition.model_validate_json(campaign.model_dump_json())
     assert again == campaign
     assert again.published[0].matches(trial)
 

@@ -6,11 +6,11 @@ import pytest
 
 from switchmark.campaign.load import load_settings, load_text
 from switchmark.campaign.notation import from_notation, to_notation
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from tests.unit.campaign_fakes import KNOWN
 
 
-def load(text: str, *overrides: str) -> Campaign:
+def load(text: str, *overrides: str) -> CampaignDefinition:
     return load_text(f"switch: linux-bridge\n{text}\n", "c.yaml", KNOWN, overrides)
 
 

@@ -9,7 +9,7 @@ import pytest
 from switchmark.cli import run
 from switchmark.cli.main import run as run_command
 from switchmark.cli.measure import Wish
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.results.store import Run
 
 
@@ -28,7 +28,7 @@ def resumed(results: Path, monkeypatch: pytest.MonkeyPatch, given: list[str]) ->
     """The overrides that a resumed run plans with."""
     seen: list[Wish] = []
 
-    def measure(_campaign: Campaign, _there: object, wish: Wish) -> int:
+    def measure(_campaign: CampaignDefinition, _there: object, wish: Wish) -> int:
         seen.append(wish)
         return 0
 

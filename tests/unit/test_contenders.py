@@ -12,7 +12,7 @@ from switchmark.campaign.load import load_text
 from switchmark.campaign.notation import from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import OF_CONTENDERS, PARAMETERS, point_of
 from switchmark.model.trial import Trial
@@ -197,7 +197,7 @@ def test_rows_bear_the_names_of_contenders(tmp_path: Path) -> None:
     assert named == {"old", "new (raw)", "new (udp)", f"{switch} (/opt/a)", f"{switch} (/opt/b)"}
 
 
-def two_builds(builds: str, prove: str = "5%", budget: str = "2m") -> Campaign:
+def two_builds(builds: str, prove: str = "5%", budget: str = "2m") -> CampaignDefinition:
     return campaign(f"{builds}prove: {prove}\nbudget: {budget}\n")
 
 

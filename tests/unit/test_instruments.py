@@ -24,7 +24,7 @@ from switchmark.instrument.registry import INSTRUMENTS, generator_names
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
 from switchmark.instrument.support.udp import payload_bytes
-from switchmark.model.campaign import Campaign, TrimPolicy
+from switchmark.model.campaign import CampaignDefinition, TrimPolicy
 from switchmark.model.capabilities import available, unavailable
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.node import NodePort
@@ -417,7 +417,7 @@ def test_results_say_what_is_not_known(tmp_path: Path) -> None:
     assert "Traffic by sockperf 3.7" in page.read_text()
 
 
-def _built_in(there: Installed = THERE) -> Campaign:
+def _built_in(there: Installed = THERE) -> CampaignDefinition:
     return find_campaign("instruments", there.known)
 
 

@@ -14,7 +14,7 @@ from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step
-from switchmark.model.campaign import Campaign
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.results.store import Run
 from switchmark.trial.plan import TrialPlan
@@ -39,11 +39,11 @@ class Plan:
     trial: Trial
 
 
-def campaign(text: str = "until_ci: 2%") -> Campaign:
+def campaign(text: str = "until_ci: 2%") -> CampaignDefinition:
     return load_text(f"switch: linux-bridge\nrepetitions: 3\n{text}\n", "c.yaml", KNOWN)
 
 
-def run_all(made: Campaign, noise: float, seed: int = 1) -> tuple[Shelf, int]:
+def run_all(made: CampaignDefinition, noise: float, seed: int = 1) -> tuple[Shelf, int]:
     """Play a campaign of one trial whose load has this relative noise; blocks that were run."""
     trial = Trial(dimension="throughput", switch="linux-bridge", packet_size_bytes=64)  # type: ignore[arg-type]
     steps = [

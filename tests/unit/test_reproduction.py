@@ -17,7 +17,7 @@ from switchmark.model.parameters import BY_NAME
 from switchmark.reproduction.budget import FULL, fit, usual_share
 from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
-from switchmark.reproduction.paper import Finding, fulfils, paper_names, read_paper
+from switchmark.reproduction.paper import PaperFinding, fulfils, paper_names, read_paper
 from switchmark.reproduction.run import folder_of
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
@@ -69,8 +69,8 @@ def rows_of(tmp_path: Path, rates: dict[tuple[str, int], Sequence[float]]) -> li
     return found
 
 
-def finding(**claim: object) -> Finding:
-    return Finding.model_validate(
+def finding(**claim: object) -> PaperFinding:
+    return PaperFinding.model_validate(
         {"name": "f", "section": "1", "words": "w", "claims": [{"item": "i", **claim}]}
     )
 

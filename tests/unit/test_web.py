@@ -22,7 +22,7 @@ from switchmark.listening import tls_context
 from switchmark.pool.values import CampaignStatus, TestbedStatus
 from switchmark.web.server import SiteServer
 from switchmark.web.shelf import FolderShelf
-from switchmark.web.site import KEPT_PAGES, Site
+from switchmark.web.site import KEPT_PAGES, WebSite
 from tests.unit.browser import Browser, browsing, chromium
 from tests.unit.histories import dated, night, nights
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
@@ -35,7 +35,7 @@ EVIL = f"</script><script>{RUNS}</script><img src=http://127.0.0.1:9/x onerror='
 
 @contextmanager
 def serving(
-    site: Site, token: str | None = None, tls: ssl.SSLContext | None = None
+    site: WebSite, token: str | None = None, tls: ssl.SSLContext | None = None
 ) -> Iterator[int]:
     """The server's port."""
     with SiteServer(("127.0.0.1", 0), site, token, tls) as server:
@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port(folder: Path) -> Iterator[int]:
-    with serving(Site(FolderShelf(folder))) as found:
+    with serving(WebSite(FolderShelf(folder))) as found:
         yield found
 
 
@@ -134,7 +134,7 @@ def test_a_link_in_a_run_shows_nothing_but_that_it_is_no_record(tmp_path: Path) 
     record = next((run / "trials").glob("*.json"))
     record.unlink()
     record.symlink_to(tmp_path / "secret")
-    with serving(Site(FolderShelf(tmp_path / "results"))) as port:
+    with serving(WebSite(FolderShelf(tmp_path / "results"))) as port:
         status, body, _ = ask(port, f"/run/{run.name}")
     assert status == 200
     assert b"cannot be read as a result" in body and b"secret beside" not in body
@@ -164,7 +164,7 @@ def test_names_of_this_machine_are_served(port: int, host: str) -> None:
 
 def test_with_a_token_nothing_is_shown_without_it(folder: Path) -> None:
     basic = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
-    with serving(Site(FolderShelf(folder)), TOKEN) as port:
+    with serving(WebSite(FolderShelf(folder)), TOKEN) as port:
         for headers in (
             {}, {"Authorization": "Bearer no"}, {"Authorization": "Bearer \xe9"},
             {"Authorization": "Basic !"}, {"Authorization": f"Digest {TOKEN}"},
@@ -186,7 +186,7 @@ def test_with_a_certificate_it_is_https(folder: Path, tmp_path: Path) -> None:
         check=True, capture_output=True,
     )  # fmt: skip
     trusting = ssl.create_default_context(cafile=str(certificate))
-    with serving(Site(FolderShelf(folder)), TOKEN, tls_context(certificate, key)) as port:
+    with serving(WebSite(FolderShelf(folder)), TOKEN, tls_context(certificate, key)) as port:
         connection = http.client.HTTPSConnection(
             "localhost", port, context=trusting, timeout=120
         )  # fmt: skip
@@ -201,12 +201,12 @@ def test_with_a_certificate_it_is_https(folder: Path, tmp_path: Path) -> None:
 def test_beyond_this_machine_it_wants_a_certificate_and_a_token(tmp_path: Path) -> None:
     for token in (None, TOKEN):
         with pytest.raises(UsageError, match="others can reach it"):
-            SiteServer(("0.0.0.0", 0), Site(FolderShelf(tmp_path)), token)
+            SiteServer(("0.0.0.0", 0), WebSite(FolderShelf(tmp_path)), token)
     with (
-        serving(Site(FolderShelf(tmp_path))) as port,
+        serving(WebSite(FolderShelf(tmp_path))) as port,
         pytest.raises(UnavailableError, match="another port"),
     ):
-        SiteServer(("127.0.0.1", port), Site(FolderShelf(tmp_path)))
+        SiteServer(("127.0.0.1", port), WebSite(FolderShelf(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_mistakes_are_a_line(
 
 
 def test_what_is_new_is_seen_and_pages_do_not_pile_up(tmp_path: Path) -> None:
-    site = Site(FolderShelf(tmp_path))
+    site = WebSite(FolderShelf(tmp_path))
     assert b"Nothing has been measured yet" in site.show("/").body
     run = night(tmp_path, 0, [1e6] * 3)
     assert run.name.encode() in site.show("/").body
@@ -246,14 +246,14 @@ def test_the_state_of_a_pool_is_shown_where_there_is_one(tmp_path: Path) -> None
         "nightly-1", "nightly", "open", datetime(2026, 3, 1, tzinfo=UTC), "me",
         {"queued": 3}, {"finished": 4}, 10,
     )  # fmt: skip
-    site = Site(FolderShelf(tmp_path), lambda: ([bed], [asked]))
+    site = WebSite(FolderShelf(tmp_path), lambda: ([bed], [asked]))
     shown = site.show("/pool")
     assert shown.status == 200
     for text in (b"lab1", b"no agent for 90 s", b"4 of 10", b"3 queued", b"nightly-1"):
         assert text in shown.body
     assert b"<img" not in shown.body
     assert b'href="pool"' in site.show("/").body
-    assert Site(FolderShelf(tmp_path)).show("/pool").status == 404
+    assert WebSite(FolderShelf(tmp_path)).show("/pool").status == 404
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from switchmark.campaign.rules.layout import environment_refusals, scenario_refu
 from switchmark.campaign.rules.traffic import frame_refusals
 from switchmark.method.registry import METHODS
 from switchmark.model import options
-from switchmark.model.campaign import Campaign, Sweep
+from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.parameters import PARAMETERS
@@ -67,7 +67,9 @@ def refusals(
 
 
 def chosen_modes_refusals(
-    campaign: Campaign, capabilities: Mapping[str, Capabilities], modes: Mapping[str, ConnectMode]
+    campaign: CampaignDefinition,
+    capabilities: Mapping[str, Capabilities],
+    modes: Mapping[str, ConnectMode],
 ) -> Iterator[str]:
     """Switch options that cannot be in the mode that `auto` stands for."""
     for sweep in campaign.sweeps:
