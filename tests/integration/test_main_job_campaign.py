@@ -105,29 +105,42 @@ def test_latency_is_plausible(done: tuple[Bench, list[Record]]) -> None:
         assert seen.histogram.count == seen.count
 
 
-def kept_counters(record: Record, role: str) -> list[dict[str, int]]:
-    """Of the samples that lie wholly in the window of the rates."""
-    assert record.trim is not None
-    first, last = record.trim.kept_from_ns, record.trim.kept_to_ns
+def intervals_of(record: Record, role: str) -> list[tuple[int, int, dict[str, int]]]:
+    """Of that application: begin, end, counters of each interval."""
     (engine,) = [one for one in record.engines if one.role == role]
-    return [
-        one.counters
-        for one in engine.intervals
-        if one.t_ns - one.duration_ns >= first and one.t_ns <= last
-    ]
+    return [(one.t_ns - one.duration_ns, one.t_ns, one.counters) for one in engine.intervals]
+
+
+def frames_of_the_window(record: Record) -> tuple[int, int]:
+    """The sequence numbers that the sender gave to the frames of its kept intervals."""
+    assert record.trim is not None
+    trim, sent = record.trim, intervals_of(record, "sender")
+    kept = [c for begun, end, c in sent if begun >= trim.kept_from_ns and end <= trim.kept_to_ns]
+    first = sum(c["tx_offered"] for _, end, c in sent if end <= trim.kept_from_ns)
+    return first, first + sum(c["tx_offered"] for c in kept)
 
 
 def test_loss_is_what_sequence_numbers_say(done: tuple[Bench, list[Record]]) -> None:
+    """Of the frames that were sent in the window. A receiver's interval that holds frames of
+    the window and others tells only that between none and all of its missing ones count."""
     for record in of(done[1], Dimension.THROUGHPUT):
         assert record.throughput is not None
         sent = totals(record, "sender")["tx_offered"]
         arrived = totals(record, "receiver")["rx_frames"]
         pair = record.throughput.pairs[0]
         assert arrived + (pair.lost_frames or 0) == sent, describe(record)
-        kept = kept_counters(record, "receiver")
-        lost, came = (sum(one[name] for one in kept) for name in ("rx_missing", "rx_frames"))
-        assert all(one["rx_frames"] for one in kept), "of silence no sequence number tells"
-        assert record.throughput.loss_ratio == pytest.approx(lost / (lost + came), abs=1e-9)
+        first, end = frames_of_the_window(record)
+        (receiver,) = [one for one in record.engines if one.role == "receiver"]
+        at = receiver.result["loss"]["first_sequence"]
+        least = most = max(0, min(end, at) - first)  # before the first that came
+        for _, _, one in intervals_of(record, "receiver"):
+            begun, at = at, at + one["rx_frames"] + one["rx_missing"]
+            least += one["rx_missing"] if begun >= first and at <= end else 0
+            most += one["rx_missing"] if begun < end and at > first else 0
+        never = max(0, end - max(at, first))  # after the last that came, none tells
+        found = record.throughput.loss_ratio * (end - first)
+        note = f"{describe(record)}: {least} to {most} and {never} of {end - first}, said {found}"
+        assert least - 1 <= found <= most + never + 1, note
 
 
 def test_the_switch_counts_what_the_engine_counts(done: tuple[Bench, list[Record]]) -> None:
