@@ -15,7 +15,7 @@ from switchmark.cli.pool_options import (
     PoolAddress,
     StoreOfPool,
     check_extra,
-    database_of,
+    contact_of,
 )
 from switchmark.errors import UsageError
 
@@ -48,18 +48,20 @@ def command(
     from switchmark.engine.binary import find_engine
     from switchmark.pool.agent import agent_of
     from switchmark.pool.archive import StoreArchive
+    from switchmark.pool.database import PoolDatabase
+    from switchmark.pool.dispatch import store_of
     from switchmark.pool.duty import on_duty
-    from switchmark.pool.security import contact, credentials_of
     from switchmark.pool.testbed_executor import TestbedExecutor
+    from switchmark.store.address import read_store_address
     from switchmark.testbed.testbed_file import read_pool_testbed
 
     if pool is None:
         raise UsageError("--pool HOST:PORT is missing (or SWITCHMARK_POOL): whose testbed is this?")
     hosts = read_pool_testbed(testbed)
     find_engine()  # raises where there is none, before a campaign waits for it
-    known = credentials_of(authority, certificate, key)
-    where, security = contact(pool, known), known.security() if known else None
-    database = database_of(pool, store, authority, certificate, key)
+    where, security = contact_of(pool, authority, certificate, key)
+    store = store_of(where, security) if store is None else store
+    database = PoolDatabase(read_store_address(store))
     executor = TestbedExecutor(installed(), hosts)
     archive = StoreArchive(database)
     try:

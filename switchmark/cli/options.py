@@ -31,6 +31,17 @@ StoreAt = Annotated[
         help="A store: postgresql://host/database (docs/store.md).",
     ),
 ]
+Listen = Annotated[
+    str,
+    typer.Option(
+        "--listen",
+        metavar="[ADDRESS:]PORT",
+        help="Where clients connect; without ADDRESS, from this machine alone.",
+    ),
+]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="What clients must say.")
+]
 HttpsCertificate = Annotated[
     Path | None, typer.Option("--certificate", metavar="FILE", help="For HTTPS: PEM chain.")
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from switchmark.cli.options import HttpsCertificate, HttpsKey
+from switchmark.cli.options import HttpsCertificate, HttpsKey, Listen, TokenFile
 from switchmark.cli.output import note
 from switchmark.engine.binary import find_engine
 from switchmark.listening import parse_place, read_token, shown, tls_context
@@ -37,14 +36,10 @@ def command(
         list[str] | None,
         typer.Option("--port", metavar="LOCATION[=KIND[:REST]]", help="A port to offer."),
     ] = None,
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="[ADDRESS:]PORT", help="Where clients connect.")
-    ] = "127.0.0.1:8080",
+    listen: Listen = "127.0.0.1:8080",
     certificate: HttpsCertificate = None,
     key: HttpsKey = None,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="What clients must say.")
-    ] = None,
+    token_file: TokenFile = None,
     idle: Annotated[
         Literal["poll", "yield", "sleep"],
         typer.Option(help="poll is fastest, and takes a core for each end of a flow."),

@@ -19,6 +19,7 @@ from switchmark.cli.pool_options import (
     PoolAddress,
     StoreOfPool,
     check_extra,
+    contact_of,
     database_of,
 )
 
@@ -53,12 +54,10 @@ def serve(
     check_extra()
     from switchmark.pool import dispatch
     from switchmark.pool.database import PoolDatabase
-    from switchmark.pool.security import contact, credentials_of
     from switchmark.store.address import read_store_address
     from switchmark.store.errors import StoreAwayError
 
-    known = credentials_of(authority, certificate, key)
-    where = contact(listen, known)
+    where, security = contact_of(listen, authority, certificate, key)
     database = PoolDatabase(read_store_address(store))
     with suppress(StoreAwayError), database.transaction():
         pass  # (no store at all is an error; one that is away is waited for)
@@ -67,7 +66,6 @@ def serve(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        security = known.security() if known else None
         await dispatch.serve(where, security, database, note, stop)
 
     asyncio.run(until_ended())

@@ -10,6 +10,8 @@ import typer
 from switchmark.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from distributed.security import Security
+
     from switchmark.pool.database import PoolDatabase
 
 PoolAddress = Annotated[
@@ -39,6 +41,16 @@ def check_extra() -> None:
         raise UnavailableError(EXTRA_MISSING)
 
 
+def contact_of(
+    address: str, authority: Path | None, certificate: Path | None, key: Path | None
+) -> tuple[str, Security | None]:
+    """The pool's address as Dask has it, and what is shown there. Raises UsageError."""
+    from switchmark.pool.security import contact, credentials_of
+
+    known = credentials_of(authority, certificate, key)
+    return contact(address, known), known.security() if known else None
+
+
 def database_of(
     pool: str | None,
     store: str | None,
@@ -50,7 +62,6 @@ def database_of(
     check_extra()
     from switchmark.pool.database import PoolDatabase
     from switchmark.pool.dispatch import store_of
-    from switchmark.pool.security import contact, credentials_of
     from switchmark.store.address import read_store_address
 
     if store is None:
@@ -59,6 +70,5 @@ def database_of(
                 "which pool? name it with --pool HOST:PORT or in SWITCHMARK_POOL, or its store "
                 "with --store postgresql://host/database"
             )
-        known = credentials_of(authority, certificate, key)
-        store = store_of(contact(pool, known), known.security() if known else None)
+        store = store_of(*contact_of(pool, authority, certificate, key))
     return PoolDatabase(read_store_address(store))

@@ -83,7 +83,9 @@ def command(
     metrics: Annotated[
         str | None,
         typer.Option(
-            "--metrics", metavar="PORT", help="Let Prometheus watch, here or at ADDRESS:PORT."
+            "--metrics",
+            metavar="[ADDRESS:]PORT",
+            help="Where Prometheus connects; without ADDRESS, from this machine alone.",
         ),
     ] = None,
 ) -> int:

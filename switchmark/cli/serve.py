@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from switchmark.cli.options import HttpsCertificate, HttpsKey, ResultsIn
+from switchmark.cli.options import HttpsCertificate, HttpsKey, Listen, ResultsIn, TokenFile
 from switchmark.cli.output import note
 from switchmark.errors import UsageError
 from switchmark.listening import parse_place, read_token, shown, tls_context
@@ -36,14 +36,10 @@ Exit codes: 0 ended by Ctrl-C; 2 bad input; 3 the address is in use.
 
 
 def command(
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="[ADDRESS:]PORT", help="Where browsers connect.")
-    ] = "127.0.0.1:8088",
+    listen: Listen = "127.0.0.1:8088",
     certificate: HttpsCertificate = None,
     key: HttpsKey = None,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="What readers must say.")
-    ] = None,
+    token_file: TokenFile = None,
     results: ResultsIn = DEFAULT_ROOT,
     store: Annotated[
         str | None,
