@@ -114,12 +114,13 @@ def state_of(db: Connection[Any], member: Membership) -> str | None:
 def take_out(db: Connection[Any], member: Membership, reason: str) -> None:
     """The testbed is not what it was: it gets no block until a later check passes. The same reason
     is told once, however often it is found."""
-    if not is_current(db, member, "ready", "out"):
-        return
     row = db.execute(
-        "SELECT state, reason FROM pool_testbeds WHERE name = %s", (member.testbed,)
+        "SELECT state, reason FROM pool_testbeds "
+        "WHERE name = %s AND token = %s AND state IN ('ready', 'out') FOR UPDATE",
+        (member.testbed, member.token),
     ).fetchone()
-    assert row is not None
+    if row is None:
+        return
     db.execute(
         "UPDATE pool_testbeds SET state = 'out', reason = %(reason)s, checks = checks + 1, "
         "check_at = clock_timestamp() + make_interval(secs => "

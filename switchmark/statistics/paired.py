@@ -88,9 +88,13 @@ def ratio_of(pairs: Sequence[LogRatio], level: float = 0.05) -> PairedRatio | No
 
     Few pairs across states cost more than they tell, since the slowdown has to be found of them,
     too: the pairs of one state alone are taken where their interval must be the narrower one."""
+    return _common_ratio(pairs, _columns(pairs), level)
+
+
+def _common_ratio(pairs: Sequence[LogRatio], design: Array, level: float) -> PairedRatio | None:
     alike = [pair for pair in pairs if pair.far_a == pair.far_b]
     apart = len(pairs) - len(alike)
-    columns = _columns(pairs)[:, :2]
+    columns = design[:, :2]
     if apart >= _LEAST_ACROSS and _reach(columns, level) < _reach(_ones(len(alike)), level):
         return _ratio(pairs, columns, np.asarray([1.0, 0.0]), level)
     return _ratio(alike, _ones(len(alike)), np.ones(1), level)
@@ -101,17 +105,16 @@ def ratios_of(pairs: Sequence[LogRatio], level: float = 0.05) -> list[PairedRati
 
     A state in which either contender ran in fewer than five blocks tells nothing of its own: its
     pairs are few among many in the common ratio, and left out beside ratios of states."""
-    seen = states_of(pairs)
-    if len(seen) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0)):
-        columns = _columns(pairs)
-        if states_differ_p(pairs) < STATES_DIFFER:
-            sides = ((State.NEAR, -HALF), (State.FAR, HALF))
-            found = [
-                _ratio(pairs, columns, np.asarray([1.0, 0.0, side]), level / 2, state)
-                for state, side in sides
-            ]
-            return [ratio for ratio in found if ratio]
-    ratio = ratio_of(pairs, level)
+    seen, columns = states_of(pairs), _columns(pairs)
+    judged_apart = len(seen) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0))
+    if judged_apart and _differ_p(pairs, columns) < STATES_DIFFER:
+        sides = ((State.NEAR, -HALF), (State.FAR, HALF))
+        found = [
+            _ratio(pairs, columns, np.asarray([1.0, 0.0, side]), level / 2, state)
+            for state, side in sides
+        ]
+        return [ratio for ratio in found if ratio]
+    ratio = _common_ratio(pairs, columns, level)
     return [replace(ratio, state=next(iter(seen)) if len(seen) == 1 else None)] if ratio else []
 
 
@@ -123,9 +126,13 @@ def states_of(pairs: Sequence[LogRatio]) -> set[State]:
 
 def states_differ_p(pairs: Sequence[LogRatio]) -> float:
     """p that both states have the same ratio; 1 where these pairs cannot tell."""
+    return _differ_p(pairs, _columns(pairs))
+
+
+def _differ_p(pairs: Sequence[LogRatio], columns: Array) -> float:
     from scipy.special import stdtr
 
-    found = _estimate(pairs, _columns(pairs), np.asarray([0.0, 0.0, 1.0]))
+    found = _estimate(pairs, columns, np.asarray([0.0, 0.0, 1.0]))
     return float(2 * stdtr(found[2], -abs(found[0]) / found[1])) if found else 1.0
 
 
