@@ -1,0 +1,64 @@
+"""The words of a report: what an answer and a trend say, and what they leave open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmark.model.choices import Dimension
+from switchmark.report.answer import answers
+from switchmark.report.trend import trends
+from switchmark.results.summary import summary
+from switchmark.statistics.means import estimate
+from tests.unit.records import (
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+
+def test_a_lead_that_is_not_proven_is_called_so(tmp_path: Path) -> None:
+    one = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
+    rows = summary(write_run(tmp_path, one))
+    (answer,) = answers(rows, Dimension.THROUGHPUT)
+    assert "no proven lead over ovs-dpdk" in answer.detail
+    assert not answer.proven
+    assert "needs two or more repetitions" in answer.rivals[0][2]
+
+
+def test_a_wire_that_was_asked_for_a_rate_shows_no_ceiling(tmp_path: Path) -> None:
+    for rate, says in ((None, "bare wire carries"), (1_000, "bare wire carries of the same rate")):
+        records = [
+            synthetic_record(synthetic_trial(switch=switch, rate_pps=rate))
+            for switch in ("basicfwd", "direct")
+        ]
+        (only,) = answers(summary(write_run(tmp_path, records)), Dimension.THROUGHPUT)
+        assert only.detail.endswith(says)
+
+
+@pytest.mark.parametrize(
+    ("means", "said"),
+    [
+        ((4e6, 2e6, 1e6), "4.00 Mpps at 1, 1.00 Mpps at 3, 25 % of that (significant, p "),
+        ((4e6, 2e6, 1e6), "; less at each step."),
+        ((2e6, 4e6, 1e6), "; less, but not from 1 to 2 (2.00 Mpps to 4.00 Mpps)."),
+    ],
+)
+def test_what_a_longer_chain_costs_is_said(
+    tmp_path: Path, means: tuple[float, ...], said: str
+) -> None:
+    records = [synthetic_record(synthetic_trial(scenario=f"loopback-{n}")) for n in (1, 2, 3)]
+    records.append(synthetic_record(synthetic_trial(scenario="p2p", switch="direct")))
+    rows = []
+    for row in summary(write_run(tmp_path / "results", records)):
+        assert row.throughput is not None
+        if not row.is_baseline:
+            mean = means[int(row.trial.scenario[-1]) - 1]
+            seen = estimate([mean - 1e4, mean, mean + 1e4])
+            rows.append(replace(row, throughput=replace(row.throughput, forwarded_pps=seen)))
+    title, lines = trends(rows)
+    assert title == "VNFs in the chain"
+    (line,) = lines
+    assert line.startswith("linux-bridge, 64 B: ") and said in line
