@@ -112,21 +112,26 @@ def _throughput(records: Sequence[Record]) -> list[str]:
                 if one.method is not None and len(one.method.bounds) > place
             ]
             found = [rate for rate in held if rate is not None]
-            if not found:
-                continue
-            rate = statistics.fmean(found)
+            rate = statistics.fmean(found) if found else None
             final = max(
                 trial.duration_s for one in group if one.method for trial in one.method.trials
             )
             rows.append(
-                [switch, size, pairs, _medium(group[0]), f"{goal.loss_ratio:.6g}", f"{rate:,.0f}",
-                 f"{rate * size * 8:,.0f}", f"{final:g}", len(found)]
+                [switch, size, pairs, _medium(group[0]), f"{goal.loss_ratio:.6g}",
+                 "none found" if rate is None else f"{rate:,.0f}",
+                 "-" if rate is None else f"{rate * size * 8:,.0f}", f"{final:g}",
+                 _share(len(found), len(held))]
             )  # fmt: skip
     return _table(
         ["device", "frame size", "pairs", "theoretical frames/s", "loss ratio allowed",
          "throughput frames/s", "throughput bit/s (L2)", "longest trial s", "searches"],
         rows,
     )  # fmt: skip
+
+
+def _share(found: int, tried: int) -> str:
+    """How many a mean is of, with those that found nothing, which are not in it."""
+    return str(tried) if found == tried else f"{found} of {tried}; the others found none"
 
 
 def _medium(record: Record) -> str:
@@ -187,7 +192,8 @@ def _back_to_back(records: Sequence[Record]) -> list[str]:
         figures = [one.method.figure("longest burst") for one in group if one.method]
         held = [one.value for one in figures if one is not None]
         if not held:
-            rows.append([switch, size, pairs, "none: the shortest burst lost frames", *["-"] * 5])
+            rows.append([switch, size, pairs, "none: the shortest burst lost frames",
+                         *["-"] * 4, _share(0, len(figures))])  # fmt: skip
             continue
         times = [one.method.figure("buffer time") for one in group if one.method]
         buffers = [one.value for one in times if one is not None]
@@ -195,7 +201,7 @@ def _back_to_back(records: Sequence[Record]) -> list[str]:
             [switch, size, pairs, f"{statistics.fmean(held):,.1f}",
              f"{statistics.stdev(held):,.1f}" if len(held) > 1 else "-",
              f"{min(held):,.0f}", f"{max(held):,.0f}",
-             f"{statistics.fmean(buffers):.6g}" if buffers else "-", len(held)]
+             f"{statistics.fmean(buffers):.6g}" if buffers else "-", _share(len(held), len(figures))]
         )  # fmt: skip
     return _table(
         ["device", "frame size", "pairs", "mean frames", "standard deviation", "minimum",

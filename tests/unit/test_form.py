@@ -69,6 +69,21 @@ def test_rfc_2544_has_each_part_from_the_records(records, tmp_path):
     assert "the switch died" in left
 
 
+def test_a_search_that_found_no_load_is_in_the_form(records, tmp_path):
+    """It was measured; without its row the form would say that it was not."""
+    bounds = [one.model_copy(update={"lower_pps": None}) for one in records[0].method.bounds]
+    method = records[0].method.model_copy(update={"bounds": bounds})
+    trial = synthetic_trial(method="ndr-pdr", repetition=1, duration_s=1.0)
+    found_none = records[0].model_copy(update={"trial": trial, "method": method})
+    info = open_run(write_run(tmp_path, records)).info
+    alone = section(form_text(Form.RFC2544, info, [found_none]), "26.1")
+    assert "Not measured" not in alone
+    assert [row[5:7] for row in cells(alone)] == [["none found", "-"]] * len(bounds)
+    both = cells(section(form_text(Form.RFC2544, info, [records[0], found_none]), "26.1"))
+    assert {row[-1] for row in both} == {"1 of 2; the others found none"}
+    assert both[0][5] == f"{records[0].method.bounds[0].lower_pps:,.0f}"
+
+
 def test_tst_009_says_what_was_not_measured(records, tmp_path):
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.TST009, info, records)
