@@ -25,7 +25,7 @@ class Credentials:
     key: Path
 
     def security(self) -> Security:
-        """For Dask. Raises UsageError for files that cannot be read."""
+        """What Dask takes them as. Raises UsageError for files that cannot be read."""
         for path in (self.authority, self.certificate, self.key):
             try:
                 path.read_bytes()

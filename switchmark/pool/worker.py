@@ -68,7 +68,7 @@ class WorkerThread:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """For the time of the block nothing is sent to the scheduler unasked."""
+        """Send nothing to the scheduler unasked while a block is measured."""
         self._on_loop(self._stop_callbacks)
         try:
             yield

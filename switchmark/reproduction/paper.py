@@ -35,7 +35,7 @@ class Figure(Frozen):
 
     @property
     def kind(self) -> Published:
-        """As a published figure of the kind, of no value."""
+        """A published figure of this kind, whose value is 0. Raises ValueError for cores."""
         if self.unit == "cores":
             raise ValueError("cores are no published figure")
         known = self.model_dump(exclude={"unit"})

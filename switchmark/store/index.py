@@ -175,7 +175,7 @@ def stored_attempts(
 
 
 def without_nul(value: Any) -> Any:
-    """The same without the one character that PostgreSQL's text lacks."""
+    """A copy in which NUL, which PostgreSQL's text cannot hold, is replaced."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if isinstance(value, dict):

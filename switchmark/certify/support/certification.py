@@ -164,7 +164,7 @@ class Certification:
 
 
 def outcome_of(certificates: Sequence[Certificate]) -> Outcome:
-    """Of several together: refuted where one is, proven where all are."""
+    """What several certificates say together: refuted where one is, proven where all are."""
     seen = {one.outcome for one in certificates}
     if REFUTED in seen:
         return REFUTED

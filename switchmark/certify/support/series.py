@@ -49,7 +49,7 @@ class Series:
 
     @property
     def outcome(self) -> Outcome:
-        """Of all its quantities together."""
+        """What its quantities say together: refuted where one is, proven where all are."""
         seen = {one.outcome for one in self.judged.values()}
         if REFUTED in seen or self.contradicted >= CONTRADICTIONS:
             return REFUTED

@@ -66,7 +66,7 @@ class ProgramEnd:
         return f"{self.name} in {self.node} {what}"
 
     def failed(self, what: str) -> TrialFailed:
-        """The same as an error, with its last words."""
+        """An error about it, of one line, that ends with what it printed last."""
         words = last_words(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
         told = "" if words == NOTHING else f": {words[:SHOWN_CHARACTERS]}"
         return TrialFailed(self.say(f"{what}{told}"))
