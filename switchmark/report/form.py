@@ -201,7 +201,8 @@ def _back_to_back(records: Sequence[Record]) -> list[str]:
             [switch, size, pairs, f"{statistics.fmean(held):,.1f}",
              f"{statistics.stdev(held):,.1f}" if len(held) > 1 else "-",
              f"{min(held):,.0f}", f"{max(held):,.0f}",
-             f"{statistics.fmean(buffers):.6g}" if buffers else "-", _share(len(held), len(figures))]
+             f"{statistics.fmean(buffers):.6g}" if buffers else "-",
+             _share(len(held), len(figures))]
         )  # fmt: skip
     return _table(
         ["device", "frame size", "pairs", "mean frames", "standard deviation", "minimum",
