@@ -86,7 +86,7 @@ def median_interval(values: Sequence[float], level: float) -> tuple[float, float
 
 
 def share_interval(wrong: float, frames: int, level: float = 0.05) -> tuple[float, float]:
-    """The exact interval of a share (C. Clopper, E. Pearson, 1934); one-sided where none was wrong."""
+    """The exact interval of a share (C. Clopper, E. Pearson, 1934); one-sided if none was wrong."""
     from scipy.stats import beta
 
     if not frames:

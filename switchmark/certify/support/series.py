@@ -49,7 +49,7 @@ class Series:
 
     @property
     def outcome(self) -> Outcome:
-        """What its quantities say together: refuted where one is, proven where all are."""
+        """What its quantities say together."""
         seen = {one.outcome for one in self.judged.values()}
         if REFUTED in seen or self.contradicted >= CONTRADICTIONS:
             return REFUTED
