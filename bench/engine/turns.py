@@ -24,11 +24,12 @@ def trial(switch: str, rate: str, idle: str, duration: str) -> dict[str, Any] | 
     command += ["--no-baseline", "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        record: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
+        (record,) = json.loads(done.stdout)
+    except ValueError:  # no JSON, or not one record
         print(f"{switch} {rate} {idle}: {done.stderr.strip()[-200:]}", file=sys.stderr)
         return None
-    return record if record["status"] == "finished" else None
+    finished: dict[str, Any] | None = record if record["status"] == "finished" else None
+    return finished
 
 
 def line(record: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
     contenders: {old: {program: /opt/vpp-old/bin/vpp}, new: {program: /opt/vpp-new/bin/vpp}}
 
 An entry is a layer of values like a block of `sweeps`, of one value a key. Which keys it may hold
-follows from their kind in `model/trial.py`: the means of carrying frames, and cores.
+follows from their kind in `model/trial.py`: the means of carrying frames, place, and cores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Contender:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def block(self, compared: str) -> Block:
-        """Its values as a layer; `compared` are the keys of cores that any contender sets."""
+        """Its values as a layer; `compared` are the keys of place and cores that any contender sets."""
         layer = Block(plain=dict(self.entries))
         layer.plain["contender"] = Entry((self.name,), self.place, SECTION)
         if compared:
@@ -70,8 +70,8 @@ def read_contenders(
     return list(found.values())
 
 
-def compared_cores(contenders: Sequence[Contender]) -> str:
-    """The keys of cores that contenders set, as the parameter `compared` has them."""
+def compared_if_asked(contenders: Sequence[Contender]) -> str:
+    """The keys of place and cores that contenders set, as the parameter `compared` has them."""
     return "+".join(sorted({key for one in contenders for key in one.entries if key in COMPARABLE}))
 
 
@@ -80,7 +80,7 @@ def clashes(
 ) -> Iterator[Problem]:
     """Keys that a contender sets and somebody else, too: it would not be seen which one holds."""
     owners = {"contender": contenders[0].name} if contenders else {}
-    if compared_cores(contenders):
+    if compared_if_asked(contenders):
         owners["compared"] = contenders[0].name
     for one in contenders:
         owners |= {key: one.name for key in one.entries if key not in owners}

@@ -204,7 +204,7 @@ class _Loader:
         blocks = self._sweep_blocks(table)
         layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
         self.problems += contenders.clashes(named, [top, *(block for block, _ in blocks)], over)
-        compared = contenders.compared_cores(named)
+        compared = contenders.compared_if_asked(named)
         found: list[dict[str, Entry]] = []
         for layers, at in layered:
             if not named:

@@ -44,7 +44,7 @@ Examples:
 SHOWN = 40  # trials, unless all are asked for
 
 # What decides where a trial runs; trials that agree in these are placed alike.
-_PLACED_BY = of_kinds(Kind.LAYOUT, Kind.CORES, Kind.CONTENDER)
+_PLACED_BY = of_kinds(Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,11 @@ from switchmark.trial.plan import TrialPlan
 # The settings that a line of a trial names where they are not the usual ones.
 _NAMED = [
     one
-    for one in of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.CONTENDER)
+    for one in of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
     if one.letter is None and one.field not in ("connect_mode", "io", "spare_cores")
 ]
 # A contender's name stands for its means and cores.
-_UNNAMED = [one for one in _NAMED if one.kind in (Kind.TRAFFIC, Kind.LAYOUT)]
+_UNNAMED = [one for one in _NAMED if one.kind in (Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE)]
 
 
 class CampaignProgress(Bar):

@@ -38,11 +38,12 @@ class Known:
 
 class Kind(Enum):
     """What a parameter describes. It decides which trials may be compared: those that are at one
-    point, that is, equal in traffic, layout, cores and method."""
+    point, that is, equal in traffic, layout, place, cores and method."""
 
     TRAFFIC = auto()  # the frames that are sent, and when
-    LAYOUT = auto()  # the ends and VNFs that there are, and where they live
-    CORES = auto()  # which cores everybody has, and what else loads the machine
+    LAYOUT = auto()  # the ends and VNFs that there are
+    PLACE = auto()  # what the ends live in; compared where that is asked for
+    CORES = auto()  # which cores everybody has, and what else loads the machine; the same
     METHOD = auto()  # how and how long it is measured
     CONTENDER = auto()  # the means by which frames are carried: what is compared at one point
     BOOKKEEPING = auto()  # tells apart trials that are equal; no key of a campaign

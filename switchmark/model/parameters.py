@@ -34,24 +34,28 @@ def of_kinds(*kinds: Kind) -> tuple[Parameter, ...]:
     return tuple(one for one in PARAMETERS.values() if one.kind in kinds)
 
 
-POINT = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.METHOD)
+POINT = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.METHOD)
 CONTENDER = tuple(one for one in of_kinds(Kind.CONTENDER) if one.field != "switch")
-COMPARABLE: dict[str, Parameter] = {one.name: one for one in of_kinds(Kind.CORES)}  # if asked for
+COMPARABLE: dict[str, Parameter] = {  # if asked for
+    one.name: one for one in of_kinds(Kind.PLACE, Kind.CORES)
+}
 # What an entry of `contenders` may set: the means, but for what it sets itself.
 OF_CONTENDERS: dict[str, Parameter] = {
-    one.name: one for one in of_kinds(Kind.CONTENDER, Kind.CORES) if one.field != "contender"
+    one.name: one
+    for one in of_kinds(Kind.CONTENDER, Kind.PLACE, Kind.CORES)
+    if one.field != "contender"
 }
 
 
 def point_of(trial: Trial) -> tuple[tuple[str, Any], ...]:
     """What must be equal in trials that are compared, as JSON has it; None: it is compared."""
     values = trial.model_dump(mode="json", include={one.field for one in POINT})
-    values |= dict.fromkeys(one.field for one in means_among_cores(trial))
+    values |= dict.fromkeys(one.field for one in means_if_asked(trial))
     return tuple(values.items())
 
 
-def means_among_cores(trial: Trial) -> tuple[Parameter, ...]:
-    """The keys of cores that are compared."""
+def means_if_asked(trial: Trial) -> tuple[Parameter, ...]:
+    """The keys of place and cores that are compared."""
     return _named(trial.compared)
 
 

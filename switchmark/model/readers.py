@@ -111,13 +111,13 @@ def contender(text: str, _known: Known) -> str:
 
 
 def compared(text: str, _known: Known) -> str:
-    """Keys of cores, sorted."""
+    """Keys of place and cores, sorted."""
     from switchmark.model.parameters import COMPARABLE  # (made of the table that reads by this)
 
     keys = sorted({part.strip() for part in text.split("+")})
     for key in keys:
         if key not in COMPARABLE:
-            raise BadValueError(values.unknown(key, COMPARABLE, "key of cores"))
+            raise BadValueError(values.unknown(key, COMPARABLE, "key of place or cores"))
     return "+".join(keys)
 
 

@@ -35,8 +35,8 @@ from switchmark.model.parameter import Axis, Kind, Parameter, Wire
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import chain_length
 
-TRAFFIC, LAYOUT, CORES, METHOD = Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES, Kind.METHOD
-CONTENDER, BOOKKEEPING = Kind.CONTENDER, Kind.BOOKKEEPING
+TRAFFIC, LAYOUT, PLACE, CORES = Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES
+METHOD, CONTENDER, BOOKKEEPING = Kind.METHOD, Kind.CONTENDER, Kind.BOOKKEEPING
 SAME, PACE, ANY, DEFAULT, PLANNED = Wire.SAME, Wire.PACE, Wire.ANY, Wire.DEFAULT, Wire.PLANNED
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 NameOrNone = Annotated[str, Field(pattern=rf"^$|{NAME_PATTERN}")]
@@ -111,7 +111,7 @@ class Trial(Frozen):
         read=read.scenario, say=str,
         axis=Axis("VNFs in the chain", chain_length, log=False))] = "pairs"
     environment: Annotated[Name, Parameter(
-        "environment", LAYOUT, SAME, "lxc",
+        "environment", PLACE, SAME, "lxc",
         "where the traffic applications live; `switchmark list environments` names them",
         read=read.environment)] = "netns"
     connect_mode: Annotated[ConnectMode | None, Parameter(
@@ -282,7 +282,7 @@ class Trial(Frozen):
         say=lambda value: value or "no name")] = ""
     compared: Annotated[str, Parameter(
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
-        "keys of cores (`switch_cpus`, `cpu_limit`, `neighbour` ...) that are compared, too: else "
+        "`environment` and keys of cores (`cpu_limit`, `neighbour` ...) that are compared, too: else "
         "trials that differ in them are not; `contenders` sets it to those of its entries",
         read=read.compared, none="none", by_switch=True,
         say=lambda value: f"compared by {value}" if value else "compared by no cores")] = ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import CONTENDER, PARAMETERS, means_among_cores
+from switchmark.model.parameters import CONTENDER, PARAMETERS, means_if_asked
 from switchmark.results.rows import SummaryRow
 
 
@@ -47,7 +47,7 @@ def with_contenders(rows: list[SummaryRow]) -> list[SummaryRow]:
 
 def _told(row: SummaryRow) -> list[Parameter]:
     """What can tell contenders of one name apart."""
-    return [one for one in CONTENDER if one.field != "contender"] + [*means_among_cores(row.trial)]
+    return [one for one in CONTENDER if one.field != "contender"] + [*means_if_asked(row.trial)]
 
 
 def _contender(row: SummaryRow, seen: dict[str, set[str]]) -> str:

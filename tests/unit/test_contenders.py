@@ -87,13 +87,28 @@ def test_contenders_of_cores_are_at_one_point_and_other_cores_keep_points_apart(
     assert list(points.values()) == [{"half", "all"}] * 2
     unnamed = trials("switch: basicfwd\ncpu_limit: [50%, none]\ncompared: cpu_limit\n")
     assert len({point_of(one) for one in unnamed}) == 1
-    assert "unknown key of cores 'smtt'; did you mean smt?" in refused(
+    assert "unknown key of place or cores 'smtt'; did you mean smt?" in refused(
         "switch: basicfwd\ncompared: smtt"
     )
 
 
+COMPARED = (Kind.CONTENDER, Kind.PLACE, Kind.CORES)
+
+
+def test_contenders_in_several_environments_are_at_one_point() -> None:
+    text = "switch: linux-bridge\ncontenders: {inside: {environment: lxc}, bare: {}}\n"
+    found = trials(text)
+    assert {(one.called, one.environment) for one in found} == {
+        ("inside", "lxc"),
+        ("bare", "netns"),
+    }
+    assert len({point_of(one) for one in found}) == 1
+    apart = trials("switch: linux-bridge\nenvironment: [lxc, netns]\n")
+    assert len({point_of(one) for one in apart}) == 2, "nobody asked to compare them"
+
+
 def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None:
-    kinds = {one.name for one in PARAMETERS.values() if one.kind in (Kind.CONTENDER, Kind.CORES)}
+    kinds = {one.name for one in PARAMETERS.values() if one.kind in COMPARED}
     assert set(OF_CONTENDERS) == kinds - {"contender"}
 
 
