@@ -282,8 +282,8 @@ class Trial(Frozen):
         say=lambda value: value or "no name")] = ""
     compared: Annotated[str, Parameter(
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
-        "`environment` and keys of cores (`cpu_limit`, `neighbour` ...) that are compared, too: else "
-        "trials that differ in them are not; `contenders` sets it to those of its entries",
+        "`environment` and keys of cores (`cpu_limit`, `neighbour` ...) that are compared, too: "
+        "else trials that differ in them are not; `contenders` sets it to those of its entries",
         read=read.compared, none="none", by_switch=True,
         say=lambda value: f"compared by {value}" if value else "compared by no cores")] = ""
     fractions: Annotated[str, Parameter(

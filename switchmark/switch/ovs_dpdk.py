@@ -52,9 +52,11 @@ OPTIONS = (
     SwitchOption(
         "rxq_affinity",
         "`ingress`: the queue of port 0 has the first PMD core to itself, the others share the "
-        "rest; `all`: every queue is pinned, in turn; `auto`: Open vSwitch deals them out",
+        "rest; `all`: every queue is pinned, in turn; `pairs`: pairs of ports are pinned in turn, "
+        "so that each sender has a core of its own where there are enough; `auto`: Open vSwitch "
+        "deals them out",
         "auto",
-        ("auto", "ingress", "all"),
+        ("auto", "ingress", "all", "pairs"),
         least_cores={"ingress": 2},  # a core with a pinned queue polls no other
     ),
     CABLE_DRIVER,
@@ -199,7 +201,8 @@ class OvsDpdk(WithOptions, OvsSwitch):
             raise UsageError(refusal)
         if affinity == "ingress" and port.index > 0:
             return None
-        return self._cores[port.index % len(self._cores)]
+        number = port.index // 2 if affinity == "pairs" else port.index
+        return self._cores[number % len(self._cores)]
 
     def details(self) -> dict[str, str]:
         """Also where the threads are, what polls what, and the memory taken."""

@@ -60,6 +60,13 @@ OPTIONS = (
         ("xconnect", "l2patch"),
     ),
     SwitchOption(
+        "rx_workers",
+        "which worker reads which port: `pairs`: pairs of ports in turn, so that each sender has a "
+        "worker of its own where there are enough; `auto`: VPP deals them out",
+        "auto",
+        ("auto", "pairs"),
+    ),
+    SwitchOption(
         "cable_driver",
         "by which of its own drivers the interface of a cable is reached (location: remote, nics)",
         "af-packet",
@@ -150,13 +157,21 @@ def commands(
     return lines + [f"set interface state {name} up" for name in names.values()]
 
 
-def late_commands(ports: Sequence[SwitchPort], options: Mapping[str, str]) -> list[str]:
-    """What can only be said once the peers are there."""
+def late_commands(
+    ports: Sequence[SwitchPort], options: Mapping[str, str], workers: int = 0
+) -> list[str]:
+    """What can only be said once the peers are there; without `workers` nothing is placed."""
     names = interfaces_of(ports)
-    return [
+    modes = [
         f"set interface rx-mode {names[port.index]} {options['rx_mode']}"
         for port in ports
         if _mode_comes_later(port, options)
+    ]
+    if workers == 0 or options["rx_workers"] == "auto":
+        return modes
+    return modes + [
+        f"set interface rx-placement {names[port.index]} queue 0 worker {port.index // 2 % workers}"
+        for port in ports
     ]
 
 
@@ -321,7 +336,7 @@ class Vpp(WithOptions, ProgramSwitch):
     def wait_ports_up(self, timeout_s: float) -> None:
         """Also the receive modes that need the peer."""
         super().wait_ports_up(timeout_s)
-        for command in late_commands(self.ports, self._options()):
+        for command in self._late_commands():
             if answer := self._cli(*command.split()):
                 raise TrialFailed(f"{self.name}: {command}: {' '.join(answer.split())}")
 
@@ -344,6 +359,9 @@ class Vpp(WithOptions, ProgramSwitch):
 
     def _commands(self) -> list[str]:
         return commands(self.ports, self.mode, self._options())
+
+    def _late_commands(self) -> list[str]:
+        return late_commands(self.ports, self._options(), len(self._workers))
 
     def _apply(self, script: Path) -> None:
         """The answer to `exec` tells of the first line that was refused, and may come before
@@ -418,5 +436,5 @@ class Vpp(WithOptions, ProgramSwitch):
             **self.option_details(),
             "burst": "up to 256 (vector)",
             "rx_placement": " ".join(self._cli("show", "interface", "rx-placement").split()),
-            "commands": "; ".join(self._commands() + late_commands(self.ports, self._options())),
+            "commands": "; ".join(self._commands() + self._late_commands()),
         }

@@ -89,6 +89,19 @@ def test_vhost_user_is_told_its_receive_mode_when_its_peer_is_there() -> None:
     assert vpp.late_commands(PORTS, vpp.DEFAULTS) == []
 
 
+def test_each_pair_may_have_a_worker_of_its_own() -> None:
+    mac = "02:00:00:00:00:01"
+    ports = [SwitchPort(k, PortKind.VHOST_USER, mac, socket=f"/v{k}") for k in range(6)]
+    options = {**vpp.DEFAULTS, "rx_workers": "pairs"}
+    placed = [line.split()[3:] for line in vpp.late_commands(ports, options, workers=2)]
+    assert placed == [
+        [f"VirtualEthernet0/0/{k}", "queue", "0", "worker", str(worker)]
+        for k, worker in enumerate((0, 0, 1, 1, 0, 0))
+    ]
+    assert vpp.late_commands(ports, options) == [], "the main thread forwards"
+    assert vpp.late_commands(ports, vpp.DEFAULTS, workers=2) == []
+
+
 def test_statistics_are_summed_over_threads() -> None:
     told = vpp.parse_statistics(
         "[0]: local0 /if/names\n[1]: VirtualEthernet0/0/0 /if/names\n"

@@ -20,6 +20,7 @@ from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.ports import PortCounters
+from switchmark.switch.support import json_rpc
 from switchmark.switch.support.ports import how_it_ended
 from switchmark.switch.support.private import Resources, check_socket_path
 from switchmark.switch.support.tools import find_program, version_text, which
@@ -28,7 +29,7 @@ from switchmark.testbed.host import Session
 POLL_S = 0.005
 DEADLINE_S = 60.0  # for a machine busy with other things; normally 0.1 s, with DPDK 0.4 s
 COUNTER_LINE = re.compile(r"(RX|TX) packets:(\S+) errors:(\S+) dropped:(\S+)")
-HELPERS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-appctl", "ovs-ofctl")
+HELPERS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-ofctl")
 SCHEMAS = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
 
 
@@ -118,7 +119,8 @@ class OvsInstance:
         words = ["init", "--", "set", "Open_vSwitch", ".", "next_cfg=1"]
         for command in commands:
             words += ["--", *command]
-        self._vsctl(*words)
+        base = ["ovs-vsctl", "--no-wait", f"--db=unix:{self._database}", "--timeout=10"]
+        self.session.host.run([*base, *words])
 
     def launch(self, cores: Sequence[int]) -> None:
         """Start the switch daemon on `cores` and return when it has applied everything."""
@@ -168,7 +170,7 @@ class OvsInstance:
 
     def interfaces(self) -> dict[str, Interface]:
         """Every port as the switch daemon reports it."""
-        rows = self._rows("Interface", "name,error,ofport,link_state")
+        rows = self._rows("Interface", "name", "error", "ofport", "link_state")
         return {
             row["name"]: Interface(
                 row["error"] if isinstance(row["error"], str) else "",
@@ -179,8 +181,9 @@ class OvsInstance:
         }
 
     def appctl(self, *command: str) -> str:
-        """Ask the running switch daemon."""
-        return self.session.host.run(["ovs-appctl", "-t", self._control, *command]).stdout
+        """Ask the running switch daemon, as the program of that name does."""
+        method, *words = command
+        return str(json_rpc.call(self._control, method, words))
 
     def port_counters(self) -> dict[str, PortCounters]:
         """Counters straight from the datapath (the database's copy is up to 5 s old)."""
@@ -212,13 +215,14 @@ class OvsInstance:
                 return " / ".join(grave[-lines:])
         return " / ".join(told[-lines:]) or "its log says nothing"
 
-    def _vsctl(self, *words: str) -> str:
-        base = ["ovs-vsctl", "--no-wait", f"--db=unix:{self._database}", "--timeout=10"]
-        return self.session.host.run([*base, *words]).stdout
-
-    def _rows(self, table: str, columns: str) -> list[dict[str, Any]]:
-        answer = json.loads(self._vsctl("-f", "json", f"--columns={columns}", "list", table))
-        return [dict(zip(answer["headings"], row, strict=True)) for row in answer["data"]]
+    def _rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
+        select = {"op": "select", "table": table, "where": [], "columns": columns}
+        answer = json_rpc.call(self._database, "transact", ["Open_vSwitch", select])
+        try:
+            return [{name: row[name] for name in columns} for row in answer[0]["rows"]]
+        except (LookupError, TypeError):
+            words = f"ovsdb-server does not tell {table}: {str(answer)[:500]}"
+            raise TrialFailed(words) from None
 
 
 def accepts_connections(path: str) -> bool:

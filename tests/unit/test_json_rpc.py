@@ -1,0 +1,87 @@
+"""Questions to daemons over Unix sockets: answers in pieces, among other messages, and bad ones."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.errors import TrialFailed
+from switchmark.switch.support.json_rpc import call
+
+Serve = Callable[[Sequence[bytes]], tuple[str, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    """A daemon that takes one question, sends these pieces and closes."""
+
+    def start(pieces: Sequence[bytes]) -> tuple[str, list[dict[str, Any]]]:
+        path, asked = str(tmp_path / "s"), []
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen(1)
+
+        def answer() -> None:
+            with listener, listener.accept()[0] as client:
+                asked.append(json.loads(client.recv(4096)))
+                for piece in pieces:
+                    client.sendall(piece)
+
+        threading.Thread(target=answer, daemon=True).start()
+        return path, asked
+
+    return start
+
+
+def test_an_answer_may_come_in_pieces_and_after_other_messages(serve: Serve) -> None:
+    path, asked = serve(
+        [
+            b'{"method":"echo","params":[],"id":"echo"}\n {"id":0,"error":null,"resu',
+            b'lt":[{"rows":[{"a":{}}',
+            b"]}]}",
+        ]
+    )
+    assert call(path, "transact", ["Open_vSwitch", 1]) == [{"rows": [{"a": {}}]}]
+    assert asked == [{"method": "transact", "params": ["Open_vSwitch", 1], "id": 0}]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "says"),
+    [
+        ([b'{"id":0,"result":null,"error":"no such datapath\\n"}'], "refused m: no such datapath"),
+        ([b'{"id":0,"error":null}'], "refused m"),
+        ([b'{"id":0,"result"'], "gave no answer to m: the connection was closed"),
+        ([b"{]}"], "gave no answer to m"),
+        ([b"\xff}"], "gave no answer to m"),
+        ([b'3{"id":0}'], "it is no JSON-RPC message"),
+        ([], "gave no answer to m"),
+    ],
+)
+def test_what_is_no_answer_is_told_in_one_line(
+    serve: Serve, pieces: list[bytes], says: str
+) -> None:
+    path, _ = serve(pieces)
+    with pytest.raises(TrialFailed) as told:
+        call(path, "m", [])
+    assert says in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with pytest.raises(TrialFailed, match=r"gave no answer to m: .*No such file"):
+        call(str(tmp_path / "s"), "m", [])
+
+
+def test_silence_has_an_end(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        with pytest.raises(TrialFailed, match="gave no answer to m: timed out"):
+            call(path, "m", [], timeout_s=0.05)
