@@ -181,6 +181,20 @@ void baton_leave(struct baton *b)
     b->round = NULL;
 }
 
+void baton_note_work(struct baton *b, uint64_t now)
+{
+    if (b->round != NULL)
+        atomic_store_explicit(&b->round->worked, now, memory_order_relaxed);
+}
+
+bool baton_is_quiet(const struct baton *b, uint64_t now)
+{
+    if (b->round == NULL || next_of(b) == b->place)
+        return false;
+    const uint64_t worked = atomic_load_explicit(&b->round->worked, memory_order_relaxed);
+    return now > worked && now - worked > clock_ns_to_ticks(BATON_QUIET_NS);
+}
+
 struct baton *baton_own(void)
 {
     static _Thread_local struct baton own;

@@ -19,12 +19,14 @@
 
 #define BATON_MEMBERS 32 /* of one round; others of the same core yield */
 #define BATON_CORES 1024
+#define BATON_QUIET_NS 200000000ULL  /* longer than between requests of a rate that is timed */
 #define BATON_SILENCE_NS 20000000ULL /* longer than the tick or slice of a program in between */
 
 /* One core's round. */
 struct baton_round {
     _Alignas(64) _Atomic uint32_t turn;     /* the futex: the holder's place, a count above it */
     _Atomic uint32_t asleep;                /* places that must be woken, a bit each */
+    _Atomic uint64_t worked;                /* tick at which one of them last had work */
     _Atomic uint32_t owners[BATON_MEMBERS]; /* names; 0: the place is free */
 };
 
@@ -56,6 +58,12 @@ void baton_leave(struct baton *baton);
 
 /* Hand the core on and wait until it comes back. False, at once: nobody else is there. */
 bool baton_pass(struct baton *baton);
+
+/* One of the round has just had work. */
+void baton_note_work(struct baton *baton, uint64_t now);
+
+/* Several are in the round, and none has had work for BATON_QUIET_NS. */
+bool baton_is_quiet(const struct baton *baton, uint64_t now);
 
 /* The calling thread's own part, and handing on by it, or by a yield where it has none. */
 struct baton *baton_own(void);

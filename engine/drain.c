@@ -85,7 +85,7 @@ void drain(struct trial *trial)
             trial->drained = true;
             return;
         } else {
-            trial_idle(trial, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
+            trial_idle(trial, false, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
         }
         now = clock_ticks();
         if (now >= __atomic_load_n(&trial->next_event, __ATOMIC_RELAXED))

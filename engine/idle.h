@@ -8,9 +8,10 @@
 struct io_port;
 struct trial;
 
-/* How many frames a worker has moved since it last gave way. */
+/* How many frames a worker has moved since it last gave way, and whether it had any before that. */
 struct spell {
     uint32_t moved, most;
+    bool worked;
 };
 
 /* A worker's spell: without end where it has the core to itself, or yields only when idle. */
@@ -26,6 +27,7 @@ static inline bool idle_is_due(struct spell *spell, unsigned moved)
     spell->moved += moved;
     if (moved > 0 && spell->moved < spell->most)
         return false;
+    spell->worked = spell->moved > 0;
     spell->moved = 0;
     return true;
 }
@@ -34,7 +36,8 @@ static inline bool idle_is_due(struct spell *spell, unsigned moved)
 void idle_begin(struct trial *trial, unsigned worker);
 void idle_end(struct trial *trial, unsigned worker);
 
-/* Nothing to do: as --idle says. `until` is when there will be something (UINT64_MAX: unknown);
- * `port` is one that may receive, or NULL. */
-void idle_rest(struct trial *trial, struct io_port *port, uint64_t now, uint64_t until);
+/* Nothing to do, or enough `worked`: as --idle says. `until` is when there will be something
+ * (UINT64_MAX: unknown); `port` is one that may receive, or NULL. */
+void idle_rest(struct trial *trial, bool worked, struct io_port *port, uint64_t now,
+               uint64_t until);
 #endif

@@ -38,13 +38,13 @@ static inline uint64_t trial_round(struct end *end, uint64_t begun, bool useful)
 }
 
 /* Nothing to do, or no more for now: see idle_rest. */
-static inline void trial_idle(struct trial *trial, struct io_port *port, uint64_t now,
+static inline void trial_idle(struct trial *trial, bool worked, struct io_port *port, uint64_t now,
                               uint64_t until)
 {
     if (trial->idle == IDLE_POLL)
         clock_pause();
     else
-        idle_rest(trial, port, now, until);
+        idle_rest(trial, worked, port, now, until);
 }
 
 /* A port has failed for good, or nothing more will come from it: remember it and stop. */

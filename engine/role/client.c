@@ -13,7 +13,7 @@ static void run(struct trial *trial, unsigned worker)
         now = clock_ticks();
         const unsigned sent = end_send(trial, end, now);
         if (idle_is_due(&spell, received + sent))
-            trial_idle(trial, end->port, now, end_next_due(end, now));
+            trial_idle(trial, spell.worked, end->port, now, end_next_due(end, now));
         now = trial_round(end, begun, received + sent > 0);
     }
     end_stop_sending(end, now);

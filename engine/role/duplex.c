@@ -23,7 +23,7 @@ static void run(struct trial *trial, unsigned worker)
         uint64_t rested = 0;
         if (idle_is_due(&spell, moved)) {
             rested = clock_ticks();
-            trial_idle(trial, end->port, now, due);
+            trial_idle(trial, spell.worked, end->port, now, due);
         }
         now = trial_round(end, begun, moved > 0);
         end_note_absence(end, now - begun, rested > 0 ? now - rested : 0, received);

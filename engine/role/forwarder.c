@@ -98,7 +98,7 @@ static void run(struct trial *trial, unsigned worker)
             forwarded += forward(trial, &trial->ends[i + 1], &trial->ends[i]);
         }
         if (idle_is_due(&spell, forwarded))
-            trial_idle(trial, NULL, now, UINT64_MAX);
+            trial_idle(trial, spell.worked, NULL, now, UINT64_MAX);
         now = trial_round(&trial->ends[0], now, forwarded > 0);
     }
 }

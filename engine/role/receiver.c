@@ -13,7 +13,7 @@ static void run(struct trial *trial, unsigned worker)
         uint64_t rested = 0;
         if (idle_is_due(&spell, received)) {
             rested = clock_ticks();
-            trial_idle(trial, end->port, begun, UINT64_MAX);
+            trial_idle(trial, spell.worked, end->port, begun, UINT64_MAX);
         }
         now = trial_round(end, begun, received > 0);
         end_note_absence(end, now - begun, rested > 0 ? now - rested : 0, received);

@@ -320,7 +320,7 @@ static void run(struct trial *trial, unsigned worker)
         for (unsigned i = 0; i < trial->end_count; i++)
             moved += step(trial, &paths[i], &due);
         if (idle_is_due(&spell, moved))
-            trial_idle(trial, NULL, now, due);
+            trial_idle(trial, spell.worked, NULL, now, due);
         now = trial_round(&trial->ends[0], now, moved > 0);
     }
     for (unsigned i = 0; paths != NULL && i < trial->end_count; i++) {

@@ -19,7 +19,7 @@ static void run(struct trial *trial, unsigned worker)
             now = trial_round(end, now, true);
         if (idle_is_due(&spell, sent)) {
             const uint64_t begun = now;
-            trial_idle(trial, NULL, now, end_next_due(end, now));
+            trial_idle(trial, spell.worked, NULL, now, end_next_due(end, now));
             now = trial_round(end, now, false);
             transmit_looked(&end->tx, begun, now);
         }

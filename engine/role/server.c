@@ -104,7 +104,7 @@ static void echo(struct trial *trial, struct end *end, struct io_frame *frames,
         const uint64_t now = clock_ticks();
         if (now - begun > bound || port->failure[0] != '\0')
             break;
-        trial_idle(trial, NULL, now, now);
+        trial_idle(trial, true, NULL, now, now);
     }
     count_dropped(end, verdicts + done, count - done);
     port->ops->rx_release(port, frames + done, count - done);
@@ -141,7 +141,7 @@ static void run(struct trial *trial, unsigned worker)
     while (trial_goes_on(trial, worker, now)) {
         const unsigned served = serve(trial, end);
         if (idle_is_due(&spell, served))
-            trial_idle(trial, end->port, now, UINT64_MAX);
+            trial_idle(trial, spell.worked, end->port, now, UINT64_MAX);
         now = trial_round(end, now, served > 0);
     }
 }

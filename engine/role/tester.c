@@ -33,7 +33,8 @@ static void run(struct trial *trial, unsigned worker)
         for (unsigned i = first; i <= last; i++)
             moved += step(trial, i, &due);
         if (idle_is_due(&spell, moved))
-            trial_idle(trial, first == last ? trial->ends[first].port : NULL, now, due);
+            trial_idle(trial, spell.worked, first == last ? trial->ends[first].port : NULL, now,
+                       due);
         now = trial_round(&trial->ends[first], now, moved > 0);
     }
     for (unsigned i = first; i <= last; i++) {

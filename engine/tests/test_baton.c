@@ -274,6 +274,29 @@ static void test_says_why_a_file_cannot_be(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_rounds, close_rounds)
 
+/* One alone never rests: nobody is kept from the core by its turns. */
+static void test_a_round_is_quiet_when_nobody_has_had_work_for_long(void **state)
+{
+    (void)state;
+    struct baton one, other, nobody = {0};
+    const uint64_t now = clock_ticks(), long_after = now + 2 * clock_ns_to_ticks(BATON_QUIET_NS);
+
+    baton_join(&one, rounds, CORE + 1);
+    assert_false(baton_is_quiet(&one, long_after));
+    baton_join(&other, rounds, CORE + 1);
+    baton_note_work(&one, now);
+    assert_false(baton_is_quiet(&one, now));
+    assert_false(baton_is_quiet(&other, now + clock_ns_to_ticks(BATON_QUIET_NS) / 2));
+    assert_true(baton_is_quiet(&one, long_after));
+    assert_true(baton_is_quiet(&other, long_after));
+    baton_note_work(&other, long_after);
+    assert_false(baton_is_quiet(&one, long_after + 1));
+    baton_leave(&other);
+    baton_leave(&one);
+    baton_note_work(&nobody, now);
+    assert_false(baton_is_quiet(&nobody, long_after));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +309,7 @@ int main(void)
         CASE(test_who_leaves_hands_on),
         CASE(test_a_vacant_turn_is_taken_at_once),
         CASE(test_no_room_is_no_round),
+        CASE(test_a_round_is_quiet_when_nobody_has_had_work_for_long),
         CASE(test_says_why_a_file_cannot_be),
     };
     clock_begin();
