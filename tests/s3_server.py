@@ -1,8 +1,8 @@
-"""An S3 server for a test: `rclone serve s3` over a folder, else moto, which keeps objects in memory.
+"""An S3 server for a test: `rclone serve s3` over a folder, else moto, which has it all in memory.
 
 rclone is found on PATH or by SWITCHMARK_TEST_RCLONE (`go install github.com/rclone/rclone@latest`;
-the distributions' are too old); moto is in `.venv-s3`, where `./check` installs it. Tests that need a
-server skip by name without either.
+the distributions' are too old); moto is in `.venv-s3`, where `./check` installs it. Tests that need
+a server skip by name without either.
 """
 
 from __future__ import annotations
