@@ -1,14 +1,11 @@
-"""An S3 server for a test: `rclone serve s3` over a folder, else moto, which has it all in memory.
+"""An S3 server for a test: moto, which has it all in memory.
 
-rclone is found on PATH or by SWITCHMARK_TEST_RCLONE (`go install github.com/rclone/rclone@latest`;
-the distributions' are too old); moto is in `.venv-s3`, where `./check` installs it. Tests that need
-a server skip by name without either.
+It is in `.venv-s3`, where `./check` installs it. Tests that need it skip by name without it. (One
+over a folder would do, too, if it heeded `If-None-Match`: `rclone serve s3` 1.75 does not.)
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import time
@@ -33,8 +30,10 @@ def s3_server(folder: Path) -> Iterator[str]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
-    command = _command(folder, port)
-    (folder / BUCKET).mkdir(parents=True)
+    if not _MOTO.exists():
+        pytest.skip("no S3 server in .venv-s3, where ./check installs it")
+    command = [str(_MOTO), "-H", "127.0.0.1", "-p", str(port)]
+    folder.mkdir(parents=True)
     server = subprocess.Popen(
         command, stdin=subprocess.DEVNULL,
         stdout=(folder / "server.log").open("wb"), stderr=subprocess.STDOUT,
@@ -45,24 +44,10 @@ def s3_server(folder: Path) -> Iterator[str]:
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError((folder / "server.log").read_text())
             time.sleep(0.05)
-        if command[0] == str(_MOTO):  # (rclone has a bucket for each folder)
-            bucket = f"http://127.0.0.1:{port}/{BUCKET}"
-            with urllib.request.urlopen(urllib.request.Request(bucket, method="PUT"), timeout=120):
-                pass
+        bucket = f"http://127.0.0.1:{port}/{BUCKET}"
+        with urllib.request.urlopen(urllib.request.Request(bucket, method="PUT"), timeout=120):
+            pass
         yield f"s3://{BUCKET}/a/b?endpoint=http://127.0.0.1:{port}&region=us-east-1"
     finally:
         server.terminate()
         server.wait()
-
-
-def _command(folder: Path, port: int) -> list[str]:
-    found = os.environ.get("SWITCHMARK_TEST_RCLONE") or shutil.which("rclone")
-    if found is None and _MOTO.exists():
-        return [str(_MOTO), "-H", "127.0.0.1", "-p", str(port)]
-    if found is None:
-        pytest.skip("neither rclone (SWITCHMARK_TEST_RCLONE) nor .venv-s3, which ./check installs")
-    keys = f"{CREDENTIALS['AWS_ACCESS_KEY_ID']},{CREDENTIALS['AWS_SECRET_ACCESS_KEY']}"
-    return [
-        *(found, "serve", "s3", str(folder), "--addr", f"127.0.0.1:{port}", "--auth-key", keys),
-        *("--vfs-cache-mode", "writes", "--cache-dir", str(folder.parent / "rclone-cache")),
-    ]

@@ -8,13 +8,14 @@ machine's role. A put is conditional (`If-None-Match: *`): an object that is the
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.store.errors import (
     EXTRA_MISSING,
     CorruptStoreError,
@@ -98,9 +99,23 @@ class S3Objects:
                     yield one["path"], one["size"]
 
     def check(self) -> None:
-        """See `Objects.check`."""
-        for _ in self.names("switchmark-is-here"):
-            break
+        """See `Objects.check`. A server that takes a second object of one name would lose records
+        without a word: some do not know `If-None-Match`."""
+        import obstore
+
+        name = f"switchmark-writes-once-{uuid.uuid4().hex}"
+        with self._told(name):
+            try:
+                self.put(name, b"one")
+                self.put(name, b"two")
+            except StoreConflictError:
+                return
+            finally:
+                obstore.delete(self._store, name)
+        raise UsageError(
+            f"{self._shown}: this server replaces objects that are there, although it is asked not "
+            "to (If-None-Match: *); use one that heeds it, or a shared folder"
+        )
 
     @contextmanager
     def _told(self, name: str) -> Iterator[None]:

@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import obstore
 import pytest
 
 from switchmark.cli.main import run
@@ -17,6 +19,7 @@ from switchmark.results.summary import summary
 from switchmark.store.address import StoreAddress, read_store_address, with_run
 from switchmark.store.check import check_store
 from switchmark.store.errors import CorruptStoreError, StoreAwayError
+from switchmark.store.objects import open_objects
 from switchmark.store.pull import pull
 from switchmark.store.push import push_folder
 from switchmark.store.source import StoreSource
@@ -118,6 +121,24 @@ def test_record_files_may_be_objects_of_s3(
             with pytest.raises(CorruptStoreError, match="missing"):
                 store.objects.get("x/z", 3)
         assert "secret" not in str(store.objects) + place
+
+
+def test_a_server_that_replaces_objects_is_refused(
+    server: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here one that is never asked not to: what a server that does not heed it does."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    real = obstore.put
+
+    def put(store: Any, name: str, content: bytes, **how: Any) -> Any:
+        return real(store, name, content, **(how | {"mode": "overwrite"}))
+
+    with s3_server(tmp_path / "s3") as place:
+        monkeypatch.setattr(obstore, "put", put)
+        with pytest.raises(UsageError, match="replaces objects that are there"):
+            _new_store(server, place)
+        assert list(open_objects(place).names("")) == []
 
 
 def test_a_trial_that_is_measured_again_is_a_new_attempt(
