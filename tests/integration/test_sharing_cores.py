@@ -61,3 +61,22 @@ def test_a_vnf_takes_its_turn_too(bench: Bench) -> None:
     (vnf,) = record.vnfs
     assert "baton" in vnf.command
     assert record.throughput is not None and record.throughput.forwarded_pps > 0
+
+
+@pytest.mark.slow
+def test_a_chain_of_containers_leaves_the_core_to_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four forwarders that wait for frames in control groups of their own, while the rest of the
+    chain is made: they handed the core to each other alone, and the trial failed each time."""
+    monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
+    need(("linux-bridge",), ("docker",))
+    options = settings(
+        *SHORT, "scenario=loopback-4", "environment=docker", "vnf=pcap", "rate=10k", "idle=baton",
+        "connect_mode=cross-connect",
+    )  # fmt: skip
+    code, _, err = bench.run("trial", "linux-bridge", "--no-baseline", *options)
+    assert went_well(code, err), err
+    (record,) = bench.records()
+    assert record.status == "finished", record.message
+    assert len(record.vnfs) == 4
