@@ -51,7 +51,7 @@ def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
 
 
 def _loss_percent(flow: RunningFlow) -> float | None:
-    """By sequence number, copies not counted; of a flow that still runs nobody knows it."""
+    """What was lost, by sequence numbers, without copies; None while the flow runs."""
     if not flow.ended or flow.receiver is None or not flow.receiver.has_result:
         return None
     loss = flow.receiver.result.loss

@@ -57,7 +57,7 @@ class Cycle:
         return math.lcm(*map(len, self._fields))
 
     def at(self, index: int) -> Addresses:
-        """Of the frame of this number."""
+        """The addresses of the frame of this number."""
         return Addresses(
             self.src_mac[index % len(self.src_mac)],
             self.dst_mac[index % len(self.dst_mac)],

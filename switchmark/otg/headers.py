@@ -51,8 +51,8 @@ class Headers:
         return [*self._addresses(turned=False), *self._vlan()]
 
     def receiver_arguments(self, flows: str | None) -> list[str]:
-        """The same from the other end. Where frames come from a file, only the fields that are the
-        same in all are verified."""
+        """What its receiver is told: the same from the other end. Where frames come from a file,
+        only the fields that are the same in all are verified."""
         found = [*self._addresses(turned=True, constant_only=flows is None), *self._vlan()]
         if flows:
             count, _, fields = flows.partition(":")

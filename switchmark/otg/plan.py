@@ -249,7 +249,7 @@ class _Sizes:
 
 
 def _weighted_spec(weights: Sequence[tuple[int, float]]) -> str | None:
-    """As the engine takes them: small whole weights; None where there are none."""
+    """The weights as the engine takes them, small whole numbers; None where there are none."""
     hundredths = [round(weight * 100) for _, weight in weights]
     common = gcd(*hundredths)
     exact = all(abs(w * 100 - n) < 1e-6 for (_, w), n in zip(weights, hundredths, strict=True))

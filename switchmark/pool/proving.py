@@ -133,7 +133,7 @@ class TestbedCourses:
         return course.following
 
     def _read(self, lease: BlockLease) -> _Course:
-        """From the store: the campaign, and all that this testbed has measured of it."""
+        """Read the campaign, and all that this testbed has measured of it, from the store."""
         with self._database.transaction() as db:
             row = db.execute(
                 "SELECT trials FROM pool_campaigns WHERE run_name = %s", (lease.run_name,)

@@ -164,7 +164,7 @@ def _entering(map_fd: int, sender: Process, receiver: Process, calls: Calls) -> 
 
 
 def _returning(map_fd: int, sender: Process, receiver: Process, calls: Calls) -> list[Instruction]:
-    """Of a call that received one frame, the only one on its way, keep the time since then."""
+    """Keep the time since a call received a frame, the only one on its way."""
     return [
         *_begin(map_fd, sender, receiver),
         bpf.load(64, 9, 6, 8),  # what the call returns
