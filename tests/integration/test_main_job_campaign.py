@@ -115,9 +115,9 @@ def frames_of_the_window(record: Record) -> tuple[int, int]:
     """The sequence numbers that the sender gave to the frames of its kept intervals."""
     assert record.trim is not None
     trim, sent = record.trim, intervals_of(record, "sender")
-    kept = [c for begun, end, c in sent if begun >= trim.kept_from_ns and end <= trim.kept_to_ns]
-    first = sum(c["tx_offered"] for _, end, c in sent if end <= trim.kept_from_ns)
-    return first, first + sum(c["tx_offered"] for c in kept)
+    kept = [one for one in sent if one[0] >= trim.kept_from_ns and one[1] <= trim.kept_to_ns]
+    first = sum(counters["tx_offered"] for _, end, counters in sent if end <= kept[0][0])
+    return first, first + sum(counters["tx_offered"] for _, _, counters in kept)
 
 
 def test_loss_is_what_sequence_numbers_say(done: tuple[Bench, list[Record]]) -> None:
