@@ -29,7 +29,7 @@ from switchmark.switch.support.ports import (
     require,
     socket_of,
 )
-from switchmark.switch.support.private import Resources, check_socket_path
+from switchmark.switch.support.private import Resources, WithResources, check_socket_path
 from switchmark.switch.support.tools import hugepage_bytes_free, hugepage_bytes_total
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
@@ -117,7 +117,7 @@ def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
     ]
 
 
-class BasicForwarder(WithProgram, WithOptions):
+class BasicForwarder(WithProgram, WithOptions, WithResources):
     """The engine as a port-to-port forwarder."""
 
     name = "basicfwd"

@@ -21,6 +21,7 @@ ARRIVAL_TIMEOUT_S = 3.0  # frames cross a switch in far less, when it has a core
 CONVERGENCE_TIMEOUT_S = 3.0  # in which a switch must stop flooding what it has learnt
 _CONVERGENCE_POLL_S = 0.05
 _POLL_S = 0.01
+_FIRST_LOOK_S = 0.001  # most paths are up by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,12 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
     """
     deadline = time.monotonic() + timeout_s
     silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
+    pause_s = _FIRST_LOOK_S
     while silent:
         asked = {id(pair): pair for pair in silent.values()}.values()
         verify_all([end for pair in asked for end in (pair.a, pair.b)], TEACHING_FRAMES)
-        time.sleep(_POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _POLL_S)
         hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
         for key, heard in zip(list(silent), counters_of(hearing), strict=True):
             if heard.rx_verification:

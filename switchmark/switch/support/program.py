@@ -10,7 +10,6 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError
@@ -21,6 +20,7 @@ from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
 from switchmark.switch.support.tools import (
+    asked_once,
     find_program,
     hugepage_bytes_free,
     hugepage_bytes_total,
@@ -30,7 +30,7 @@ from switchmark.switch.support.tools import (
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
 
-POLL_S = 0.01
+POLL_S = 0.002
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
 NR_HUGEPAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 MAC_AGING_S = 300  # the same for every learning switch
@@ -72,7 +72,7 @@ class ProgramSwitch(WithProgram, WithResources):
                 f"program `{self.programs[0]}` not found",
                 remedy=f"{self.obtain}, and set {self.setting} to the program",
             )
-        version = _version(self.version_of, program, program.stat().st_mtime_ns)
+        version = asked_once(self.version_of, program)
         if not version:
             return unavailable(
                 f"{program} does not run",
@@ -217,12 +217,6 @@ class ProgramSwitch(WithProgram, WithResources):
             self._resources.undo()
             self._resources = None
         self.process = None
-
-
-@cache
-def _version(ask: Callable[[Path], str], program: Path, modified_ns: int) -> str:  # noqa: ARG001
-    """Asked once for each state of the program: some take a while to say it."""
-    return ask(program)
 
 
 def output_of(args: Sequence[str], env: dict[str, str] | None = None) -> str:
