@@ -7,16 +7,9 @@ from typing import Annotated
 
 import typer
 
+from switchmark.cli.options import takes
 from switchmark.cli.output import note
-from switchmark.cli.pool_options import (
-    Authority,
-    Certificate,
-    Key,
-    PoolAddress,
-    StoreOfPool,
-    check_extra,
-    contact_of,
-)
+from switchmark.cli.pool_options import PoolContact, check_extra
 from switchmark.errors import UsageError
 
 EPILOG = """
@@ -32,15 +25,12 @@ Exit codes: 0 or 143 ended; 2 bad input; 3 the testbed, or this machine, has ano
 """
 
 
+@takes(PoolContact)
 def command(
+    contact: PoolContact,
     testbed: Annotated[
         Path, typer.Option("--testbed", metavar="FILE", help="What this testbed is made of.")
     ],
-    pool: PoolAddress = None,
-    store: StoreOfPool = None,
-    authority: Authority = None,
-    certificate: Certificate = None,
-    key: Key = None,
 ) -> int:
     """Let a pool measure on this machine, one block of trials at a time, until interrupted."""
     check_extra()
@@ -55,12 +45,12 @@ def command(
     from switchmark.store.address import read_store_address
     from switchmark.testbed.testbed_file import read_pool_testbed
 
-    if pool is None:
+    if contact.pool is None:
         raise UsageError("--pool HOST:PORT is missing (or SWITCHMARK_POOL): whose testbed is this?")
     hosts = read_pool_testbed(testbed)
     find_engine()  # raises where there is none, before a campaign waits for it
-    where, security = contact_of(pool, authority, certificate, key)
-    store = store_of(where, security) if store is None else store
+    where, security = contact.contact(contact.pool)
+    store = contact.store or store_of(where, security)
     database = PoolDatabase(read_store_address(store))
     executor = TestbedExecutor(installed(), hosts)
     archive = StoreArchive(database)

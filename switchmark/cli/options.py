@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from switchmark.cli import complete
+
+
+def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Decorate a command: the fields of a dataclass become options of it, after its own, and it
+    gets them as one object, its first argument. So options that belong together are described
+    once, whatever takes them."""
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(one.name, kind, default=one.default, annotation=hints[one.name])
+        for one in fields(group)
+    ]
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+
+        @wraps(command)
+        def with_group(*args: Any, **given: Any) -> int:
+            of_group = {one.name: given.pop(one.name, one.default) for one in options}
+            return command(group(**of_group), *args, **given)
+
+        whole = [one.replace(kind=kind) for one in own] + options
+        described: Any = with_group  # Typer reads what a command takes from these two
+        described.__signature__ = inspect.Signature(whole)
+        described.__annotations__ = {one.name: one.annotation for one in whole} | {"return": int}
+        return with_group
+
+    return decorate
+
 
 CampaignName = Annotated[
     str,
@@ -23,14 +56,15 @@ Overrides = Annotated[
 ResultsIn = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
 ]
-StoreAt = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="ADDRESS",
-        help="A store: postgresql://host/database (docs/store.md).",
-    ),
-]
+
+
+def store_option(use: str, envvar: str | None = None) -> Any:
+    """`--store`, called alike in every command, with what this one does with it."""
+    words = f"{use}: postgresql://host/database (docs/store.md)."
+    return typer.Option("--store", metavar="ADDRESS", envvar=envvar, help=words)
+
+
+StoreAt = Annotated[str | None, store_option("A store")]
 Listen = Annotated[
     str,
     typer.Option(

@@ -11,17 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
+from switchmark.cli.options import store_option, takes
 from switchmark.cli.output import note, print_line
-from switchmark.cli.pool_options import (
-    Authority,
-    Certificate,
-    Key,
-    PoolAddress,
-    StoreOfPool,
-    check_extra,
-    contact_of,
-    database_of,
-)
+from switchmark.cli.pool_options import Credentials, PoolContact, check_extra
 
 EPILOG = """
 Examples:
@@ -38,16 +30,13 @@ app = typer.Typer()
 
 
 @app.command(epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 address in use.")
+@takes(Credentials)
 def serve(
-    store: Annotated[
-        str, typer.Option("--store", metavar="URL", help="Where campaigns and results are.")
-    ],
+    credentials: Credentials,
+    store: Annotated[str, store_option("Where campaigns and results are")],
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where agents connect.")
     ] = "127.0.0.1:8786",
-    authority: Authority = None,
-    certificate: Certificate = None,
-    key: Key = None,
 ) -> int:
     """Tell testbeds when there is work, until interrupted. All state is in the store: started anew,
     it goes on."""
@@ -57,7 +46,7 @@ def serve(
     from switchmark.store.address import read_store_address
     from switchmark.store.errors import StoreAwayError
 
-    where, security = contact_of(listen, authority, certificate, key)
+    where, security = credentials.contact(listen)
     database = PoolDatabase(read_store_address(store))
     with suppress(StoreAwayError), database.transaction():
         pass  # (no store at all is an error; one that is away is waited for)
@@ -74,18 +63,15 @@ def serve(
 
 
 @app.command()
+@takes(PoolContact)
 def status(
-    pool: PoolAddress = None,
-    store: StoreOfPool = None,
+    contact: PoolContact,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    authority: Authority = None,
-    certificate: Certificate = None,
-    key: Key = None,
 ) -> int:
     """Testbeds, campaigns, and what happened last."""
     from switchmark.pool import campaigns, events, testbeds
 
-    with database_of(pool, store, authority, certificate, key).transaction() as db:
+    with contact.database().transaction() as db:
         beds = testbeds.testbed_states(db)
         known = campaigns.campaigns(db)
         last = events.last_event(db)
@@ -108,20 +94,17 @@ def status(
 
 
 @app.command()
+@takes(PoolContact)
 def drain(
+    contact: PoolContact,
     testbed: Annotated[str, typer.Argument(help="Its name.")],
     reason: Annotated[str, typer.Option("--reason", help="For those who wonder.")] = "by hand",
     undo: Annotated[bool, typer.Option("--undo", help="Let it measure again.")] = False,
-    pool: PoolAddress = None,
-    store: StoreOfPool = None,
-    authority: Authority = None,
-    certificate: Certificate = None,
-    key: Key = None,
 ) -> int:
     """Let a testbed finish its block and take no other."""
     from switchmark.pool import testbeds
 
-    with database_of(pool, store, authority, certificate, key).transaction() as db:
+    with contact.database().transaction() as db:
         if undo:
             testbeds.undrain(db, testbed)
             note(f"{testbed} may measure again")
@@ -131,36 +114,30 @@ def drain(
 
 
 @app.command()
+@takes(PoolContact)
 def accept(
+    contact: PoolContact,
     testbed: Annotated[str, typer.Argument(help="Its name.")],
-    pool: PoolAddress = None,
-    store: StoreOfPool = None,
-    authority: Authority = None,
-    certificate: Certificate = None,
-    key: Key = None,
 ) -> int:
     """Hold a testbed against what it is now: its kernel or its NIC was changed on purpose."""
     from switchmark.pool import testbeds
 
-    with database_of(pool, store, authority, certificate, key).transaction() as db:
+    with contact.database().transaction() as db:
         testbeds.accept(db, testbed)
     note(f"{testbed}: its next check says what it is held against")
     return 0
 
 
 @app.command()
+@takes(PoolContact)
 def cancel(
+    contact: PoolContact,
     campaign: Annotated[str, typer.Argument(help="A campaign's name, or its run.")],
-    pool: PoolAddress = None,
-    store: StoreOfPool = None,
-    authority: Authority = None,
-    certificate: Certificate = None,
-    key: Key = None,
 ) -> int:
     """End a campaign: what is stored stays; a trial that runs ends, and is not stored."""
     from switchmark.pool import campaigns
 
-    with database_of(pool, store, authority, certificate, key).transaction() as db:
+    with contact.database().transaction() as db:
         left = campaigns.cancel(db, campaign)
     note(f"{left.campaign} is cancelled; {left.progress} trials are kept")
     return 0

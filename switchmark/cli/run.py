@@ -6,6 +6,7 @@ the campaign stopped, and repeats nothing that is finished.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -25,9 +26,10 @@ from switchmark.cli.options import (
     ResultsIn,
     StoreAt,
     TestbedFile,
+    takes,
 )
 from switchmark.cli.output import note
-from switchmark.cli.pool_options import Authority, Certificate, Key, database_of
+from switchmark.cli.pool_options import Credentials, PoolContact
 from switchmark.cli.run_in_pool import not_in_a_pool, run_in_pool
 from switchmark.results.store import DEFAULT_ROOT, find_latest, open_run
 
@@ -53,7 +55,9 @@ Exit codes:
 """
 
 
+@takes(Credentials)
 def command(
+    credentials: Credentials,
     campaign: CampaignName,
     overrides: Overrides = None,
     resume: Annotated[
@@ -77,9 +81,6 @@ def command(
     again: Annotated[
         bool, typer.Option("--again", help="With --pool: run anew what was run before.")
     ] = False,
-    authority: Authority = None,
-    certificate: Certificate = None,
-    key: Key = None,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -106,7 +107,7 @@ def command(
         return run_in_pool(
             found,
             there,
-            database_of(pool, None, authority, certificate, key),
+            PoolContact(pool=pool, **asdict(credentials)).database(),
             campaign_text=source_text(campaign),
             overrides=given,
             baseline=not no_baseline,

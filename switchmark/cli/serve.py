@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from switchmark.cli.options import HttpsCertificate, HttpsKey, Listen, ResultsIn, TokenFile
+from switchmark.cli.options import (
+    HttpsCertificate,
+    HttpsKey,
+    Listen,
+    ResultsIn,
+    TokenFile,
+    store_option,
+)
 from switchmark.cli.output import note
 from switchmark.errors import UsageError
 from switchmark.listening import parse_place, read_token, shown, tls_context
@@ -43,7 +48,7 @@ def command(
     results: ResultsIn = DEFAULT_ROOT,
     store: Annotated[
         str | None,
-        typer.Option("--store", metavar="ADDRESS", help="The runs of this store, and its pool."),
+        store_option("The runs of this store, and its pool"),
     ] = None,
 ) -> int:
     """Serve a web page over a results folder, or a store, until interrupted."""

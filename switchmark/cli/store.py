@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.cli.options import store_option
 from switchmark.cli.output import note, print_json, print_line, print_table
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.results.store import DEFAULT_ROOT, find_run
@@ -33,12 +34,7 @@ Exit codes: 0 done; 1 something could not be stored, read or believed; 2 bad inp
 3 the libraries of a store are not installed.
 """
 app = typer.Typer()
-StoreAt = Annotated[
-    str | None,
-    typer.Option(
-        "--store", metavar="ADDRESS", envvar="SWITCHMARK_STORE", help="postgresql://host/database"
-    ),
-]
+StoreAt = Annotated[str | None, store_option("The store", envvar="SWITCHMARK_STORE")]
 JsonOut = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
