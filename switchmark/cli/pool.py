@@ -13,7 +13,7 @@ import typer
 
 from switchmark.cli.options import store_option, takes
 from switchmark.cli.output import note, print_line
-from switchmark.cli.pool_options import Credentials, PoolContact, check_extra
+from switchmark.cli.pool_options import CredentialFiles, PoolContact, check_extra
 
 EPILOG = """
 Examples:
@@ -30,9 +30,9 @@ app = typer.Typer()
 
 
 @app.command(epilog="Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 address in use.")
-@takes(Credentials)
+@takes(CredentialFiles)
 def serve(
-    credentials: Credentials,
+    credentials: CredentialFiles,
     store: Annotated[str, store_option("Where campaigns and results are")],
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where agents connect.")

@@ -28,7 +28,7 @@ def check_extra() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class CredentialFiles:
     """What is shown to a pool, and what it must show; all three, or none on one machine."""
 
     authority: Annotated[
@@ -50,7 +50,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolContact(Credentials):
+class PoolContact(CredentialFiles):
     """Which pool, and how its database is found: by its name, or by asking the pool."""
 
     pool: Annotated[

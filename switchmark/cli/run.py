@@ -29,7 +29,7 @@ from switchmark.cli.options import (
     takes,
 )
 from switchmark.cli.output import note
-from switchmark.cli.pool_options import Credentials, PoolContact
+from switchmark.cli.pool_options import CredentialFiles, PoolContact
 from switchmark.cli.run_in_pool import not_in_a_pool, run_in_pool
 from switchmark.results.store import DEFAULT_ROOT, find_latest, open_run
 
@@ -55,9 +55,9 @@ Exit codes:
 """
 
 
-@takes(Credentials)
+@takes(CredentialFiles)
 def command(
-    credentials: Credentials,
+    credentials: CredentialFiles,
     campaign: CampaignName,
     overrides: Overrides = None,
     resume: Annotated[
