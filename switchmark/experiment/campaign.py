@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from switchmark.experiment import again
@@ -151,7 +152,7 @@ def run_campaign(
         def measure(step: Step = step) -> Record:
             return run_trial(
                 session,
-                step.plan,
+                _for_one_run(step.plan),
                 campaign=campaign,
                 run_id=run.info.run_id,
                 baseline=_baseline(run, step, kept),
@@ -167,6 +168,12 @@ def run_campaign(
             kept.keep(step.plan, record)
         left.done(step, record)
         observer.trial_ended(record)
+
+
+def _for_one_run(plan: TrialPlan) -> TrialPlan:
+    """The plan with a switch of its own: what a switch has learnt by running (ports, counters,
+    its session) goes with it, and is not kept for as long as there are plans."""
+    return replace(plan, switch=copy(plan.switch))
 
 
 def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:

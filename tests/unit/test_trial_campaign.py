@@ -219,6 +219,13 @@ def test_a_record_that_is_stored_is_not_kept_in_memory(run: Run) -> None:
     assert len(Looks.ended) == 3
 
 
+def test_what_a_switch_has_learnt_by_running_is_not_kept_with_its_plan(run: Run) -> None:
+    steps = [step(64), step(128)]
+    go(run, steps)
+    assert len(run.paths()) == 2
+    assert [getattr(one.plan.switch, "ports", "?") for one in steps] == [None, None]
+
+
 def test_records_are_read_one_at_a_time(run: Run) -> None:
     go(run, [step(64), step(128), step(256)])
     ended = [weakref.ref(record) for record in run.records()]

@@ -193,6 +193,7 @@ class FakeSwitch:
     witness: list[int] = field(default_factory=list)  # answers in turn; the last stays
     broadcasts: int = 0  # come out of the witness, too
     running: bool = False
+    ports: Any = None
     capabilities: Capabilities = CAN
 
     def _do(self, what: str) -> None:
@@ -205,7 +206,7 @@ class FakeSwitch:
 
     def start(self, session: Any, ports: Any, mode: Any, cores: Any) -> None:
         self._do("start switch")
-        self.running = True
+        self.running, self.ports = True, ports
 
     def wait_ports_up(self, timeout_s: float) -> None:
         self._do("ports up")
