@@ -1,5 +1,5 @@
 """Which independent instrument checks which figure, how closely, and in which test: told by the
-tests themselves, and written into docs/methods.md.
+tests themselves, and written into docs/truths.md.
 
     python -m tests.truths          write the table
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "methods.md"
+DOCUMENT = ROOT / "docs" / "truths.md"
 BEGIN, END = "<!-- table: truths -->", "<!-- end: truths -->"
 FOLDER = ROOT / "tests" / "integration"
 HEAD = "| figure | truth | whose | found within | test |\n|---|---|---|---|---|"

@@ -68,7 +68,7 @@ compared by pairs; two runs have none, and what the machine did differently is i
 Verdicts: better, worse (significant after
 correction, and beyond the threshold), same (the whole interval within the threshold),
 negligible (significant, within the threshold), unclear (more repetitions are needed),
-untestable (fewer than two repetitions). docs/methods.md has the tests.
+untestable (fewer than two repetitions). docs/comparing.md has the tests.
 
 Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not before;
 5 nothing could be tested, or with --strict: something is unclear, untestable or missing;

@@ -26,7 +26,7 @@ from switchmark.statistics.sequential import (
 )
 
 USUAL_TRIAL_S = 0.5
-# Of the logarithm of a pair's ratio within a state, as docs/methods.md saw it.
+# Of the logarithm of a pair's ratio within a state, as seen here.
 USUAL_DEVIATION = 0.09
 
 

@@ -1,8 +1,8 @@
 """`reference`: known truth, a forwarder of our own with set delay, loss, rate and disorder.
 
 The engine's `reference` role between the ports of each pair. It is no contender: it is there
-so that every method can be made to find a value that was set (docs/methods.md, "Known
-truth"). The faults are switch options (`switch_options: {limit_pps: 100000}`), and so part of
+so that every method can be made to find a value that was set (docs/truths.md).
+The faults are switch options (`switch_options: {limit_pps: 100000}`), and so part of
 what names a trial; the record's switch details hold them, too.
 """
 
