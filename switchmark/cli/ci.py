@@ -58,14 +58,23 @@ def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
             path.write_text(text + "\n", encoding="utf-8")
 
 
+def is_violated(judgements: Iterable[Judgement]) -> bool:
+    """Whether one of them is."""
+    return any(one.outcome is ExpectationOutcome.VIOLATED for one in judgements)
+
+
 def judged(run: Run, rows: Sequence[SummaryRow]) -> list[Judgement]:
     """What the campaign of this run expects, judged by its records."""
+    return judge_run(run.info.definition, rows, expected_of(run))
+
+
+def expected_of(run: Run) -> list[Expectation]:
+    """What its campaign expects. Raises UsageError where that cannot be read."""
     try:
         asked = run.info.definition.get("expect", [])
-        expected = [Expectation.model_validate(one) for one in asked]
+        return [Expectation.model_validate(one) for one in asked]
     except ValidationError as error:
         raise UsageError(f"{run.directory}/run.json: expect: {error}") from error
-    return judge_run(run.info.definition, rows, expected)
 
 
 def say(judgements: Sequence[Judgement]) -> None:

@@ -16,7 +16,6 @@ from switchmark.experiment.execute import Executed, Request, execute, nobody_wai
 from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.report.junit import cases_of_run
-from switchmark.results.expectations import ExpectationOutcome
 from switchmark.results.store import DEFAULT_ROOT, open_run
 from switchmark.results.summary import summary
 
@@ -115,7 +114,7 @@ def _judge(directory: Path, wish: Wish) -> bool:
     ci.write_junit(wish.junit, run.info.campaign, cases, run.info.started_at)
     ci.write_bmf(wish.bmf, rows)
     ci.say(judgements)
-    return any(one.outcome is ExpectationOutcome.VIOLATED for one in judgements)
+    return ci.is_violated(judgements)
 
 
 def _report(directory: Path) -> None:

@@ -100,8 +100,7 @@ def command(
         not_in_a_pool(
             {
                 "--resume": resume, "--store": store, "--report": report, "--testbed": testbed,
-                "--recalibrate": recalibrate, "--json": json, "--junit": junit, "--bmf": bmf,
-                "--metrics": metrics,
+                "--recalibrate": recalibrate, "--json": json, "--metrics": metrics,
             }
         )  # fmt: skip
         return run_in_pool(
@@ -112,6 +111,8 @@ def command(
             overrides=given,
             baseline=not no_baseline,
             again=again,
+            junit=junit,
+            bmf=bmf,
         )
     wish = Wish(
         campaign_text=source_text(campaign),

@@ -4,12 +4,16 @@ leaves may come back with the same command."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from switchmark.campaign.installed import Installed
+from switchmark.cli import ci
 from switchmark.cli.output import note
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.campaign import CampaignDefinition
+from switchmark.report.junit import cases_of_run
+from switchmark.results.expectations import judge_testbeds
 
 if TYPE_CHECKING:
     from switchmark.pool.database import PoolDatabase
@@ -34,10 +38,14 @@ def run_in_pool(
     overrides: list[str],
     baseline: bool,
     again: bool,
+    junit: Path | None = None,
+    bmf: Path | None = None,
 ) -> int:
-    """Hand it in, or come back to it; returns the exit code."""
+    """Hand it in, or come back to it; returns the exit code: 4 when an expectation is violated on
+    a testbed, as without a pool."""
     from switchmark.pool.laptop import follow, hand_in
 
+    ci.check_places(junit, bmf)
     done = hand_in(
         database,
         campaign,
@@ -56,15 +64,19 @@ def run_in_pool(
         return 0
     if over.state == "cancelled":
         raise SwitchmarkError(f"{done.run} was cancelled; {sum(over.trials.values())} trials kept")
-    _show(database, done.run)
+    violated = _show(database, done.run, junit, bmf)
     failed = over.trials.get("failed", 0) + over.trials_asked - sum(over.trials.values())
     kept = f"run {done.run}, store {database.address}"
     note(f"{over.trials_asked - failed} trials finished, {failed} failed; {kept}")
+    if violated:
+        return ci.EXIT_VIOLATED
     return 1 if failed else 0
 
 
-def _show(database: PoolDatabase, run: str) -> None:
+def _show(database: PoolDatabase, run: str, junit: Path | None, bmf: Path | None) -> bool:
+    """Print the answer, write what CI wants; whether an expectation is violated."""
     from switchmark.cli.run_summary import print_summary
+    from switchmark.results.by_machine import rows_by_machine
     from switchmark.results.query import read_table
     from switchmark.results.store import open_run
     from switchmark.results.summary import summarise
@@ -73,5 +85,15 @@ def _show(database: PoolDatabase, run: str) -> None:
     found = StoreSource(database.address).find(run)
     for problem in found.problems:
         note(problem)
-    rows = summarise(found.directory, read_table(found.directory))
-    print_summary(open_run(found.directory), rows, rows)
+    stored, table = open_run(found.directory), read_table(found.directory)
+    rows = summarise(found.directory, table)
+    print_summary(stored, rows, rows)
+    if not (stored.info.definition.get("expect") or junit or bmf):
+        return False
+    by_testbed = rows_by_machine(stored, table)
+    judgements = judge_testbeds(stored.info.definition, by_testbed, ci.expected_of(stored))
+    cases = cases_of_run(stored.info.campaign, rows, judgements)
+    ci.write_junit(junit, stored.info.campaign, cases, stored.info.started_at)
+    ci.write_bmf(bmf, rows)
+    ci.say(judgements)
+    return ci.is_violated(judgements)

@@ -49,8 +49,6 @@ def refusal(campaign: CampaignDefinition) -> str | None:
             "how often each trial is repeated follows from its own interval (until_ci), which a "
             "pool does not watch: set repetitions, or prove and budget"
         )
-    if campaign.proves and campaign.expect:
-        return "has expect, which a pool does not judge over testbeds that decide: set repetitions"
     if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
         return "expects figures against the bare wire in each block, which a pool keeps apart"
     if campaign.time_budget_s is not None:

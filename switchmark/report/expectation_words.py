@@ -11,9 +11,10 @@ from switchmark.statistics.means import Estimate
 
 def sentence(one: Judgement) -> str:
     """What was found, what was expected, and what that comes to."""
-    found = f"{_figure(one)}, expected {one.expectation.text}"
+    where = f" on {one.testbed}" if one.testbed else ""
+    found = f"{_figure(one)}{where}, expected {one.expectation.text}"
     if one.outcome is ExpectationOutcome.UNUSABLE:
-        return f"{one.expectation.figure}: no usable figure: {one.reason}"
+        return f"{one.expectation.figure}: no usable figure{where}: {one.reason}"
     if one.outcome is ExpectationOutcome.UNDECIDED:
         return f"{one.expectation.figure}: {found}: undecided: {one.reason}{_time(one)}"
     return f"{one.expectation.figure}: {found}: {one.outcome}"

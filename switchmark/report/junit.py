@@ -52,7 +52,8 @@ def cases_of_run(
     expectation of it."""
     cases = [_measured(campaign, row) for row in rows]
     for one in judged:
-        name = f"{one.row.notation} {one.expectation}"
+        where = f" on {one.testbed}" if one.testbed else ""
+        name = f"{one.row.notation} {one.expectation}{where}"
         cases.append(Case(name, campaign, _OF_JUDGEMENT[one.outcome], sentence(one)))
     return cases
 

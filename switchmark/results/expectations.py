@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -45,6 +45,7 @@ class Judgement:
     figure: Estimate | None  # None: there is none
     reason: str  # why it is not decided, or not usable
     needs_s: float | None = None  # further measuring that would decide; None: nothing would
+    testbed: str = ""  # of a pool, of which each is judged by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,30 @@ class _Looked:
         return StoppingRule(self.looks, self.level, family).level_at(count, is_last=True)
 
 
-def judge_run(
-    definition: Mapping[str, Any], rows: Sequence[SummaryRow], expected: Sequence[Expectation]
+def judge_testbeds(
+    definition: Mapping[str, Any],
+    rows: Mapping[str, Sequence[SummaryRow]],
+    expected: Sequence[Expectation],
 ) -> list[Judgement]:
-    """Every expectation at every trial that should have its figure, the bare wire aside."""
+    """The same of a run that a pool has measured, whose rows are given by testbed. Each is judged
+    by itself, since repetitions on one machine are more alike than machines are; they share the
+    level."""
+    return [
+        replace(one, testbed=testbed)
+        for testbed, own in sorted(rows.items())
+        for one in judge_run(definition, own, expected, times=len(rows))
+    ]
+
+
+def judge_run(
+    definition: Mapping[str, Any],
+    rows: Sequence[SummaryRow],
+    expected: Sequence[Expectation],
+    *,
+    times: int = 1,
+) -> list[Judgement]:
+    """Every expectation at every trial that should have its figure, the bare wire aside. All that
+    is judged shares one level; `times`: so many runs like this one are judged together."""
     judged = [
         (one, row)
         for row in rows
@@ -84,7 +105,8 @@ def judge_run(
     ]
     shortest_s = min((row.trial.duration_s for _, row in judged), default=1.0)
     looked = _Looked.of(definition, shortest_s)
-    return [_judge(one, row, rows, looked, max(1, len(judged))) for one, row in judged]
+    family = times * max(1, len(judged))
+    return [_judge(one, row, rows, looked, family) for one, row in judged]
 
 
 def _has(one: Expectation, row: SummaryRow) -> bool:

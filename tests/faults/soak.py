@@ -9,6 +9,7 @@ import shutil
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +58,8 @@ def main() -> int:
     code = job.process.wait(LIMITS_S)
     after = snapshot.take([top], [job.session] if job.session else [])
     print(f"{len(seen)} trials through {asked.switch}, {asked.environment}; exit code {code}")
+    for message, times in _failures(places.results).items():
+        print(f"failed {times} times: {message}")
     grown = table(seen)
     left = snapshot.differences(before, after)
     for line in left:
@@ -65,6 +68,12 @@ def main() -> int:
         print(job.said()[-800:])
     shutil.rmtree(top, ignore_errors=True)
     return 1 if grown or left or code not in (0, 1) or len(seen) < trials else 0
+
+
+def _failures(results: Path) -> Counter[str]:
+    """What trials failed of."""
+    records = (json.loads(path.read_text()) for path in results.glob("*/trials/*.json"))
+    return Counter(str(one["message"]) for one in records if one["status"] == "failed")
 
 
 def _arguments() -> argparse.Namespace:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.cli.run_in_pool import _show
+from switchmark.pool.database import PoolDatabase
 from switchmark.results.answer import LeadVerdict, answer_run
 from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import FIRST_LOOK
@@ -191,6 +193,10 @@ def test_a_campaign_that_proves_ends_when_each_testbed_has_decided(stand: PoolSt
     for one in answers:
         assert one.blocks >= FIRST_LOOK
         assert {lead.verdict for lead in one.leads} == {LeadVerdict.AHEAD}
+    verdicts = stand.folder / "verdicts.xml"
+    database = PoolDatabase(read_store_address(stand.store))
+    assert _show(database, over.run_name, verdicts, None) is False  # it expects nothing
+    assert verdicts.read_text().count("<testcase") == 3
 
 
 def served(stand: PoolStand, testbed: str) -> None:

@@ -16,7 +16,10 @@ from switchmark.experiment import steps as steps_module
 from switchmark.language.source import CampaignError
 from switchmark.report.bmf import bmf
 from switchmark.report.junit import Case, CaseOutcome, cases_of_run, junit_xml
-from switchmark.results.expectations import ExpectationOutcome, judge_run
+from switchmark.results.by_machine import rows_by_machine
+from switchmark.results.expectations import ExpectationOutcome, judge_run, judge_testbeds
+from switchmark.results.query import read_table
+from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.testbed.facts import Cpu
 from tests.unit.campaign_fakes import INSTALLED, KNOWN
@@ -104,6 +107,26 @@ def test_many_verdicts_share_one_level(tmp_path):
     among = judge_run({}, [row], [expectation] * 50)
     assert alone.outcome is ExpectationOutcome.MET
     assert {one.outcome for one in among} == {ExpectationOutcome.UNDECIDED}
+
+
+def test_each_testbed_of_a_pool_is_judged_by_itself(tmp_path):
+    """Together, their repetitions would be two bands, and decide nothing."""
+    found = []
+    for number, (testbed, factor) in enumerate({"lab1": 1.0, "lab2": 0.8}.items()):
+        for record in records(factor, 1, sizes=(64,), repetitions=6):
+            trial = record.trial.repeated(2 * record.trial.repetition + number)
+            told = {"trial": trial, "trial_id": trial.id, "provenance": {"testbed": testbed}}
+            found.append(record.model_copy(update=told))
+    run = open_run(write_run(tmp_path, found))
+    table = read_table(run.directory)
+    by_testbed = rows_by_machine(run, table)
+    judgements = judge_testbeds({}, by_testbed, expected(throughput=">= 900k"))
+    told = {one.testbed: one.outcome for one in judgements}
+    assert told == {"lab1": ExpectationOutcome.MET, "lab2": ExpectationOutcome.VIOLATED}
+    cases = cases_of_run("unit", [], judgements)
+    assert [case.name.rpartition(" on ")[2] for case in cases] == ["lab1", "lab2"]
+    (alone,) = judge_run({}, by_testbed["lab1"], expected(throughput=">= 900k"), times=10**9)
+    assert alone.outcome is ExpectationOutcome.UNDECIDED  # they share the level
 
 
 def test_looks_cost_level(tmp_path):

@@ -10,7 +10,7 @@ from switchmark.cli import main
 
 
 @pytest.mark.parametrize(
-    "option", [("--json",), ("--report",), ("--junit", "x.xml"), ("--metrics", "9464")]
+    "option", [("--json",), ("--report",), ("--recalibrate",), ("--metrics", "9464")]
 )
 def test_an_option_that_a_pool_does_not_serve_is_refused(
     option: tuple[str, ...], capsys: Any
