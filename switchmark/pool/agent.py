@@ -32,6 +32,7 @@ from switchmark.testbed.state import state_dir
 
 T = TypeVar("T")
 SPEAKS_EVERY_S = 10.0  # while it has nothing to measure
+TURN_S = 2.0  # a word of the scheduler costs as much as a short block, and is for so long
 
 
 class Replaced(SwitchmarkError):
@@ -47,6 +48,15 @@ class Archive(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What the pool knows of the testbed."""
+
+    state: str
+    profile: dict[str, object] | None  # what it is held against; None: nothing yet
+    wire_pps: list[float]
+
+
 @dataclass
 class Agent:
     """One testbed's agent, as long as it is registered."""
@@ -58,18 +68,28 @@ class Agent:
     say: Callable[[str], None]
     clock: Callable[[], float] = time.time  # the host's, which is told and never used
     _spoken: float = field(default_factory=time.monotonic)
+    _blocks: int = 0  # measured so far
 
     def __post_init__(self) -> None:
         self._courses = TestbedCourses(self.database)
+
+    def turn(self) -> str:
+        """Work block by block for a moment, one block at least; what happened last. Raises
+        `Replaced`."""
+        until, told, before = time.monotonic() + TURN_S, "", -1
+        while before < self._blocks and time.monotonic() < until:
+            before = self._blocks
+            told = self.work()
+        return told
 
     def work(self) -> str:
         """Check the testbed, and measure one block if there is one for it; what happened, in a
         line. Raises `Replaced`."""
         name = self.member.testbed
-        state = self._patiently(self._state)
-        if state not in ("ready", "out"):
-            return f"{name} is {state}"
-        if (problem := self._unfit()) is not None:
+        standing = self._patiently(self._standing)
+        if standing.state not in ("ready", "out"):
+            return f"{name} is {standing.state}"
+        if (problem := self._unfit(standing)) is not None:
             return f"{name} is out: {problem}"
         lease = self._patiently(self._claim)
         if lease is None:
@@ -124,12 +144,16 @@ class Agent:
             self.executor.measure(lease, before, keep)
         following = self._patiently(lambda: self._courses.next_after(lease))
         self._patiently(lambda: self._finish(lease, following))
+        self._blocks += 1
         return f"{lease} is measured, {time.monotonic() - begun:.1f} s"
 
-    def _unfit(self) -> str | None:
-        """Why the testbed cannot measure now; the pool is told."""
-        profile, wire_pps = self._patiently(self._profile)
+    def _unfit(self, standing: _Standing) -> str | None:
+        """Why the testbed cannot measure now; the pool is told what is new of it."""
+        profile, wire_pps = standing.profile, standing.wire_pps
         checked = self.executor.check(profile, wire_pps)
+        is_new = bool(checked.problem or checked.wire_pps) or profile is None
+        if standing.state == "ready" and not is_new:
+            return None
 
         def tell() -> None:
             with self.database.transaction() as db:
@@ -145,16 +169,13 @@ class Agent:
         self._patiently(tell)
         return checked.problem
 
-    def _state(self) -> str:
+    def _standing(self) -> _Standing:
         with self.database.transaction() as db:
             state = testbeds.state_of(db, self.member)
+            profile, wire_pps = testbeds.profile_of(db, self.member.testbed)
         if state is None:
             raise Replaced(f"another agent serves {self.member.testbed} now")
-        return state
-
-    def _profile(self) -> tuple[dict[str, object] | None, list[float]]:
-        with self.database.transaction() as db:
-            return testbeds.profile_of(db, self.member.testbed)
+        return _Standing(state, profile, wire_pps)
 
     def _claim(self) -> BlockLease | None:
         """(A claim whose answer was lost is claimed again: the testbed still holds it then, so it

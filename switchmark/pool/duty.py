@@ -33,7 +33,7 @@ def on_duty(
                 continue
             try:
                 with worker.silence():
-                    news = agent.work()
+                    news = agent.turn()
             except Replaced as error:
                 word.set_result(str(error))
                 raise
