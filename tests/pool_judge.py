@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from switchmark.model.value import parse_utc
 from switchmark.results.record import Record
-from switchmark.store.names import record_object
+from switchmark.store.names import digest, record_object
+from switchmark.store.objects import open_objects
 from tests.pool_stand import PoolStand
 
 
@@ -20,7 +21,7 @@ def check_campaign(stand: PoolStand) -> None:
             "SELECT block, unnest(trial_ids), run FROM blocks ORDER BY 1, 2"
         ).fetchall()
         stored = db.execute(
-            "SELECT run, block, trial_id, attempt, testbed, superseded, sha256, runs.name "
+            "SELECT run, block, trial_id, attempt, testbed, superseded, sha256, runs.name, bytes "
             "FROM attempts JOIN runs USING (run)"
         ).fetchall()
     database.close()
@@ -31,9 +32,12 @@ def check_campaign(stand: PoolStand) -> None:
     assert set(seen.values()) == {1}, "counted twice"
     testbeds = defaultdict(set)
     spans = defaultdict(list)
-    for _, block, trial_id, attempt, testbed, superseded, sha256, name in stored:
-        path = stand.objects / record_object(name, trial_id, attempt, bytes(sha256))
-        record = Record.model_validate_json(path.read_bytes())
+    objects = open_objects(stand.place)
+    for _, block, trial_id, attempt, testbed, superseded, sha256, name, size in stored:
+        object_name = record_object(name, trial_id, attempt, bytes(sha256))
+        content = objects.get(object_name, size)
+        assert digest(content) == bytes(sha256), f"{object_name}: another content"
+        record = Record.model_validate_json(content)
         assert record.trial_id == trial_id and record.provenance["testbed"] == testbed
         spans[testbed].append((parse_utc(record.started_at), parse_utc(record.ended_at)))
         if not superseded:

@@ -40,6 +40,7 @@ class PoolStand:
     trial_ms: float = 20.0
     running: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
     clocks_s: dict[str, float] = field(default_factory=dict)  # how far each testbed's is ahead
+    place: str = ""  # of the record files
 
     @property
     def store(self) -> str:
@@ -184,9 +185,12 @@ def wait_for(
 
 @contextmanager
 def pool_stand(
-    trial_ms: float = 20.0, database: Callable[[], AbstractContextManager[Cluster]] = cluster
+    trial_ms: float = 20.0,
+    database: Callable[[], AbstractContextManager[Cluster]] = cluster,
+    place: str | None = None,
 ) -> Iterator[PoolStand]:
-    """A store that is set up, and nothing that runs yet; everything ends with the block."""
+    """A store that is set up, and nothing that runs yet; everything ends with the block. Record
+    files are at `place`, or in a folder of the stand."""
     folder = Path(f"/tmp/smpool{secrets.token_hex(3)}")
     folder.mkdir()
     with socket.socket() as probe:
@@ -196,6 +200,7 @@ def pool_stand(
         with database() as server:
             stand = PoolStand(folder, server, port, trial_ms)
             stand.objects.mkdir()
+            stand.place = place or str(stand.objects)
             set_up_store(stand)
             try:
                 yield stand
@@ -207,4 +212,4 @@ def pool_stand(
 
 def set_up_store(stand: PoolStand) -> None:
     """As `switchmark store init` does."""
-    init_store(read_store_address(stand.store), str(stand.objects))
+    init_store(read_store_address(stand.store), stand.place)

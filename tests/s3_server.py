@@ -1,7 +1,7 @@
 """An S3 server for a test: moto, which has it all in memory.
 
 It is in `.venv-s3`, where `./check` installs it. Tests that need it skip by name without it. (One
-over a folder would do, too, if it heeded `If-None-Match`: `rclone serve s3` 1.75 does not.)
+over a folder: tests/s3_disk.py. `rclone serve s3` 1.75 would not do, it ignores `If-None-Match`.)
 """
 
 from __future__ import annotations

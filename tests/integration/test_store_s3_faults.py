@@ -1,0 +1,126 @@
+"""Record files on a real S3 server that are cut off in mid-write: whole or not there, and once.
+
+A proxy cuts connections of real uploads. moto keeps its objects in memory, so it cannot be killed;
+what is killed in mid-write, and comes back with what it had, is a server over a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from switchmark.store.errors import StoreAwayError, StoreConflictError
+from switchmark.store.objects import Objects, open_objects
+from tests.cutting_proxy import Cut, CuttingProxy, cutting_proxy
+from tests.integration.test_pool_faults import ready
+from tests.pool_judge import check_campaign
+from tests.pool_stand import PATIENCE_S, PoolStand, pool_stand, wait_for
+from tests.s3_disk import disk_s3_server
+from tests.s3_server import BUCKET, CREDENTIALS, s3_server
+
+pytestmark = pytest.mark.integration
+CONTENT = bytes(range(256)) * 400
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+@contextmanager
+def cut_moto(folder: Path) -> Iterator[CuttingProxy]:
+    """moto, behind a proxy."""
+    with s3_server(folder) as address:
+        port = urlsplit(address.split("endpoint=")[1].split("&")[0]).port
+        assert port is not None
+        with cutting_proxy(port) as proxy:
+            yield proxy
+
+
+def place_of(proxy: CuttingProxy) -> str:
+    """The address of the record files behind this proxy."""
+    return f"s3://{BUCKET}/a/b?endpoint=http://127.0.0.1:{proxy.port}&region=us-east-1"
+
+
+def put_in_the_end(objects: Objects, name: str, content: bytes) -> None:
+    """As an agent does: until the store has it."""
+    for _ in range(5):
+        with suppress(StoreAwayError):
+            objects.put(name, content)
+            return
+    raise AssertionError(f"{name} was not stored")
+
+
+def test_an_object_is_whole_or_not_there(tmp_path: Path) -> None:
+    with cut_moto(tmp_path / "s3") as proxy:
+        objects = open_objects(place_of(proxy))
+        for number, fault in enumerate((Cut.MID_BODY, Cut.ANSWER_LOST)):
+            name = f"x/{number}"
+            proxy.cut_next(fault)
+            put_in_the_end(objects, name, CONTENT)
+            assert objects.get(name, len(CONTENT)) == CONTENT
+        assert proxy.done == [Cut.MID_BODY, Cut.ANSWER_LOST]
+        # Whose answer is lost meets an object on the way back: its own, or another's.
+        proxy.cut_next(Cut.ANSWER_LOST)
+        with pytest.raises(StoreConflictError, match="another content"):
+            put_in_the_end(objects, "x/0", bytes(reversed(CONTENT)))
+        assert objects.get("x/0", len(CONTENT)) == CONTENT
+        assert dict(objects.names("")) == {"x/0": len(CONTENT), "x/1": len(CONTENT)}
+
+
+def told_of_the_absence(stand: PoolStand) -> None:
+    """Until an agent has said that it waits; what is over sooner, the client repeats by itself."""
+    wait_for(
+        lambda: any("waiting for the store: s3://" in one for one in stand.events()) or None,
+        "a word of it",
+        stand,
+    )
+
+
+def wait_held(proxy: CuttingProxy) -> None:
+    """Until half of a record has been sent."""
+    assert proxy.held.acquire(timeout=PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_uploads_of_agents_are_cut_and_the_server_is_away_for_a_while(tmp_path: Path) -> None:
+    with (
+        cut_moto(tmp_path / "s3") as proxy,
+        pool_stand(50, place=place_of(proxy)) as stand,
+    ):
+        faults = [Cut.MID_BODY, Cut.ANSWER_LOST] * 3
+        proxy.cut_next(*faults, Cut.HELD, of="/trials/")
+        ready(stand, "lab1", "lab2", blocks=20)
+        wait_held(proxy)
+        wait_for(lambda: len(proxy.done) == len(faults) or None, "the cuts", stand)
+        proxy.close()
+        told_of_the_absence(stand)
+        proxy.open()
+        assert stand.wait_finished().trials == {"finished": 40}
+        check_campaign(stand)
+
+
+@pytest.mark.slow
+def test_a_server_killed_in_mid_write_comes_back_with_what_it_had(tmp_path: Path) -> None:
+    with (
+        disk_s3_server(tmp_path) as server,
+        cutting_proxy(server.port) as proxy,
+        pool_stand(50, place=place_of(proxy)) as stand,
+    ):
+        times = 4
+        proxy.cut_next(*[Cut.HELD] * times, of="/trials/")
+        ready(stand, "lab1", "lab2", blocks=20)
+        for number in range(times):
+            wait_held(proxy)
+            server.kill()
+            proxy.release()
+            if number == times - 1:
+                told_of_the_absence(stand)
+            server.start()
+        assert stand.wait_finished().trials == {"finished": 40}
+        check_campaign(stand)
