@@ -9,7 +9,12 @@ import typer
 
 from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note, print_line, writing
-from switchmark.report.form import Form, form_text
+from switchmark.errors import UsageError
+from switchmark.language.values import BadValueError
+from switchmark.model.rates import BitRate, bit_rate
+from switchmark.report.form import Form, Measured, form_text
+from switchmark.results.record import Record
+from switchmark.results.run_info import RunInfo
 from switchmark.results.store import DEFAULT_ROOT, open_run, read_record
 from switchmark.store.source import find_anywhere
 
@@ -19,7 +24,8 @@ Examples:
   switchmark report quick -o quick.html            the latest run of a campaign
   switchmark report quick --store postgresql://db.lab/bench   of a store, into this folder
   switchmark report --plots figures                also SVG and PNG plots in figures/
-  switchmark report --form rfc2544                 also the form that a standard asks for
+  switchmark report --form rfc2544                 also a standard's form, with its graphs
+  switchmark report --form rfc2544 --medium 10Gbps     beside what such a link could carry
 
 Exit codes: 0 written; 1 a record could not be read (the report says which); 2 no such run.
 """
@@ -44,6 +50,14 @@ def report(
     form: Annotated[
         Form | None, typer.Option("--form", help="Also a standard's report, form-NAME.md.")
     ] = None,
+    medium: Annotated[
+        str | None,
+        typer.Option(
+            "--medium",
+            metavar="RATE",
+            help="With --form: the link whose theoretical frame rates stand beside, as 10Gbps.",
+        ),
+    ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
 ) -> int:
@@ -53,8 +67,9 @@ def report(
     """
     from switchmark.report.html import write_report
 
+    link = _link(medium, form)
     found = find_anywhere(run, results, store)
-    directory = found.directory
+    directory, stored = found.directory, open_run(found.directory)
     beside = Path() if found.is_copy else directory
     target = output or beside / (f"{directory.name}.html" if found.is_copy else "report.html")
     with writing("--output", target):
@@ -68,15 +83,41 @@ def report(
         for path in written:
             print_line(str(path))
     if form is not None:
-        filled = beside / f"form-{form.value}.md"
-        run_found = open_run(directory)
-        sound = [read_record(path) for path in run_found.paths() if not _is_refused(path, problems)]
-        with writing("--form", filled):
-            filled.write_text(form_text(form, run_found.info, sound), encoding="utf-8")
-        print_line(str(filled))
+        sound = [read_record(path) for path in stored.paths() if not _is_refused(path, problems)]
+        for path in _write_form(form, stored.info, sound, link, beside / f"form-{form.value}"):
+            print_line(str(path))
     for line in problems:
         note(f"switchmark: {line}")
     return 1 if problems else 0
+
+
+def _link(medium: str | None, form: Form | None) -> BitRate | None:
+    """The link that a form compares with. Raises UsageError."""
+    if medium is None:
+        return None
+    if form is None:
+        raise UsageError("--medium goes with --form rfc2544 or --form tst009")
+    try:
+        found = bit_rate(medium if "-l" in medium else f"{medium}-l1")
+    except BadValueError as error:
+        raise UsageError(f"--medium: {error}") from error
+    if found is None or found.layer != 1:
+        raise UsageError(f"--medium {medium}: write the rate of a link, as 10Gbps")
+    return found
+
+
+def _write_form(
+    form: Form, info: RunInfo, records: list[Record], link: BitRate | None, stem: Path
+) -> list[Path]:
+    """The form and its graphs; what was written."""
+    from switchmark.report.form_graphs import write_form_graphs
+
+    filled = stem.with_suffix(".md")
+    with writing("--form", filled):
+        graphs = write_form_graphs(Measured.of(records, link), stem)
+        named = {method: path.name for method, path in graphs.items()}
+        filled.write_text(form_text(form, info, records, link, named), encoding="utf-8")
+    return [filled, *graphs.values()]
 
 
 def _is_refused(path: Path, problems: list[str]) -> bool:

@@ -3,22 +3,26 @@
 `rfc2544`: the report formats of RFC 2544, section 26, with the back-to-back frames of RFC 9004.
 `tst009`: what ETSI GS NFV-TST 009 asks to be reported of its benchmarks. A part that was not
 measured stands there with what would measure it; a figure that is not valid is left out by name.
+The graphs that they ask for: form_graphs.py.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from switchmark.model.choices import Dimension
+from switchmark.model.rates import L1_OVERHEAD_BYTES, BitRate
 from switchmark.report import words
 from switchmark.results.record import Record
 from switchmark.results.record.figures import Latency
-from switchmark.results.record.method_result import MethodResult
+from switchmark.results.record.method_result import MethodResult, MethodTrial
 from switchmark.results.run_info import RunInfo
 
 NO_MEDIUM = "none: the port is virtual"
+NOT_SAID = "not said (--medium)"
 
 
 class Form(StrEnum):
@@ -28,17 +32,43 @@ class Form(StrEnum):
     TST009 = "tst009"
 
 
-def form_text(form: Form, info: RunInfo, records: Sequence[Record]) -> str:
-    """The whole report."""
-    usable = [one for one in records if one.status == "finished" and _is_valid(one)]
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a form is filled in from."""
+
+    records: Sequence[Record]  # finished, and valid
+    medium: BitRate | None = None  # the link that is compared with; None: nobody said one
+
+    @classmethod
+    def of(cls, records: Sequence[Record], medium: BitRate | None = None) -> Measured:
+        """Without the records that are not usable."""
+        usable = [one for one in records if one.status == "finished" and _is_valid(one)]
+        return cls(usable, medium)
+
+    def theoretical_pps(self, one: Record) -> int | None:
+        """What the medium could carry of its frames; None where there is none."""
+        return None if self.medium is None else self.medium.pps(one.trial.packet_size_bytes)
+
+
+def form_text(
+    form: Form,
+    info: RunInfo,
+    records: Sequence[Record],
+    medium: BitRate | None = None,
+    graphs: Mapping[str, str] | None = None,
+) -> str:
+    """The whole report. `graphs` are files with graphs, by the method whose part they belong to."""
+    measured = Measured.of(records, medium)
     parts = _RFC2544 if form is Form.RFC2544 else _TST009
     title = {
         Form.RFC2544: "Report after RFC 2544, section 26, and RFC 9004",
         Form.TST009: "Report after ETSI GS NFV-TST 009",
     }[form]
-    lines = [f"# {title}", "", *_set_up(info, usable)]
+    lines = [f"# {title}", "", *_set_up(info, measured)]
     for heading, method, make in parts:
-        lines += ["", f"## {heading}", "", *(make(usable) or _missing(method))]
+        lines += ["", f"## {heading}", "", *(make(measured) or _missing(method))]
+        if (file := (graphs or {}).get(method.partition(" ")[0])) is not None:
+            lines += ["", f"![{heading}]({file})"]
     lines += ["", "## Left out", "", *_left_out(records)]
     return "\n".join(lines) + "\n"
 
@@ -60,8 +90,9 @@ def _left_out(records: Sequence[Record]) -> list[str]:
     return lines or ["Nothing: every trial finished, and is valid."]
 
 
-def _set_up(info: RunInfo, records: Sequence[Record]) -> list[str]:
+def _set_up(info: RunInfo, measured: Measured) -> list[str]:
     """What both standards ask for first: device under test, tester, traffic."""
+    records = measured.records
     devices = dict.fromkeys(
         (one.trial.switch, one.switch_details.get("version", "unknown")) for one in records
     )
@@ -72,6 +103,9 @@ def _set_up(info: RunInfo, records: Sequence[Record]) -> list[str]:
         "Tester": f"switchmark {info.switchmark_version}, software time stamps",
         "Host": ", ".join(f"{k} {v}" for k, v in info.host.items() if isinstance(v, str | int)),
         "Media": ", ".join(sorted({one.port_kind or "?" for one in records})),
+        "Medium compared with": "none"
+        if measured.medium is None
+        else f"{measured.medium.bps:,} bit/s, {L1_OVERHEAD_BYTES} bytes a frame beside it",
         "Connect modes": ", ".join(sorted({one.connect_mode or "none" for one in records})),
         "Protocol": ", ".join(sorted({f"UDP over IPv{one.ip_version}" for one in trials})),
         "Data streams": ", ".join(
@@ -87,7 +121,7 @@ def _set_up(info: RunInfo, records: Sequence[Record]) -> list[str]:
 Groups = dict[tuple[str, int, int], list[Record]]
 
 
-def _by_size(records: Iterable[Record]) -> Groups:
+def by_size(records: Iterable[Record]) -> Groups:
     """Repetitions of one device at one frame size and number of pairs."""
     found: Groups = {}
     for one in sorted(records, key=lambda r: (r.trial.switch, r.trial.packet_size_bytes)):
@@ -96,15 +130,16 @@ def _by_size(records: Iterable[Record]) -> Groups:
     return found
 
 
-def _of_method(records: Iterable[Record], method: str) -> list[tuple[Record, MethodResult]]:
+def of_method(records: Iterable[Record], method: str) -> list[tuple[Record, MethodResult]]:
+    """The records that hold the result of this method, and the result."""
     return [(o, o.method) for o in records if o.method is not None and o.method.method == method]
 
 
-def _throughput(records: Sequence[Record]) -> list[str]:
+def _throughput(measured: Measured) -> list[str]:
     """26.1: by frame size, with the rate that the medium could carry."""
     rows = []
-    searched = [one for one, _ in _of_method(records, "ndr-pdr")]
-    for (switch, size, pairs), group in _by_size(searched).items():
+    searched = [one for one, _ in of_method(measured.records, "ndr-pdr")]
+    for (switch, size, pairs), group in by_size(searched).items():
         for place, goal in enumerate(group[0].method.bounds if group[0].method else ()):
             held = [
                 one.method.bounds[place].lower_pps
@@ -116,15 +151,18 @@ def _throughput(records: Sequence[Record]) -> list[str]:
             final = max(
                 trial.duration_s for one in group if one.method for trial in one.method.trials
             )
+            could = measured.theoretical_pps(group[0])
             rows.append(
-                [switch, size, pairs, _medium(group[0]), f"{goal.loss_ratio:.6g}",
+                [switch, size, pairs, _medium(group[0], could), f"{goal.loss_ratio:.6g}",
                  "none found" if rate is None else f"{rate:,.0f}",
-                 "-" if rate is None else f"{rate * size * 8:,.0f}", f"{final:g}",
+                 "-" if rate is None else f"{rate * size * 8:,.0f}",
+                 "-" if rate is None or could is None else f"{rate / could:.1%}", f"{final:g}",
                  _share(len(found), len(held))]
             )  # fmt: skip
     return _table(
         ["device", "frame size", "pairs", "theoretical frames/s", "loss ratio allowed",
-         "throughput frames/s", "throughput bit/s (L2)", "longest trial s", "searches"],
+         "throughput frames/s", "throughput bit/s (L2)", "of the theoretical rate",
+         "longest trial s", "searches"],
         rows,
     )  # fmt: skip
 
@@ -134,61 +172,89 @@ def _share(found: int, tried: int) -> str:
     return str(tried) if found == tried else f"{found} of {tried}; the others found none"
 
 
-def _medium(record: Record) -> str:
-    """What the medium could carry, which only a port with a medium has."""
-    return NO_MEDIUM if not record.trial.nics else "see the data sheet of the ports"
+def _medium(record: Record, could_pps: int | None) -> str:
+    """What the medium could carry; only a port with a medium has one of its own."""
+    if could_pps is not None:
+        return f"{could_pps:,}"
+    return NOT_SAID if record.trial.nics else NO_MEDIUM
 
 
-def _latency(records: Sequence[Record]) -> list[str]:
-    """26.2: at which rate, and what the time is of."""
-    rows = []
-    for one in records:
+def _latency(measured: Measured) -> list[str]:
+    """26.2: at which rate, how often and for how long, and what the time is of."""
+    found: dict[tuple[object, ...], list[tuple[Record, Latency]]] = {}
+    for one in measured.records:
+        where = one.trial.switch, one.trial.packet_size_bytes
         if one.latency is not None and one.trial.dimension is Dimension.LATENCY:
             rate = one.trial.rate_pps
-            rows.append(_delays(one, "round trip", f"{rate:,}" if rate else "max", one.latency))
-    for one, found in _of_method(records, "r-plus"):
-        for part in found.latency:
-            told = f"{part.load_pps:,.0f} ({part.fraction:.0%} of R+)"
-            rows.append(_delays(one, "one way", told, part.latency))
-    heading = ["device", "frame size", "time", "frames/s", "samples", "minimum us", "mean us",
-               "median us", "p99 us", "p99.9 us", "maximum us"]  # fmt: skip
+            key = (*where, "round trip", f"{rate:,}" if rate else "max")
+            found.setdefault(key, []).append((one, one.latency))
+    for one, method in of_method(measured.records, "r-plus"):
+        for part in method.latency:
+            key = (one.trial.switch, one.trial.packet_size_bytes, "one way",
+                   f"{part.fraction:.0%} of R+")  # fmt: skip
+            found.setdefault(key, []).append((one, part.latency))
+    rows = [[*key, *_delays(trials)] for key, trials in found.items()]
+    heading = ["device", "frame size", "time", "frames/s", "trials", "trial s", "samples",
+               "minimum us", "mean us", "median us", "p99 us", "p99.9 us",
+               "maximum us"]  # fmt: skip
     lines = _table(heading, rows)
     if lines:
         lines += [
             "",
             "Times are from when a frame was handed to the sender's port until the receiver had "
-            "the whole of it, by one clock: those of store-and-forward devices (RFC 1242).",
+            "the whole of it, by one clock: those of store-and-forward devices (RFC 1242). A "
+            "figure is the mean of that figure over the trials; RFC 2544 wants 20 trials of 120 s "
+            "(`repetitions: 20`, `duration: 120s`).",
         ]
     return lines
 
 
-def _delays(one: Record, kind: str, rate: str, found: Latency) -> list[object]:
+def _delays(trials: Sequence[tuple[Record, Latency]]) -> list[object]:
+    """How many trials, how long, of how many samples; then the means of what each found, in us."""
+    lengths = sorted({one.trial.duration_s for one, _ in trials})
+    columns = zip(*(_figures_ns(found) for _, found in trials), strict=True)
+    micro = [words.number(statistics.fmean(column) / 1e3) for column in columns]
+    samples = sum(found.count for _, found in trials)
+    return [len(trials), ", ".join(f"{one:g}" for one in lengths), samples, *micro]
+
+
+def _figures_ns(found: Latency) -> list[float]:
     told = found.percentiles_ns
-    figures = [found.min_ns, found.mean_ns, told["50"], told["99"], told["99.9"], found.max_ns]
-    micro = [words.number(value / 1e3) for value in figures]
-    return [one.trial.switch, one.trial.packet_size_bytes, kind, rate, found.count, *micro]
+    return [found.min_ns, found.mean_ns, told["50"], told["99"], told["99.9"], found.max_ns]
 
 
-def _loss(records: Sequence[Record]) -> list[str]:
-    """26.3: loss over the offered load."""
+def _loss(measured: Measured) -> list[str]:
+    """26.3: loss over the offered load, as a share of what the medium could carry."""
     rows = []
-    for one, found in _of_method(records, "loss-vs-load"):
-        most = max((trial.offered_pps for trial in found.trials), default=0.0)
+    for one, found in of_method(measured.records, "loss-vs-load"):
+        most, could = highest_load_pps(found), measured.theoretical_pps(one)
         for trial in sorted(found.trials, key=lambda t: -t.offered_pps):
-            share = trial.lost_frames / trial.offered_frames if trial.offered_frames else 0.0
             rows.append(
                 [one.trial.switch, one.trial.packet_size_bytes, f"{trial.offered_pps:,.0f}",
-                 f"{trial.offered_pps / most:.0%}" if most else "-", f"{share * 100:.6g}"]
+                 f"{trial.offered_pps / could:.1%}" if could else _medium(one, None),
+                 f"{trial.offered_pps / most:.0%}" if most else "-",
+                 f"{loss_share(trial) * 100:.6g}", f"{trial.duration_s:g}"]
             )  # fmt: skip
-    heading = ["device", "frame size", "offered frames/s", "of the highest load", "loss %"]
+    heading = ["device", "frame size", "offered frames/s", "of the theoretical rate",
+               "of the highest load", "loss %", "trial s"]  # fmt: skip
     return _table(heading, rows)
 
 
-def _back_to_back(records: Sequence[Record]) -> list[str]:
+def highest_load_pps(found: MethodResult) -> float:
+    """The highest that was offered; 0 where nothing was."""
+    return max((trial.offered_pps for trial in found.trials), default=0.0)
+
+
+def loss_share(trial: MethodTrial) -> float:
+    """Of the frames that were offered."""
+    return trial.lost_frames / trial.offered_frames if trial.offered_frames else 0.0
+
+
+def _back_to_back(measured: Measured) -> list[str]:
     """26.4, and section 6 of RFC 9004: mean, deviation, least and most."""
     rows = []
-    runs = [one for one, _ in _of_method(records, "back-to-back")]
-    for (switch, size, pairs), group in _by_size(runs).items():
+    runs = [one for one, _ in of_method(measured.records, "back-to-back")]
+    for (switch, size, pairs), group in by_size(runs).items():
         figures = [one.method.figure("longest burst") for one in group if one.method]
         held = [one.value for one in figures if one is not None]
         if not held:
@@ -211,14 +277,14 @@ def _back_to_back(records: Sequence[Record]) -> list[str]:
     )  # fmt: skip
 
 
-def _figures_of(method: str) -> Callable[[Sequence[Record]], list[str]]:
+def _figures_of(method: str) -> Callable[[Measured], list[str]]:
     """Every figure of a method, as it is in the records."""
 
-    def make(records: Sequence[Record]) -> list[str]:
+    def make(measured: Measured) -> list[str]:
         rows = [
             [one.trial.switch, one.trial.packet_size_bytes, figure.name,
              f"{figure.value:.6g}", figure.unit]
-            for one, found in _of_method(records, method)
+            for one, found in of_method(measured.records, method)
             for figure in found.figures
         ]  # fmt: skip
         return _table(["device", "frame size", "figure", "value", "unit"], rows)
@@ -236,7 +302,7 @@ def _lines(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator
         yield f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
 
 
-_Part = tuple[str, str, Callable[[Sequence[Record]], list[str]]]
+_Part = tuple[str, str, Callable[[Measured], list[str]]]
 _RFC2544: tuple[_Part, ...] = (
     ("26.1 Throughput", "ndr-pdr --set goals=rfc2544", _throughput),
     ("26.2 Latency", "r-plus", _latency),

@@ -5,6 +5,7 @@ import statistics
 import pytest
 
 from switchmark.cli import main
+from switchmark.model.rates import bit_rate
 from switchmark.report.form import NO_MEDIUM, Form, form_text
 from switchmark.results.store import open_run
 from switchmark.simulation.switch import Behaviour
@@ -58,6 +59,7 @@ def test_rfc_2544_has_each_part_from_the_records(records, tmp_path):
     assert float(ndr[5].replace(",", "")) == pytest.approx(LIMIT_PPS, rel=0.05)
     (delay,) = cells(section(text, "26.2"))
     assert delay[:4] == ["linux-bridge", "64", "round trip", "1,000"]
+    assert delay[4:6] == ["1", f"{records[5].trial.duration_s:g}"]
     assert len(cells(section(text, "26.3"))) == records[2].method.trial_count
     (burst,) = cells(section(text, "26.4"))
     held = [one.method.figure("longest burst").value for one in (records[1], records[4])]
@@ -84,6 +86,30 @@ def test_a_search_that_found_no_load_is_in_the_form(records, tmp_path):
     assert both[0][5] == f"{records[0].method.bounds[0].lower_pps:,.0f}"
 
 
+def test_a_medium_gives_the_theoretical_rates(records, tmp_path):
+    """64 bytes and 20 beside them at 10 Gbit/s: 14,880,952 frames a second (RFC 2544, B.1)."""
+    info = open_run(write_run(tmp_path, records)).info
+    text = form_text(Form.RFC2544, info, records, bit_rate("10Gbps-l1"))
+    ndr, *_ = cells(section(text, "26.1"))
+    assert ndr[3] == "14,880,952"
+    rate = float(ndr[5].replace(",", ""))
+    assert ndr[7] == f"{rate / 14_880_952:.1%}"
+    for row in cells(section(text, "26.3")):
+        load = float(row[2].replace(",", ""))
+        assert row[3] == f"{load / 14_880_952:.1%}"
+
+
+def test_latency_is_the_mean_over_trials(tmp_path):
+    trials = [synthetic_trial(dimension="latency", rate_pps=1000, repetition=n) for n in range(3)]
+    found = [synthetic_record(trial, marks=[], number=n) for n, trial in enumerate(trials)]
+    info = open_run(write_run(tmp_path, found)).info
+    (row,) = cells(section(form_text(Form.RFC2544, info, found), "26.2"))
+    assert row[4] == "3"
+    mean_us = statistics.fmean(one.latency.mean_ns for one in found) / 1e3
+    assert float(row[8].replace(",", "")) == pytest.approx(mean_us, rel=0.01)
+    assert row[6] == str(sum(one.latency.count for one in found))
+
+
 def test_tst_009_says_what_was_not_measured(records, tmp_path):
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.TST009, info, records)
@@ -97,6 +123,16 @@ def test_tst_009_says_what_was_not_measured(records, tmp_path):
 def test_the_command_writes_it_beside_the_report(records, tmp_path, capsys):
     run = write_run(tmp_path, records)
     assert main.run(["report", str(run), "--form", "tst009"]) == 0
-    assert str(run / "form-tst009.md") in capsys.readouterr().out
+    assert main.run(["report", str(run), "--form", "tst009", "--medium", "10Gbps"]) == 0
+    told = capsys.readouterr().out
+    assert str(run / "form-tst009.md") in told
+    for name in ("throughput", "loss"):
+        drawn = f"form-tst009-{name}.svg"
+        assert str(run / drawn) in told
+        assert f"]({drawn})" in (run / "form-tst009.md").read_text()
+        assert "theoretical" in (run / drawn).read_text()
+    assert main.run(["report", str(run), "--form", "tst009", "--medium", "10 apples"]) == 2
+    assert "--medium" in capsys.readouterr().err
+    assert main.run(["report", str(run), "--medium", "10Gbps"]) == 2
     assert (run / "form-tst009.md").read_text().startswith("# Report after ETSI GS NFV-TST 009")
     assert main.run(["report", str(run), "--form", "rfc9999"]) == 2

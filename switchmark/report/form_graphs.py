@@ -1,0 +1,98 @@
+"""The graphs of RFC 2544, section 26, as SVG beside a form.
+
+26.1: frames a second over the size of frames, the device beside what the medium could carry.
+26.3: loss over the offered load, a line a frame size.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from switchmark.report import pen
+from switchmark.report.form import (
+    Measured,
+    by_size,
+    highest_load_pps,
+    loss_share,
+    of_method,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MEDIUM = "#8a929b"
+THROUGHPUT, LOSS = "ndr-pdr", "loss-vs-load"  # the methods whose parts have a graph
+
+
+def write_form_graphs(measured: Measured, stem: Path) -> dict[str, Path]:
+    """Write them as `STEM-throughput.svg` and `STEM-loss.svg`; the files by method, without those
+    for which nothing was measured."""
+    pen.take_up()
+    drawn = {THROUGHPUT: ("throughput", _throughput(measured)), LOSS: ("loss", _loss(measured))}
+    written = {}
+    for method, (name, figure) in drawn.items():
+        if figure is not None:
+            path = stem.with_name(f"{stem.name}-{name}.svg")
+            figure.savefig(path, metadata={"Date": None})
+            written[method] = path
+    return written
+
+
+Lines = dict[str, dict[float, float]]  # by what they are of, x and y
+
+
+def _throughput(measured: Measured) -> Figure | None:
+    """The first goal of each search (no loss), the mean of its repetitions."""
+    lines: Lines = {}
+    medium: dict[float, float] = {}
+    searched = [one for one, _ in of_method(measured.records, THROUGHPUT)]
+    for (switch, size, pairs), group in by_size(searched).items():
+        could = measured.theoretical_pps(group[0])
+        if could is not None:
+            medium[size] = could / 1e6
+        goals = [one.method.bounds[0] for one in group if one.method and one.method.bounds]
+        found = [goal.lower_pps for goal in goals if goal.lower_pps is not None]
+        if found:
+            name = switch if pairs == 1 else f"{switch}, {pairs} pairs"
+            lines.setdefault(name, {})[size] = fmean(found) / 1e6
+    figure = _drawn(lines, "frame size with FCS (bytes)", "throughput (Mpps)", medium)
+    return figure if lines else None
+
+
+def _loss(measured: Measured) -> Figure | None:
+    """Over what the medium could carry, where one is said, else over the highest load."""
+    lines: Lines = {}
+    for one, found in of_method(measured.records, LOSS):
+        whole = measured.theoretical_pps(one) or highest_load_pps(found)
+        if whole:
+            name = f"{one.trial.switch}, {one.trial.packet_size_bytes} B"
+            points = lines.setdefault(name, {})
+            for trial in found.trials:
+                points[100 * trial.offered_pps / whole] = 100 * loss_share(trial)
+    of = "highest load" if measured.medium is None else "theoretical rate"
+    figure = _drawn(lines, f"offered load (% of the {of})", "loss (%)", {})
+    return figure if lines else None
+
+
+def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.2, 3.6), layout="constrained")
+    axes = figure.subplots()
+    styles = zip(cycle(pen.COLORS), cycle(pen.MARKERS))
+    for (name, points), (color, marker) in zip(lines.items(), styles, strict=False):
+        along = sorted(points)
+        axes.plot(along, [points[one] for one in along], marker=marker, color=color, label=name)
+    if medium:
+        along = sorted(medium)
+        axes.plot(along, [medium[one] for one in along], "--", color=MEDIUM, label="theoretical")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    if lines:
+        axes.legend()
+    return figure
