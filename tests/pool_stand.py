@@ -23,6 +23,7 @@ from switchmark.pool.values import CampaignStatus
 from switchmark.store.address import read_store_address
 from switchmark.store.errors import StoreAwayError
 from switchmark.store.store import init_store
+from tests.host_clock import clock_ahead
 from tests.postgres import Cluster, cluster
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ class PoolStand:
     running: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
     clocks_s: dict[str, float] = field(default_factory=dict)  # how far each testbed's is ahead
     place: str = ""  # of the record files
+    host_clocks_s: dict[str, float] = field(default_factory=dict)  # as libfaketime sets them
 
     @property
     def store(self) -> str:
@@ -87,6 +89,8 @@ class PoolStand:
         env = dict(os.environ, PYTHONPATH=str(ROOT))
         if state is not None:
             env["SWITCHMARK_STATE_DIR"] = str(state)
+        if name in self.host_clocks_s:
+            env |= clock_ahead(self.host_clocks_s[name])
         with (self.folder / f"{name}.log").open("a") as log:
             self.running[name] = subprocess.Popen(
                 [sys.executable, "-m", *module], env=env, cwd=ROOT, stdout=log, stderr=log,

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Any, cast
+
+from psycopg import Connection
 
 from switchmark import __version__
 from switchmark.model.campaign import CampaignDefinition
@@ -37,6 +40,12 @@ class StoreArchive:
             )
 
 
+def _now(db: Connection[Any]) -> datetime:
+    row = db.execute("SELECT clock_timestamp()").fetchone()
+    assert row is not None
+    return cast(datetime, row[0]).astimezone(UTC)
+
+
 def begin_run(
     database: PoolDatabase,
     campaign: CampaignDefinition,
@@ -46,8 +55,10 @@ def begin_run(
     testbeds: Sequence[str] = (),
 ) -> str:
     """Make a run in the store, as a folder of results would be made; returns its name. `testbeds`
-    are those that decide each by itself, if any do."""
-    now = datetime.now(UTC)
+    are those that decide each by itself, if any do. It begins when the database says: runs are
+    ordered by when they began, and the clocks of laptops differ."""
+    with database.transaction() as db:
+        now = _now(db)
     info = RunInfo(
         run_id=run_id,
         campaign=campaign.name,

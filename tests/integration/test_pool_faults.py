@@ -100,6 +100,40 @@ def test_scheduler_and_database_may_be_restarted_and_laptops_may_leave(stand: Po
 
 
 @pytest.mark.slow
+def test_hosts_whose_clocks_are_minutes_apart_agree(stand: PoolStand) -> None:
+    """Leases, tokens and the order of runs are of the database's clock alone."""
+    stand.trial_ms = 300
+    ahead, behind = 420.0, -420.0
+    stand.host_clocks_s = {"lab1": ahead, "lab2": behind, "early": ahead, "late": behind}
+    stand.serve()
+    stand.agent("lab1")
+    stand.laptop("early", 4, lease_s=2.0)
+    deployed(stand, "lab1")
+    stand.signal("lab1", signal.SIGSTOP)
+    stand.agent("lab2")
+    assert stand.wait_finished().trials == {"finished": 8}
+    stand.signal("lab1", signal.SIGCONT)
+    wait_for(
+        lambda: any("lab1 was refused and ends block" in one for one in stand.events()) or None,
+        "the refusal",
+        stand,
+    )
+    check_campaign(stand)
+    for clock in ("+420", "-420"):
+        assert any(f"its clock is {clock} s off the store's" in one for one in stand.events())
+    first = printed_run(stand, "early")
+    stand.laptop("late", 2, lease_s=2.0)
+    assert stand.exit_code("late") == 0
+    runs = StoreSource(read_store_address(stand.store)).names()
+    assert runs == [first, printed_run(stand, "late")]
+
+
+def printed_run(stand: PoolStand, laptop: str) -> str:
+    """The run that a laptop has handed in."""
+    return next(one for one in stand.said(laptop).splitlines() if one.startswith("simulated-"))
+
+
+@pytest.mark.slow
 def test_record_files_wait_for_their_store(stand: PoolStand) -> None:
     ready(stand, "lab1", blocks=10)
     stand.wait_trials(2)
