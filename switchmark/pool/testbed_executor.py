@@ -61,7 +61,10 @@ class TestbedExecutor:
     def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
         """See `BlockExecutor.check`."""
         facts = gather()
-        machine, findings = machine_facts(facts), diagnose(facts)
+        try:
+            machine, findings = machine_facts(facts) | self._far_facts(), diagnose(facts)
+        except (SwitchmarkError, OSError) as error:
+            return Checked(f"the other host is not ready: {error}", profile or {}, ())
         now = health.profile_now(machine, findings)
         known = now if profile is None else profile
         left = self.clean()
@@ -112,6 +115,20 @@ class TestbedExecutor:
                         lambda: asdict(gather()) | fixed, told, kept, campaign.repeat_disturbed,
                         None, Certificates.of_this_machine(),
                     )  # fmt: skip
+
+    def _far_facts(self) -> dict[str, Any]:
+        """What figures depend on of the testbed's other host, which undoes what a dead bench left
+        there when it is reached. Raises SwitchmarkError where it cannot be."""
+        if self._testbed is None:
+            return {}
+        site = Site(self._testbed)
+        try:
+            site.open()
+            known = machine_facts(site.facts)
+        finally:
+            site.close()
+        name = self._testbed.far.name
+        return {f"{name}: {fact}": value for fact, value in known.items() if fact != "engine"}
 
     @contextmanager
     def _site(self, lease: BlockLease) -> Iterator[Site | None]:

@@ -20,6 +20,7 @@ from distributed.security import Security
 
 from switchmark.errors import UnavailableError
 from switchmark.pool.dask_settings import set_up_dask
+from switchmark.testbed.state import state_dir
 
 RESOURCE = "testbed:"
 _RETRY_S = 1.0
@@ -128,7 +129,7 @@ class WorkerThread:
             memory_limit=0,
             dashboard=False,
             dashboard_address=None,
-            local_directory=None,
+            local_directory=str(state_dir()),  # an empty folder stays there: not in /tmp
             host="127.0.0.1" if self._security is None else None,
             death_timeout=10,
         ) as worker:

@@ -1,0 +1,107 @@
+"""A testbed of two hosts in a pool: its agent measures blocks whose applications and switch lie on
+different hosts, and leaves neither with anything of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from switchmark.results.store import open_run
+from switchmark.store.address import read_store_address
+from switchmark.store.source import StoreSource
+from switchmark.store.store import init_store
+from tests.integration.two_hosts import TwoHosts, missing, run
+from tests.postgres import Cluster
+
+POOL = "127.0.0.1:8786"  # on a host of its own, where nobody else listens
+PATIENCE_S = 300.0
+
+CAMPAIGN = """
+name: far-blocks
+location: remote
+packet_size: 64
+rate: 200
+duration: 0.5s
+repetitions: 2
+trim: {warm_up: 0.1s, cool_down: 0.1s}
+sweeps:
+  - {switch: [linux-bridge, direct]}
+"""
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+]
+
+
+@contextmanager
+def store(folder: Path) -> Iterator[str]:
+    """A store where both hosts see it: PostgreSQL's socket, and a folder for record files."""
+    database = folder / "pg"
+    database.mkdir()
+    shutil.chown(database, "postgres")
+    cluster = Cluster(database)
+    cluster.make()
+    try:
+        (folder / "objects").mkdir()
+        init_store(read_store_address(cluster.url()), str(folder / "objects"))
+        yield cluster.url()
+    finally:
+        cluster.stop("immediate")
+
+
+def test_a_testbed_of_two_hosts_measures_blocks(
+    hosts: TwoHosts, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = hosts.folder / "far-blocks.yaml"
+    campaign.write_text(CAMPAIGN)
+    with store(hosts.folder) as url:
+        # The scheduler is no part of the testbed: its folder is elsewhere.
+        words = [sys.executable, "-m", "switchmark.cli.main", "pool", "serve", "--store", url]
+        serve = hosts.start([*words, "--listen", POOL], TMPDIR=str(hosts.folder))
+        agent = hosts.bench(
+            "agent", "--testbed", str(hosts.testbed), "--store", url, "--pool", POOL, engine=engine
+        )
+        asked = ("run", str(campaign), "--pool", POOL, "--quiet")
+        code, out, said = run(hosts.bench(*asked, engine=engine), PATIENCE_S)
+        for process in (agent, serve):
+            process.send_signal(signal.SIGTERM)
+        heard = [run(process)[2] for process in (agent, serve)]
+        assert code == 0, f"{said}{heard}"
+        assert "linux-bridge" in out and "direct" in out
+        monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(hosts.folder / "cache"))
+        found = StoreSource(read_store_address(url)).find("far-blocks")
+        records = list(open_run(found.directory).records())
+    assert len(records) == 4
+    for record in records:
+        assert record.provenance["testbed"] == "testbed"
+        assert record.trial.location == "remote"
+        assert record.far_host is not None
+    assert hosts.remains() == []
+
+
+def test_a_testbed_whose_other_host_is_away_is_out(hosts: TwoHosts, engine: Path) -> None:
+    """It is no result of the campaign."""
+    away = hosts.folder / "away.yaml"
+    away.write_text(hosts.testbed.read_text().replace(hosts.right.address, "192.0.2.99"))
+    script = (
+        "from pathlib import Path\n"
+        "from switchmark.campaign.installed import installed\n"
+        "from switchmark.pool.testbed_executor import TestbedExecutor\n"
+        "from switchmark.testbed.testbed_file import read_pool_testbed\n"
+        f"executor = TestbedExecutor(installed(), read_pool_testbed(Path('{away}')))\n"
+        "print(executor.check(None, []).problem)\n"
+    )
+    asked = hosts.start([sys.executable, "-c", script], SWITCHMARK_TRAFFIC=str(engine))
+    code, out, said = run(asked, PATIENCE_S)
+    assert code == 0, said
+    assert out.startswith("the other host is not ready: ") and "192.0.2.99" in out
