@@ -47,17 +47,18 @@ Lines = dict[str, dict[float, float]]  # by what they are of, x and y
 def _throughput(measured: Measured) -> Figure | None:
     """The first goal of each search (no loss), the mean of its repetitions."""
     lines: Lines = {}
-    medium: dict[float, float] = {}
     searched = [one for one, _ in of_method(measured.records, THROUGHPUT)]
     for (switch, size, pairs), group in by_size(searched).items():
-        could = measured.theoretical_pps(group[0])
-        if could is not None:
-            medium[size] = could / 1e6
         goals = [one.method.bounds[0] for one in group if one.method and one.method.bounds]
         found = [goal.lower_pps for goal in goals if goal.lower_pps is not None]
         if found:
             name = switch if pairs == 1 else f"{switch}, {pairs} pairs"
             lines.setdefault(name, {})[size] = fmean(found) / 1e6
+    sizes = [one.trial.packet_size_bytes for one in searched]
+    medium: dict[float, float] = {}
+    if measured.medium is not None and sizes:
+        along = range(min(sizes), max(sizes) + 1)
+        medium = {size: measured.medium.pps(size) / 1e6 for size in along}
     figure = _drawn(lines, "frame size with FCS (bytes)", "throughput (Mpps)", medium)
     return figure if lines else None
 
