@@ -31,7 +31,7 @@ from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
 from switchmark.report import pen, words
 from switchmark.report.figures import Drawing, looks
-from switchmark.report.latency import curve_panels, spread_panels
+from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
 from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.expectations import Judgement, judge_run
@@ -207,9 +207,10 @@ class Results:
         look = looks(rows)
         throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
         latency = words.of_dimension(rows, Dimension.LATENCY)
+        of_latency = (spread_panels, curve_panels, cumulative_panels)
         panels = [
             *([throughput_panels(throughput, look)] if throughput else []),
-            *([spread_panels(latency, look), curve_panels(latency, look)] if latency else []),
+            *(made(latency, look) for made in of_latency if latency),
         ]
         return [_plot(one) for panel in panels for one in panel.figures]
 

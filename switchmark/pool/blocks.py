@@ -50,7 +50,10 @@ def refusal(campaign: CampaignDefinition) -> str | None:
             "pool does not watch: set repetitions, or prove and budget"
         )
     if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
-        return "expects figures against the bare wire in each block, which a pool keeps apart"
+        return (
+            "expects slower_than_baseline, but a pool measures the bare wire apart from blocks: "
+            "expect throughput or rtt_p50"
+        )
     if campaign.time_budget_s is not None:
         return "has a time_budget, which a pool does not keep to: set repetitions"
     return None

@@ -76,3 +76,9 @@ def x_axis(rows: Sequence[SummaryRow]) -> XAxis | None:
         if len(axis.values([row for row in rows if not row.is_baseline])) >= LINE_FROM:
             return axis
     return None
+
+
+def end_of_cumulative(p90: float, p99: float) -> float:
+    """Where the axis of a cumulative distribution with these percentiles ends: what is rarer, or
+    far beyond the rest, would press all lines together."""
+    return min(p99, 3 * p90)

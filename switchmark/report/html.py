@@ -31,7 +31,7 @@ from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_h
 from switchmark.report.cost import steps_panels
 from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, Look, Panels, looks
-from switchmark.report.latency import curve_panels, spread_panels
+from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
 from switchmark.report.machines import machines_panels
 from switchmark.report.one_table import one_table
 from switchmark.report.page import TEMPLATES, PlotData, policy
@@ -239,6 +239,7 @@ def _more_pictures(
         loads_panels(throughput, look),
         spread_panels(latency, look),
         curve_panels(latency, look),
+        cumulative_panels(latency, look),
         steps_panels(throughput, look),
     ]
     if not _is_swept(throughput, answered):

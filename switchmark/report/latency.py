@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from switchmark.report import words
+from switchmark.report.axes import end_of_cumulative
 from switchmark.report.figures import (
     Drawing,
     Look,
@@ -53,6 +54,46 @@ def curve_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
         "behind cannot hide the wait (coordinated omission).",
         [_curves(title, members, look) for title, members in facets(rows, None)],
     )
+
+
+def cumulative_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
+    """Which share of the round trips took at most so long, on linear axes, as papers draw it."""
+    return Panels(
+        "Latency, cumulative",
+        "Which share of the round trips took at most so long. Linear axes, up to the 99th "
+        "percentile of the slowest at most; the tail is in the picture before.",
+        [_cumulative(title, members, look) for title, members in facets(rows, None)],
+    )
+
+
+def _cumulative(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
+    traces: list[dict[str, Any]] = []
+    longest_us = 0.0
+    for row in sorted(rows, key=lambda row: row.contender):
+        assert row.latency is not None and row.latency.curves is not None
+        curve = row.latency.curves.actual
+        times_us = [value / 1e3 for value in curve.value_ns]
+        shares = [100 * share for share in curve.quantile]
+        told = Markup("{}: %{{y:.4g}} % within %{{x:.4g}} µs<extra></extra>")
+        p90, p99 = (row.latency.percentiles_ns[name] / 1e3 for name in ("90", "99"))
+        longest_us = max(longest_us, end_of_cumulative(p90, p99))
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": row.contender,
+                "x": [float(f"{time:.5g}") for time in times_us],
+                "y": [float(f"{share:.5g}") for share in shares],
+                "line": {"color": look[row.contender].color, "width": 2},
+                "hovertemplate": told.format(row.contender),
+            }
+        )
+    layout = {
+        "xaxis": axis("round trip (µs)", range=[0, longest_us]),
+        "yaxis": axis("share of round trips (%)", range=[0, 100]),
+        "legend": {"orientation": "h", "y": -0.28},
+    }
+    return Drawing(title, traces, layout, 400)
 
 
 def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:

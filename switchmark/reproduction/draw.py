@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.campaign import CampaignDefinition, Published
 from switchmark.model.parameters import BY_NAME
 from switchmark.report import pen, words
+from switchmark.report.axes import end_of_cumulative
 from switchmark.reproduction.findings import estimate_of
 from switchmark.reproduction.paper import Figure, Item
 from switchmark.results.rows import SummaryRow
+from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import Estimate
 
 if TYPE_CHECKING:
@@ -25,12 +27,18 @@ if TYPE_CHECKING:
 
 _WIDTH_IN = 6.4
 _MOST_BARS = 40
+_STYLES = ("-", "--", "-.", ":")
 
 
 def draw(
-    item: Item, rows: Sequence[SummaryRow], campaign: CampaignDefinition, folder: Path
+    item: Item,
+    rows: Sequence[SummaryRow],
+    campaign: CampaignDefinition,
+    folder: Path,
+    times: Callable[[SummaryRow], Histogram | None],
 ) -> str | None:
-    """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None without a figure."""
+    """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None without a figure.
+    `times` gives all that a row has timed."""
     from matplotlib.figure import Figure as Canvas
 
     pen.take_up()
@@ -46,6 +54,8 @@ def draw(
         _bars(axes, item.y, able[:_MOST_BARS], published)
     elif item.form == "scatter":
         _scatter(axes, item, able)
+    elif item.form == "cdf":
+        _cumulative(axes, able, times, published)
     else:
         _lines(axes, item, able, published)
     text = io.StringIO()
@@ -152,6 +162,41 @@ def _scatter(axes: Axes, item: Item, rows: Sequence[SummaryRow]) -> None:
     axes.set_ylim(bottom=0)
     axes.set_xlabel(item.y.words)
     axes.set_ylabel(item.across.words)
+    _legend(axes)
+
+
+def _cumulative(
+    axes: Axes,
+    rows: Sequence[SummaryRow],
+    times: Callable[[SummaryRow], Histogram | None],
+    published: Sequence[Published],
+) -> None:
+    """Which share of the frames took at most so long, a line for each value that was swept; the
+    published figure upright, in the line's colour."""
+    varying = words.varying_fields(list(rows))
+    reach_us = 0.0
+    for number, row in enumerate(rows):
+        held = times(row)
+        if held is None:
+            continue
+        color = pen.COLORS[number % len(pen.COLORS)]
+        style = _STYLES[number // len(pen.COLORS) % len(_STYLES)]
+        curve = held.cumulative()
+        reach_us = max(
+            reach_us, end_of_cumulative(*held.percentiles_ns(["90", "99"]).values()) / 1e3
+        )
+        axes.plot(
+            [value / 1e3 for value in curve.value_ns],
+            [100 * share for share in curve.quantile],
+            style, color=color, label=_label(row, varying, rows),
+        )  # fmt: skip
+        for one in published:
+            if one.matches(row.trial):
+                axes.axvline(one.value, color=color, linestyle=":", linewidth=1)
+    axes.set_xlim(0, reach_us)
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("one-way time (µs); dotted: published, where it lies within")
+    axes.set_ylabel("share of frames (%)")
     _legend(axes)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from switchmark.reproduction.findings import JudgedFinding, judge
 from switchmark.reproduction.paper import Item, Paper
 from switchmark.reproduction.run import MeasuredCampaign, read_measured, rows_by_item, rows_of
 from switchmark.reproduction.state import ItemState, state_of
+from switchmark.results.times import times_of
 
 _TEMPLATES = Path(__file__).parent / "template"
 _TELLING = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a machine that was shared
@@ -130,7 +132,9 @@ def _shown(
     campaign = find_campaign(item.campaign, there.known)
     state = states.get(item.name) or state_of(item, there)
     lines = lines_of(item, rows, campaign)
-    svg = draw(item, rows, campaign, folder) if rows else None
+    svg = None
+    if held is not None and rows:
+        svg = draw(item, rows, campaign, folder, partial(times_of, held.run))
     scale = ", ".join(held.settings) if held else ""
     failures = dict.fromkeys(message for row in rows for message in row.failures)
     notes = [f"missing: {one}" for one in item.missing]

@@ -82,7 +82,7 @@ class Item(Frozen):
     title: str
     section: str
     campaign: str
-    form: Literal["lines", "bars", "scatter"] = "bars"
+    form: Literal["lines", "bars", "scatter", "cdf"] = "bars"
     x: str | None = None  # the key on the axis of lines
     y: Figure = Figure()
     across: Figure | None = None  # of a scatter: what is on the other axis

@@ -134,6 +134,12 @@ class Histogram:
         values = self._values_at([quantile * 100.0 for quantile in quantiles])
         return PercentileCurve(tuple(quantiles), tuple(values))
 
+    def cumulative(self, points: int = 200) -> PercentileCurve:
+        """The distribution at `points` quantiles, evenly spread from 0 to 1."""
+        quantiles = [float(one) for one in np.linspace(0.0, 1.0, points)]
+        values = self._values_at([100.0 * one for one in quantiles])
+        return PercentileCurve(tuple(quantiles), tuple(values))
+
     def values_at_ranks(self, ranks: Sequence[int]) -> list[float]:
         """The sample at each rank (1 is the smallest), as exactly as the histogram keeps it."""
         held = self._samples

@@ -21,7 +21,9 @@ from switchmark.reproduction.paper import PaperFinding, fulfils, paper_names, re
 from switchmark.reproduction.run import folder_of
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
+from switchmark.simulation.switch import Behaviour
 from switchmark.statistics.means import estimate
+from tests.unit.method_fakes import run_simulated
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
 THERE = installed()
@@ -149,6 +151,25 @@ def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> 
         assert paper.machine in " ".join(told.split())
     assert "<svg" in text and "http-equiv" in text and "src=" not in text
     assert paper.findings[0].words in text and "undecided" in text
+
+
+def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:
+    """A cumulative distribution, a line for each value that was swept."""
+    paper = read_paper("dagar2017")
+    item = paper.item("table4")
+    campaign = find_campaign(item.campaign, THERE.known)
+    trials = expand(campaign, THERE.switches, THERE.environments)
+    found = run_simulated("one-way", Behaviour(capacity_pps=1e6), rate_pps=100_000)
+    records = [
+        synthetic_record(trial, marks=[], throughput=None, trim=None, method=found)
+        for trial in trials
+        if trial.repetition == 0
+    ]
+    write_run(folder_of(paper, tmp_path), records, campaign=item.campaign)
+    (shown,) = make_page(paper, THERE, tmp_path, [item]).items
+    assert shown.svg is not None and "share of frames (%)" in shown.svg
+    for name in {trial.switch for trial in trials}:
+        assert name in shown.svg
 
 
 def test_reproduce_refuses_what_is_no_paper_and_no_item(

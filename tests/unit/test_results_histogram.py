@@ -91,6 +91,15 @@ def test_the_curve_rises_and_stops_where_samples_end() -> None:
     assert at_median == pytest.approx(10_000, rel=0.05)
 
 
+def test_the_cumulative_distribution_is_that_of_the_samples() -> None:
+    held = Histogram.of(dict.fromkeys(range(1, 1001), 1))
+    curve = held.cumulative(101)
+    assert curve.quantile[0] == 0 and curve.quantile[-1] == 1
+    assert curve.value_ns[-1] == pytest.approx(1000, rel=0.002)
+    for quantile, value in zip(curve.quantile[1:], curve.value_ns[1:], strict=True):
+        assert value == pytest.approx(1000 * quantile, rel=0.002, abs=1)
+
+
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each text is decoded."""

@@ -50,7 +50,8 @@ def test_folders_and_campaigns_are_no_stores() -> None:
 @pytest.mark.parametrize(
     "text",
     ["s3://key:secret@bucket/x", "s3://bucket?secret_access_key=secret", "gs://bucket/x",
-     "s3:///x", "s3://bucket?endpoint=file:///etc", "s3://bucket?unknown=1", "/not/there"],
+     "s3:///x", "s3://bucket?endpoint=file:///etc", "s3://bucket?unknown=1", "/not/there",
+     "x" * 5000],
 )  # fmt: skip
 def test_a_place_of_objects_is_a_bucket_or_a_folder_without_credentials(text: str) -> None:
     with pytest.raises(UsageError) as told:

@@ -1,0 +1,23 @@
+"""All the times that a row's trials have measured, as one histogram."""
+
+from __future__ import annotations
+
+from switchmark.results.record import Record
+from switchmark.results.rows import SummaryRow
+from switchmark.results.store import Run
+from switchmark.statistics.histogram import Histogram
+
+
+def times_of(run: Run, row: SummaryRow) -> Histogram | None:
+    """Round trips of a latency trial, or what the method `one-way` timed, merged over its
+    repetitions; None where it has none. Raises CorruptResultError."""
+    parts = [one for one in map(_times, map(run.read, row.trial_ids)) if one is not None]
+    return Histogram.merged(parts) if parts else None
+
+
+def _times(record: Record) -> Histogram | None:
+    if record.latency is not None:
+        return record.latency.histogram
+    if record.method is not None and record.method.method == "one-way":
+        return record.method.latency[0].latency.histogram
+    return None
