@@ -86,7 +86,8 @@ class PoolStand:
         return folder
 
     def _start(self, name: str, module: list[str], state: Path | None = None) -> None:
-        env = dict(os.environ, PYTHONPATH=str(ROOT))
+        # (PGAPPNAME: what its connections are called in the database)
+        env = dict(os.environ, PYTHONPATH=str(ROOT), PGAPPNAME=name)
         if state is not None:
             env["SWITCHMARK_STATE_DIR"] = str(state)
         if name in self.host_clocks_s:

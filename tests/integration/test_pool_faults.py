@@ -6,10 +6,12 @@ tools/pool-chaos.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -201,6 +203,37 @@ def test_a_database_without_room_is_waited_for() -> None:
         if not (stand.postgres.folder / "data/postmaster.pid").exists():
             stand.postgres.start()
         assert stand.wait_finished().trials == {"finished": 60}
+        check_campaign(stand)
+
+
+@pytest.mark.slow
+def test_a_laptop_may_be_gone_for_long() -> None:
+    """It sleeps, and its connections are taken from it, for thirty times a lease; meanwhile the
+    campaign ends. SWITCHMARK_ABSENCE_S says how long (90 s)."""
+    absence_s = float(os.environ.get("SWITCHMARK_ABSENCE_S", "90"))
+    blocks = 50
+    with pool_stand(trial_ms=0.6 * 1e3 * absence_s / blocks) as stand:
+        for name in ("lab1", "lab2"):
+            stand.agent(name)
+        stand.serve()
+        stand.laptop("laptop", blocks, lease_s=max(3.0, absence_s / 30))
+        stand.wait_trials(2)
+        stand.signal("laptop", signal.SIGSTOP)
+        back = time.monotonic() + absence_s
+        database = stand.database()
+        with database.transaction() as db:
+            cut = db.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'laptop'"
+            ).fetchall()
+        database.close()
+        assert cut == [(True,)]
+        over = stand.wait_finished(absence_s)
+        assert over.trials == {"finished": 2 * blocks}
+        time.sleep(max(0.0, back - time.monotonic()))
+        stand.signal("laptop", signal.SIGCONT)
+        assert stand.exit_code("laptop") == 0
+        assert over.run_name in stand.said("laptop")
         check_campaign(stand)
 
 
