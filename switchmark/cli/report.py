@@ -12,7 +12,7 @@ from switchmark.cli.output import note, print_line, writing
 from switchmark.errors import UsageError
 from switchmark.language.values import BadValueError
 from switchmark.model.rates import BitRate, bit_rate
-from switchmark.report.form import Form, Measured, form_text
+from switchmark.report.form import Form, FormSource, form_text
 from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import DEFAULT_ROOT, open_run, read_record
@@ -114,7 +114,7 @@ def _write_form(
 
     filled = stem.with_suffix(".md")
     with writing("--form", filled):
-        graphs = write_form_graphs(Measured.of(records, link), stem)
+        graphs = write_form_graphs(FormSource.of(records, link), stem)
         named = {method: path.name for method, path in graphs.items()}
         filled.write_text(form_text(form, info, records, link, named), encoding="utf-8")
     return [filled, *graphs.values()]

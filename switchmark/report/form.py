@@ -33,21 +33,24 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class FormSource:
     """What a form is filled in from."""
 
     records: Sequence[Record]  # finished, and valid
     medium: BitRate | None = None  # the link that is compared with; None: nobody said one
 
     @classmethod
-    def of(cls, records: Sequence[Record], medium: BitRate | None = None) -> Measured:
+    def of(cls, records: Sequence[Record], medium: BitRate | None = None) -> FormSource:
         """Without the records that are not usable."""
         usable = [one for one in records if one.status == "finished" and _is_valid(one)]
         return cls(usable, medium)
 
     def theoretical_pps(self, one: Record) -> int | None:
-        """What the medium could carry of its frames; None where there is none."""
-        return None if self.medium is None else self.medium.pps(one.trial.packet_size_bytes)
+        """What such links could carry of its frames, one link each way for each of its streams,
+        since loads are totals; None where nobody said a medium."""
+        if self.medium is None:
+            return None
+        return self.medium.pps(one.trial.packet_size_bytes) * one.trial.streams
 
 
 def form_text(
@@ -58,7 +61,7 @@ def form_text(
     graphs: Mapping[str, str] | None = None,
 ) -> str:
     """The whole report. `graphs` are files with graphs, by the method whose part they belong to."""
-    measured = Measured.of(records, medium)
+    measured = FormSource.of(records, medium)
     parts = _RFC2544 if form is Form.RFC2544 else _TST009
     title = {
         Form.RFC2544: "Report after RFC 2544, section 26, and RFC 9004",
@@ -90,7 +93,7 @@ def _left_out(records: Sequence[Record]) -> list[str]:
     return lines or ["Nothing: every trial finished, and is valid."]
 
 
-def _set_up(info: RunInfo, measured: Measured) -> list[str]:
+def _set_up(info: RunInfo, measured: FormSource) -> list[str]:
     """What both standards ask for first: device under test, tester, traffic."""
     records = measured.records
     devices = dict.fromkeys(
@@ -118,16 +121,31 @@ def _set_up(info: RunInfo, measured: Measured) -> list[str]:
     return [f"- {name}: {value or 'unknown'}" for name, value in said.items()]
 
 
-Groups = dict[tuple[str, int, int], list[Record]]
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """The repetitions of one trial."""
+
+    device: str  # the switch; where several trials would be called alike, all that was asked
+    size: int  # of frames, bytes with FCS
+    streams: str  # pairs, and whether both ways
+    records: tuple[Record, ...]
 
 
-def by_size(records: Iterable[Record]) -> Groups:
-    """Repetitions of one device at one frame size and number of pairs."""
-    found: Groups = {}
+def repeated(records: Iterable[Record]) -> list[Repeated]:
+    """By device and size of frames."""
+    groups: dict[str, list[Record]] = {}
     for one in sorted(records, key=lambda r: (r.trial.switch, r.trial.packet_size_bytes)):
-        key = one.trial.switch, one.trial.packet_size_bytes, one.trial.pairs
-        found.setdefault(key, []).append(one)
-    return found
+        groups.setdefault(one.trial.repeated(0).id, []).append(one)
+    plain = [_called(group[0]) for group in groups.values()]
+    return [
+        Repeated(told[0] if plain.count(told) == 1 else group[0].notation, *told[1:], tuple(group))
+        for told, group in zip(plain, groups.values(), strict=True)
+    ]
+
+
+def _called(one: Record) -> tuple[str, int, str]:
+    ways = ", both ways" if one.trial.bidirectional else ""
+    return one.trial.switch, one.trial.packet_size_bytes, f"{one.trial.pairs}{ways}"
 
 
 def of_method(records: Iterable[Record], method: str) -> list[tuple[Record, MethodResult]]:
@@ -135,11 +153,12 @@ def of_method(records: Iterable[Record], method: str) -> list[tuple[Record, Meth
     return [(o, o.method) for o in records if o.method is not None and o.method.method == method]
 
 
-def _throughput(measured: Measured) -> list[str]:
+def _throughput(measured: FormSource) -> list[str]:
     """26.1: by frame size, with the rate that the medium could carry."""
     rows = []
     searched = [one for one, _ in of_method(measured.records, "ndr-pdr")]
-    for (switch, size, pairs), group in by_size(searched).items():
+    for each in repeated(searched):
+        group = each.records
         for place, goal in enumerate(group[0].method.bounds if group[0].method else ()):
             held = [
                 one.method.bounds[place].lower_pps
@@ -153,9 +172,9 @@ def _throughput(measured: Measured) -> list[str]:
             )
             could = measured.theoretical_pps(group[0])
             rows.append(
-                [switch, size, pairs, _medium(group[0], could), f"{goal.loss_ratio:.6g}",
-                 "none found" if rate is None else f"{rate:,.0f}",
-                 "-" if rate is None else f"{rate * size * 8:,.0f}",
+                [each.device, each.size, each.streams, _medium(group[0], could),
+                 f"{goal.loss_ratio:.6g}", "none found" if rate is None else f"{rate:,.0f}",
+                 "-" if rate is None else f"{rate * each.size * 8:,.0f}",
                  "-" if rate is None or could is None else f"{rate / could:.1%}", f"{final:g}",
                  _share(len(found), len(held))]
             )  # fmt: skip
@@ -179,22 +198,19 @@ def _medium(record: Record, could_pps: int | None) -> str:
     return NOT_SAID if record.trial.nics else NO_MEDIUM
 
 
-def _latency(measured: Measured) -> list[str]:
+def _latency(measured: FormSource) -> list[str]:
     """26.2: at which rate, how often and for how long, and what the time is of."""
-    found: dict[tuple[object, ...], list[tuple[Record, Latency]]] = {}
-    for one in measured.records:
-        where = one.trial.switch, one.trial.packet_size_bytes
-        if one.latency is not None and one.trial.dimension is Dimension.LATENCY:
-            rate = one.trial.rate_pps
-            key = (*where, "round trip", f"{rate:,}" if rate else "max")
-            found.setdefault(key, []).append((one, one.latency))
-    for one, method in of_method(measured.records, "r-plus"):
-        for part in method.latency:
-            key = (one.trial.switch, one.trial.packet_size_bytes, "one way",
-                   f"{part.fraction:.0%} of R+")  # fmt: skip
-            found.setdefault(key, []).append((one, part.latency))
-    rows = [[*key, *_delays(trials)] for key, trials in found.items()]
-    heading = ["device", "frame size", "time", "frames/s", "trials", "trial s", "samples",
+    rows = []
+    trips = [one for one in measured.records if one.trial.dimension is Dimension.LATENCY]
+    fractions = [one for one, _ in of_method(measured.records, "r-plus")]
+    for each in [*repeated(trips), *repeated(fractions)]:
+        found: dict[tuple[str, str], list[tuple[Record, Latency]]] = {}
+        for one in each.records:
+            for kind, rate, latency in _times_of(one):
+                found.setdefault((kind, rate), []).append((one, latency))
+        where = each.device, each.size, each.streams
+        rows += [[*where, *key, *_delays(trials)] for key, trials in found.items()]
+    heading = ["device", "frame size", "pairs", "time", "frames/s", "trials", "trial s", "samples",
                "minimum us", "mean us", "median us", "p99 us", "p99.9 us",
                "maximum us"]  # fmt: skip
     lines = _table(heading, rows)
@@ -207,6 +223,15 @@ def _latency(measured: Measured) -> list[str]:
             "(`repetitions: 20`, `duration: 120s`).",
         ]
     return lines
+
+
+def _times_of(one: Record) -> Iterator[tuple[str, str, Latency]]:
+    """What was timed, at which rate, and the times."""
+    if one.latency is not None and one.trial.dimension is Dimension.LATENCY:
+        yield "round trip", f"{one.trial.rate_pps:,}" if one.trial.rate_pps else "max", one.latency
+    if one.method is not None and one.method.method == "r-plus":
+        for part in one.method.latency:
+            yield "one way", f"{part.fraction:.0%} of R+", part.latency
 
 
 def _delays(trials: Sequence[tuple[Record, Latency]]) -> list[object]:
@@ -223,19 +248,26 @@ def _figures_ns(found: Latency) -> list[float]:
     return [found.min_ns, found.mean_ns, told["50"], told["99"], told["99.9"], found.max_ns]
 
 
-def _loss(measured: Measured) -> list[str]:
+def _loss(measured: FormSource) -> list[str]:
     """26.3: loss over the offered load, as a share of what the medium could carry."""
     rows = []
-    for one, found in of_method(measured.records, "loss-vs-load"):
+    swept = (one for one, _ in of_method(measured.records, "loss-vs-load"))
+    trials = (
+        (each, one, one.method, trial)
+        for each in repeated(swept)
+        for one in each.records
+        if one.method is not None
+        for trial in sorted(one.method.trials, key=lambda t: -t.offered_pps)
+    )
+    for each, one, found, trial in trials:
         most, could = highest_load_pps(found), measured.theoretical_pps(one)
-        for trial in sorted(found.trials, key=lambda t: -t.offered_pps):
-            rows.append(
-                [one.trial.switch, one.trial.packet_size_bytes, f"{trial.offered_pps:,.0f}",
+        rows.append(
+                [each.device, each.size, each.streams, f"{trial.offered_pps:,.0f}",
                  f"{trial.offered_pps / could:.1%}" if could else _medium(one, None),
                  f"{trial.offered_pps / most:.0%}" if most else "-",
                  f"{loss_share(trial) * 100:.6g}", f"{trial.duration_s:g}"]
-            )  # fmt: skip
-    heading = ["device", "frame size", "offered frames/s", "of the theoretical rate",
+        )  # fmt: skip
+    heading = ["device", "frame size", "pairs", "offered frames/s", "of the theoretical rate",
                "of the highest load", "loss %", "trial s"]  # fmt: skip
     return _table(heading, rows)
 
@@ -250,21 +282,23 @@ def loss_share(trial: MethodTrial) -> float:
     return trial.lost_frames / trial.offered_frames if trial.offered_frames else 0.0
 
 
-def _back_to_back(measured: Measured) -> list[str]:
+def _back_to_back(measured: FormSource) -> list[str]:
     """26.4, and section 6 of RFC 9004: mean, deviation, least and most."""
     rows = []
     runs = [one for one, _ in of_method(measured.records, "back-to-back")]
-    for (switch, size, pairs), group in by_size(runs).items():
+    for each in repeated(runs):
+        where = each.device, each.size, each.streams
+        group = each.records
         figures = [one.method.figure("longest burst") for one in group if one.method]
         held = [one.value for one in figures if one is not None]
         if not held:
-            rows.append([switch, size, pairs, "none: the shortest burst lost frames",
+            rows.append([*where, "none: the shortest burst lost frames",
                          *["-"] * 4, _share(0, len(figures))])  # fmt: skip
             continue
         times = [one.method.figure("buffer time") for one in group if one.method]
         buffers = [one.value for one in times if one is not None]
         rows.append(
-            [switch, size, pairs, f"{statistics.fmean(held):,.1f}",
+            [*where, f"{statistics.fmean(held):,.1f}",
              f"{statistics.stdev(held):,.1f}" if len(held) > 1 else "-",
              f"{min(held):,.0f}", f"{max(held):,.0f}",
              f"{statistics.fmean(buffers):.6g}" if buffers else "-",
@@ -277,10 +311,10 @@ def _back_to_back(measured: Measured) -> list[str]:
     )  # fmt: skip
 
 
-def _figures_of(method: str) -> Callable[[Measured], list[str]]:
+def _figures_of(method: str) -> Callable[[FormSource], list[str]]:
     """Every figure of a method, as it is in the records."""
 
-    def make(measured: Measured) -> list[str]:
+    def make(measured: FormSource) -> list[str]:
         rows = [
             [one.trial.switch, one.trial.packet_size_bytes, figure.name,
              f"{figure.value:.6g}", figure.unit]
@@ -302,7 +336,7 @@ def _lines(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator
         yield f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
 
 
-_Part = tuple[str, str, Callable[[Measured], list[str]]]
+_Part = tuple[str, str, Callable[[FormSource], list[str]]]
 _RFC2544: tuple[_Part, ...] = (
     ("26.1 Throughput", "ndr-pdr --set goals=rfc2544", _throughput),
     ("26.2 Latency", "r-plus", _latency),

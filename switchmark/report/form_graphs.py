@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 from switchmark.report import pen
 from switchmark.report.form import (
-    Measured,
-    by_size,
+    FormSource,
+    Repeated,
     highest_load_pps,
     loss_share,
     of_method,
+    repeated,
 )
+from switchmark.results.record import Record
+from switchmark.results.record.method_result import MethodResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +30,7 @@ MEDIUM = "#8a929b"
 THROUGHPUT, LOSS = "ndr-pdr", "loss-vs-load"  # the methods whose parts have a graph
 
 
-def write_form_graphs(measured: Measured, stem: Path) -> dict[str, Path]:
+def write_form_graphs(measured: FormSource, stem: Path) -> dict[str, Path]:
     """Write them as `STEM-throughput.svg` and `STEM-loss.svg`; the files by method, without those
     for which nothing was measured."""
     pen.take_up()
@@ -44,38 +47,51 @@ def write_form_graphs(measured: Measured, stem: Path) -> dict[str, Path]:
 Lines = dict[str, dict[float, float]]  # by what they are of, x and y
 
 
-def _throughput(measured: Measured) -> Figure | None:
+def _throughput(measured: FormSource) -> Figure | None:
     """The first goal of each search (no loss), the mean of its repetitions."""
     lines: Lines = {}
     searched = [one for one, _ in of_method(measured.records, THROUGHPUT)]
-    for (switch, size, pairs), group in by_size(searched).items():
-        goals = [one.method.bounds[0] for one in group if one.method and one.method.bounds]
+    for each in repeated(searched):
+        of = [one.method for one in each.records if one.method and one.method.bounds]
+        goals = [method.bounds[0] for method in of]
         found = [goal.lower_pps for goal in goals if goal.lower_pps is not None]
         if found:
-            name = switch if pairs == 1 else f"{switch}, {pairs} pairs"
-            lines.setdefault(name, {})[size] = fmean(found) / 1e6
+            lines.setdefault(_line(each), {})[each.size] = fmean(found) / 1e6
     sizes = [one.trial.packet_size_bytes for one in searched]
     medium: dict[float, float] = {}
-    if measured.medium is not None and sizes:
+    streams = {one.trial.streams for one in searched}
+    if measured.medium is not None and len(streams) == 1:  # (else there is no one line)
         along = range(min(sizes), max(sizes) + 1)
-        medium = {size: measured.medium.pps(size) / 1e6 for size in along}
+        medium = {size: measured.medium.pps(size) * min(streams) / 1e6 for size in along}
     figure = _drawn(lines, "frame size with FCS (bytes)", "throughput (Mpps)", medium)
     return figure if lines else None
 
 
-def _loss(measured: Measured) -> Figure | None:
+def _loss(measured: FormSource) -> Figure | None:
     """Over what the medium could carry, where one is said, else over the highest load."""
     lines: Lines = {}
-    for one, found in of_method(measured.records, LOSS):
-        whole = measured.theoretical_pps(one) or highest_load_pps(found)
-        if whole:
-            name = f"{one.trial.switch}, {one.trial.packet_size_bytes} B"
-            points = lines.setdefault(name, {})
-            for trial in found.trials:
-                points[100 * trial.offered_pps / whole] = 100 * loss_share(trial)
+    for each in repeated(one for one, _ in of_method(measured.records, LOSS)):
+        many = len(each.records) > 1
+        for number, one in enumerate(each.records, start=1):
+            whole = measured.theoretical_pps(one) or highest_load_pps(_result(one))
+            if whole:  # each repetition is a line: their loads differ
+                name = f"{_line(each)}, {each.size} B" + (f" ({number})" if many else "")
+                lines[name] = {
+                    100 * trial.offered_pps / whole: 100 * loss_share(trial)
+                    for trial in _result(one).trials
+                }
     of = "highest load" if measured.medium is None else "theoretical rate"
     figure = _drawn(lines, f"offered load (% of the {of})", "loss (%)", {})
     return figure if lines else None
+
+
+def _line(each: Repeated) -> str:
+    return each.device if each.streams == "1" else f"{each.device}, pairs: {each.streams}"
+
+
+def _result(one: Record) -> MethodResult:
+    assert one.method is not None, "only records of a method"
+    return one.method
 
 
 def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure:

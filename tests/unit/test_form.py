@@ -58,8 +58,8 @@ def test_rfc_2544_has_each_part_from_the_records(records, tmp_path):
     assert ndr[5] == f"{bounds.lower_pps:,.0f}"
     assert float(ndr[5].replace(",", "")) == pytest.approx(LIMIT_PPS, rel=0.05)
     (delay,) = cells(section(text, "26.2"))
-    assert delay[:4] == ["linux-bridge", "64", "round trip", "1,000"]
-    assert delay[4:6] == ["1", f"{records[5].trial.duration_s:g}"]
+    assert delay[:5] == ["linux-bridge", "64", "1", "round trip", "1,000"]
+    assert delay[5:7] == ["1", f"{records[5].trial.duration_s:g}"]
     assert len(cells(section(text, "26.3"))) == records[2].method.trial_count
     (burst,) = cells(section(text, "26.4"))
     held = [one.method.figure("longest burst").value for one in (records[1], records[4])]
@@ -95,8 +95,30 @@ def test_a_medium_gives_the_theoretical_rates(records, tmp_path):
     rate = float(ndr[5].replace(",", ""))
     assert ndr[7] == f"{rate / 14_880_952:.1%}"
     for row in cells(section(text, "26.3")):
-        load = float(row[2].replace(",", ""))
-        assert row[3] == f"{load / 14_880_952:.1%}"
+        load = float(row[3].replace(",", ""))
+        assert row[4] == f"{load / 14_880_952:.1%}"
+
+
+def test_loads_are_totals_and_so_is_what_links_could_carry(records, tmp_path):
+    """Two pairs both ways have four streams, and a link each way for each."""
+    trial = synthetic_trial(
+        method="ndr-pdr", duration_s=1.0, pairs=2, bidirectional=True, repetition=1
+    )
+    wide = records[0].model_copy(update={"trial": trial})
+    info = open_run(write_run(tmp_path, records)).info
+    text = form_text(Form.RFC2544, info, [records[0], wide], bit_rate("10Gbps-l1"))
+    rows = cells(section(text, "26.1"))
+    told = {row[2]: row[3] for row in rows}
+    assert told == {"1": "14,880,952", "2, both ways": "59,523,808"}
+    assert {row[-1] for row in rows} == {"1"}  # they are no repetitions of each other
+
+
+def test_trials_that_would_be_called_alike_are_told_apart(records, tmp_path):
+    other = synthetic_trial(method="ndr-pdr", duration_s=1.0, burst=4)
+    beside = records[0].model_copy(update={"trial": other, "notation": "other burst"})
+    info = open_run(write_run(tmp_path, records)).info
+    rows = cells(section(form_text(Form.RFC2544, info, [records[0], beside]), "26.1"))
+    assert {row[0] for row in rows} == {records[0].notation, "other burst"}
 
 
 def test_latency_is_the_mean_over_trials(tmp_path):
@@ -104,10 +126,10 @@ def test_latency_is_the_mean_over_trials(tmp_path):
     found = [synthetic_record(trial, marks=[], number=n) for n, trial in enumerate(trials)]
     info = open_run(write_run(tmp_path, found)).info
     (row,) = cells(section(form_text(Form.RFC2544, info, found), "26.2"))
-    assert row[4] == "3"
+    assert row[5] == "3"
     mean_us = statistics.fmean(one.latency.mean_ns for one in found) / 1e3
-    assert float(row[8].replace(",", "")) == pytest.approx(mean_us, rel=0.01)
-    assert row[6] == str(sum(one.latency.count for one in found))
+    assert float(row[9].replace(",", "")) == pytest.approx(mean_us, rel=0.01)
+    assert row[7] == str(sum(one.latency.count for one in found))
 
 
 def test_tst_009_says_what_was_not_measured(records, tmp_path):
