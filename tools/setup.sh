@@ -9,7 +9,7 @@ RUN_PACKAGES=(
 )
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
-die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit "${2:-1}"; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$1" >&2; exit "${2:-1}"; }
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
