@@ -22,6 +22,12 @@ def _library() -> Path:
     return found[0]
 
 
+def remove_shared(pid: int) -> None:
+    """What the library of a process that was killed has left in /dev/shm."""
+    for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+        Path("/dev/shm", name).unlink(missing_ok=True)
+
+
 def clock_ahead(seconds: float) -> dict[str, str]:
     """The environment of a process, and of its children, whose clocks are so far ahead, the
     monotonic one among them: it has no meaning beyond a process here."""

@@ -23,7 +23,7 @@ from switchmark.pool.values import CampaignStatus
 from switchmark.store.address import read_store_address
 from switchmark.store.errors import StoreAwayError
 from switchmark.store.store import init_store
-from tests.host_clock import clock_ahead
+from tests.host_clock import clock_ahead, remove_shared
 from tests.postgres import Cluster, cluster
 
 T = TypeVar("T")
@@ -43,6 +43,7 @@ class PoolStand:
     clocks_s: dict[str, float] = field(default_factory=dict)  # how far each testbed's is ahead
     place: str = ""  # of the record files
     host_clocks_s: dict[str, float] = field(default_factory=dict)  # as libfaketime sets them
+    pids: set[int] = field(default_factory=set)  # of all that were ever started
 
     @property
     def store(self) -> str:
@@ -97,6 +98,7 @@ class PoolStand:
                 [sys.executable, "-m", *module], env=env, cwd=ROOT, stdout=log, stderr=log,
                 text=True, start_new_session=True,
             )  # fmt: skip
+        self.pids.add(self.running[name].pid)
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send it to this process alone."""
@@ -172,6 +174,8 @@ class PoolStand:
             with suppress(ProcessLookupError):
                 self.signal(name, signal.SIGCONT)
             self.kill(name)
+        for pid in self.pids:
+            remove_shared(pid)
 
 
 def wait_for(
