@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from switchmark.testbed.kernel import cgroups, procfs
-from switchmark.testbed.kernel.procfs import ProcessIdentity
 
 LXC_LOCK_DIR = Path("/run/lxc/lock")
 
@@ -20,7 +19,7 @@ LXC_LOCK_DIR = Path("/run/lxc/lock")
 def remove(name: str, lxcpath: Path) -> None:
     """Kill what runs in the container and remove its control groups, lock and directory."""
     groups = cgroups_of(name)
-    procfs.end_processes(_members(groups), grace_s=0.5)
+    procfs.end_processes(cgroups.members(groups), grace_s=0.5)
     for group in groups:
         cgroups.remove_tree(group)
     _remove_lock(name, lxcpath)
@@ -41,16 +40,6 @@ def cgroups_of(name: str) -> list[Path]:
         for entry in base.iterdir()
         if wanted.fullmatch(entry.name) and entry.is_dir()
     ]
-
-
-def _members(groups: list[Path]) -> list[ProcessIdentity]:
-    found: set[ProcessIdentity] = set()
-    for group in groups:
-        for listing in group.rglob("cgroup.procs"):
-            with suppress(OSError):
-                identities = map(ProcessIdentity.of, map(int, listing.read_text().split()))
-                found.update(identity for identity in identities if identity)
-    return list(found)
 
 
 def _remove_lock(name: str, lxcpath: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from switchmark.testbed.kernel.mounts import mounted
+from switchmark.testbed.kernel.procfs import ProcessIdentity, end_processes
 
 PATIENCE_S = (
     10.0  # a group stays busy until its last process has ended, on a full machine for seconds
@@ -48,10 +50,23 @@ def remove_tree(group: Path) -> None:
                 break
 
 
+def members(groups: Iterable[Path]) -> list[ProcessIdentity]:
+    """All processes in these groups and those nested in them."""
+    found: set[ProcessIdentity] = set()
+    for group in groups:
+        for listing in group.rglob("cgroup.procs"):
+            with suppress(OSError):
+                identities = map(ProcessIdentity.of, map(int, listing.read_text().split()))
+                found.update(identity for identity in identities if identity)
+    return list(found)
+
+
 def remove_named(name: str) -> None:
-    """Remove the groups of this name from every hierarchy. Raises OSError."""
-    for base in bases():
-        group = base / name
+    """End what still runs in the groups of this name, and remove them from every hierarchy. (A
+    container engine that is short of memory leaves the first process of a container there that it
+    did not get to start.) Raises OSError."""
+    groups = [group for base in bases() if (group := base / name).is_dir()]
+    end_processes(members(groups), grace_s=0.5)
+    for group in groups:
         with suppress(FileNotFoundError):
-            if group.is_dir():
-                remove_tree(group)
+            remove_tree(group)
