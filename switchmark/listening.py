@@ -90,6 +90,20 @@ def says_token(authorization: str | None, token: str | None) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
+def demand_guard(option: str, place: tuple[str, int], guarded: bool) -> None:
+    """Raises UsageError for a place that others can reach without a certificate and a token."""
+    if not is_loopback(place[0]) and not guarded:
+        raise UsageError(
+            f"{option} {place[0]}: others can reach it: give --certificate, --key and "
+            "--token-file, or listen at 127.0.0.1"
+        )
+
+
+def cannot_listen(option: str, place: tuple[str, int], reason: str) -> str:
+    """The sentence for an address that is taken, or not ours."""
+    return f"{option} {place[0]}:{place[1]}: cannot listen there ({reason}); name another port"
+
+
 class GuardedServer(ThreadingHTTPServer):
     """HTTP, or HTTPS, at one address; beyond this machine with a certificate and a token alone.
 
@@ -104,18 +118,13 @@ class GuardedServer(ThreadingHTTPServer):
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        if not is_loopback(place[0]) and (token is None or tls is None):
-            raise UsageError(
-                f"--listen {place[0]}: others can reach it: give --certificate, --key and "
-                "--token-file, or listen at 127.0.0.1"
-            )
+        demand_guard("--listen", place, token is not None and tls is not None)
         self.token, self._tls = token, tls
         try:
             super().__init__(place, handler)
         except OSError as error:
             raise UnavailableError(
-                f"--listen {place[0]}:{place[1]}: cannot listen there ({error.strerror or error}); "
-                "name another port"
+                cannot_listen("--listen", place, error.strerror or str(error))
             ) from None
 
     def finish_request(self, request: Any, client_address: Any) -> None:

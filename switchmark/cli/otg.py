@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Annotated, Literal
 
 import typer
@@ -11,6 +12,7 @@ from switchmark.cli.output import note
 from switchmark.engine.binary import find_engine
 from switchmark.listening import parse_place, read_token, shown, tls_context
 from switchmark.otg import types
+from switchmark.otg.grpc_server import GrpcServer
 from switchmark.otg.ports import parse_ports
 from switchmark.otg.server import OtgServer
 from switchmark.otg.service import Service
@@ -24,7 +26,10 @@ Examples:
   switchmark otg --port eth1 --port eth2 --listen 0.0.0.0:8443 \\
       --certificate server.pem --key server.key --token-file token
 
+  switchmark otg --port eth1 --port eth2 --grpc 50051       gRPC beside HTTP
+
 A client: snappi.api(location="http://127.0.0.1:8080"), whose ports have the locations eth1, eth2;
+by gRPC: snappi.api(location="127.0.0.1:50051", transport="grpc");
 with a token: https://otg:TOKEN@host:8443. What is supported: docs/interfaces.md.
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 no engine, or the address is in use.
@@ -37,6 +42,10 @@ def command(
         typer.Option("--port", metavar="LOCATION[=KIND[:REST]]", help="A port to offer."),
     ] = None,
     listen: Listen = "127.0.0.1:8080",
+    grpc: Annotated[
+        str | None,
+        typer.Option("--grpc", metavar="[ADDRESS:]PORT", help="Serve gRPC, too (the extra `otg`)."),
+    ] = None,
     certificate: HttpsCertificate = None,
     key: HttpsKey = None,
     token_file: TokenFile = None,
@@ -49,19 +58,25 @@ def command(
     ports = parse_ports(port or [])
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
+    grpc_place = None if grpc is None else parse_place(grpc, "--grpc")
     find_engine()  # raises where there is none, before a client waits for it
-    with open_session(measuring=False) as session, Traffic(session, idle) as traffic:
+    with (
+        open_session(measuring=False) as session,
+        Traffic(session, idle) as traffic,
+        ExitStack() as serving,
+    ):
         service = Service(ports, traffic)
-        with OtgServer(place, service, token, tls) as server:
-            where = shown((place[0], server.server_port))
-            note(
-                f"OTG {types.VERSION} at {'https' if tls else 'http'}://{where}; "
-                f"ports {', '.join(ports)}"
-            )
-            try:
-                server.serve_forever(poll_interval=0.1)
-            except KeyboardInterrupt:
-                note("ended")
-            finally:
-                service.close()
+        server = serving.enter_context(OtgServer(place, service, token, tls))
+        told = f"{'https' if tls else 'http'}://{shown((place[0], server.server_port))}"
+        if grpc_place is not None:
+            second = GrpcServer(grpc_place, service, token, certificate, key)
+            serving.callback(second.close)
+            told += f" and by gRPC at {shown((grpc_place[0], second.port))}"
+        note(f"OTG {types.VERSION} at {told}; ports {', '.join(ports)}")
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            note("ended")
+        finally:
+            service.close()
     return 0

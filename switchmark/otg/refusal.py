@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ValidationError
+
+NOT_HERE = "is not supported here (docs/interfaces.md)"
 
 
 class Refused(Exception):
@@ -12,6 +16,12 @@ class Refused(Exception):
         super().__init__("; ".join(errors))
         self.errors = list(errors)
         self.code = code
+
+
+def error_document(code: int, errors: list[str]) -> dict[str, Any]:
+    """As the API answers what it does not do."""
+    kind = "internal" if code >= 500 else "validation"
+    return {"code": code, "kind": kind, "errors": errors}
 
 
 def from_validation(error: ValidationError) -> Refused:
@@ -34,7 +44,7 @@ def path_of(location: tuple[int | str, ...]) -> str:
 
 def _say(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
-        return "is not supported here (docs/interfaces.md)"
+        return NOT_HERE
     if kind == "literal_error":
         return f"is not supported here: {message[0].lower()}{message[1:]}"
     return message[0].lower() + message[1:]

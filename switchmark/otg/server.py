@@ -8,7 +8,7 @@ import traceback
 from http.server import BaseHTTPRequestHandler
 
 from switchmark.listening import GuardedServer, says_token
-from switchmark.otg.refusal import Refused
+from switchmark.otg.refusal import NOT_HERE, Refused, error_document
 from switchmark.otg.service import Answer, Service
 
 MOST_BYTES = 64 << 20  # of a request
@@ -51,21 +51,19 @@ class _ApiHandler(BaseHTTPRequestHandler):
         try:
             body = self._body()
             if not says_token(self.headers.get("Authorization"), self.server.token):
-                self._send(401, _error(401, ["the token is missing or wrong"]))
+                self._send(401, error_document(401, ["the token is missing or wrong"]))
                 return
             route = self.server.service.routes.get((method, self.path.partition("?")[0]))
             if route is None:
-                told = f"{method} {self.path}: is not supported here (docs/interfaces.md)"
-                self._send(501, _error(501, [told]))
-                return
+                raise Refused(f"{method} {self.path}: {NOT_HERE}", code=501)
             self._send(200, route(body))
         except Refused as refused:
-            self._send(refused.code, _error(refused.code, refused.errors))
+            self._send(refused.code, error_document(refused.code, refused.errors))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
         except Exception as error:
             traceback.print_exc()
-            self._send(500, _error(500, [f"{type(error).__name__}: {error}"]))
+            self._send(500, error_document(500, [f"{type(error).__name__}: {error}"]))
 
     def _body(self) -> bytes:
         length = int(self.headers.get("Content-Length") or 0)
@@ -85,8 +83,3 @@ class _ApiHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-
-def _error(code: int, errors: list[str]) -> Answer:
-    kind = "internal" if code >= 500 else "validation"
-    return {"code": code, "kind": kind, "errors": errors}

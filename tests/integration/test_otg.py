@@ -31,6 +31,7 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 class Server:
     process: subprocess.Popen
     location: str  # for snappi
+    grpc: str  # the same
     a: str
     b: str
     netns: str
@@ -69,7 +70,7 @@ def run_server(folder, netns, a, b, more):
     command = ["ip", "netns", "exec", netns, sys.executable, "-m", "switchmark.cli.main", "otg"]
     ports = ["--port", a, "--port", f"{b}=raw:mmsg", "--port", f"x1=af_xdp:dev={a}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SWITCHMARK_STATE_DIR": f"/tmp/{netns}"}
-    place = [] if more else ["--listen", "127.0.0.1:0"]
+    place = [] if more else ["--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     log = folder / "log"
     with log.open("w") as err:
         process = subprocess.Popen(
@@ -78,11 +79,11 @@ def run_server(folder, netns, a, b, more):
 
     def told():
         assert process.poll() is None, log.read_text()
-        return re.search(r"at (https?://\S+);", log.read_text())
+        return re.search(r"at (https?://\S+) and by gRPC at (\S+);", log.read_text())
 
     try:
         until(lambda: told() is not None, "the server", 60)
-        yield Server(process, told()[1], a, b, netns)
+        yield Server(process, *told().groups(), a, b, netns)
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0, log.read_text()
@@ -325,9 +326,9 @@ def test_other_paths_and_states_are_refused(api, server):
         api.set_control_state(asked)
 
 
-def test_beyond_loopback_with_tls_and_a_token(tmp_path):
-    """And without a token nobody gets in."""
-    certificate, key, token = (tmp_path / name for name in ("c.pem", "k.pem", "token"))
+def guard(folder):
+    """The options of a server that others can reach, and its certificate."""
+    certificate, key, token = (folder / name for name in ("c.pem", "k.pem", "token"))
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
          "/CN=localhost", "-keyout", key, "-out", certificate],
@@ -335,7 +336,13 @@ def test_beyond_loopback_with_tls_and_a_token(tmp_path):
     )  # fmt: skip
     token.write_text(TOKEN + "\n")
     tls = ["--certificate", str(certificate), "--key", str(key)]
-    secured = ["--listen", "0.0.0.0:0", *tls, "--token-file", str(token)]
+    secured = ["--listen", "0.0.0.0:0", "--grpc", "0.0.0.0:0", *tls, "--token-file", str(token)]
+    return secured, certificate
+
+
+def test_beyond_loopback_with_tls_and_a_token(tmp_path):
+    """And without a token nobody gets in."""
+    secured, _ = guard(tmp_path)
     for server in serve(tmp_path, *secured):
         port = server.location.rpartition(":")[2]
 

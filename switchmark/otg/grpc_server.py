@@ -1,0 +1,144 @@
+"""gRPC in front of the service: the same operations as over HTTP, each by its published call."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from switchmark.errors import UnavailableError
+from switchmark.listening import cannot_listen, demand_guard, says_token, shown
+from switchmark.otg.refusal import NOT_HERE, Refused, error_document
+from switchmark.otg.server import MOST_BYTES
+from switchmark.otg.service import Service
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from switchmark.otg.wire import Call
+
+EXTRA_MISSING = "--grpc needs two more libraries: pip install 'switchmark[otg]'"
+_CLIENTS = 8  # served at a time
+_PIECE_BYTES = 1 << 20  # of a stream
+_DETAILS_BYTES = 3000  # gRPC puts an error into a header, which clients bound to 8 KiB
+_STATUS = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 413: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL", 501: "UNIMPLEMENTED",
+}  # fmt: skip
+
+
+class GrpcServer:
+    """The API at one address, served from its making until `close`. `token`: what a client must say
+    as `authorization: Bearer TOKEN` in the metadata of each call.
+
+    Raises UsageError, or UnavailableError where the address is taken or a library is missing."""
+
+    def __init__(
+        self,
+        place: tuple[str, int],
+        service: Service,
+        token: str | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        demand_guard("--grpc", place, token is not None and certificate is not None)
+        try:
+            import grpc
+
+            from switchmark.otg import wire
+        except ImportError as error:
+            raise UnavailableError(EXTRA_MISSING) from error
+        self._grpc, self._wire = grpc, wire
+        self._service, self._token = service, token
+        published = wire.Wire()
+        self._piece = published.message(wire.DATA)
+        options = [("grpc.max_receive_message_length", MOST_BYTES), ("grpc.so_reuseport", 0)]
+        self._server = grpc.server(ThreadPoolExecutor(_CLIENTS), options=options)
+        handlers = {call.name: self._handler(call) for call in published.calls()}
+        generic = grpc.method_handlers_generic_handler(published.service_name, handlers)
+        self._server.add_generic_rpc_handlers((generic,))
+        self.port = self._listen(place, certificate, key)
+        self._server.start()
+
+    def close(self) -> None:
+        """End; what is being answered is cut."""
+        self._server.stop(None).wait()
+
+    def _listen(self, place: tuple[str, int], certificate: Path | None, key: Path | None) -> int:
+        try:
+            if certificate is None:
+                return int(self._server.add_insecure_port(shown(place)))
+            chain = certificate.read_bytes()
+            secret = key.read_bytes() if key else chain
+            credentials = self._grpc.ssl_server_credentials([(secret, chain)])
+            return int(self._server.add_secure_port(shown(place), credentials))
+        except RuntimeError as error:
+            raise UnavailableError(cannot_listen("--grpc", place, str(error))) from None
+
+    def _handler(self, call: Call) -> Any:
+        def plain(asked: Any, context: Any) -> Message:
+            return self._answer(call, asked, context)
+
+        def pieces(asked: Any, context: Any) -> Iterator[Message]:
+            content = self._wire.content_bytes(self._answer(call, asked, context))
+            for at in range(0, max(1, len(content)), _PIECE_BYTES):
+                part = content[at : at + _PIECE_BYTES]
+                yield self._piece(datum=part, chunk_size=_PIECE_BYTES)
+
+        makers = {
+            (False, False): self._grpc.unary_unary_rpc_method_handler,
+            (True, False): self._grpc.stream_unary_rpc_method_handler,
+            (False, True): self._grpc.unary_stream_rpc_method_handler,
+        }
+        behaviour: Callable[..., Any] = pieces if call.gets_pieces else plain
+        request = self._piece if call.sends_pieces else call.request
+        return makers[call.sends_pieces, call.gets_pieces](
+            behaviour,
+            request_deserializer=request.FromString,
+            response_serializer=lambda message: message.SerializeToString(),
+        )
+
+    def _answer(self, call: Call, asked: Any, context: Any) -> Message:
+        try:
+            said = dict(context.invocation_metadata()).get("authorization")
+            if not says_token(said, self._token):
+                raise Refused("the token is missing or wrong", code=401)
+            route = self._service.routes.get(call.operation)
+            if route is None:
+                raise Refused(f"{call.name}: {NOT_HERE}", code=501)
+            request = self._whole(call, asked) if call.sends_pieces else asked
+            return self._wire.response_of(call, route(self._wire.document_of(request)))
+        except Refused as refused:
+            self._refuse(context, refused.code, refused.errors)
+        except Exception as error:
+            traceback.print_exc()
+            self._refuse(context, 500, [f"{type(error).__name__}: {error}"])
+
+    def _whole(self, call: Call, pieces: Iterable[Any]) -> Message:
+        content = bytearray()
+        for piece in pieces:
+            content += piece.datum
+            if len(content) > MOST_BYTES:
+                raise Refused(f"more than {MOST_BYTES} bytes cannot be", code=413)
+        return self._wire.request_of(call, bytes(content))
+
+    def _refuse(self, context: Any, code: int, errors: list[str]) -> NoReturn:
+        status = getattr(self._grpc.StatusCode, _STATUS.get(code, "INTERNAL"))
+        context.abort(status, _details(code, errors))
+        raise AssertionError("abort returned")
+
+
+def _details(code: int, errors: list[str]) -> str:
+    """The API's error document, with as many sentences as its place holds."""
+    kept: list[str] = []
+    room = _DETAILS_BYTES
+    for error in (one[: _DETAILS_BYTES // 2] for one in errors):
+        room -= len(json.dumps(error))
+        if room < 0:
+            kept.append(f"and {len(errors) - len(kept)} more")
+            break
+        kept.append(error)
+    return json.dumps(error_document(code, kept))

@@ -1,0 +1,133 @@
+"""The unchanged snappi client by gRPC: the operations of HTTP, their refusals, and the guard."""
+
+import re
+import subprocess
+
+import grpc
+import pytest
+import snappi
+from snappi import otg_pb2, otg_pb2_grpc
+
+from switchmark.otg import types
+from tests.integration.test_otg import (
+    A_MAC,
+    TOKEN,
+    add_flow,
+    capture,
+    config_of,
+    guard,
+    inside,
+    mac,
+    packets,
+    serve,
+    transmit,
+    until_stopped,
+)
+
+pytestmark = pytest.mark.integration
+PATH = "flows[0].packet[1].ipv4.time_to_live: is not supported"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    yield from serve(tmp_path_factory.mktemp("grpc"))
+
+
+@pytest.fixture
+def api(server):
+    with inside(server):
+        made = snappi.api(location=server.grpc, transport="grpc")
+        made.request_timeout = 120
+        yield made
+        made.close()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_frames_are_sent_counted_and_captured(api, server, streams):
+    """Whole messages, and pieces of them where the client asks for that."""
+    api.enable_grpc_streaming = streams
+    api._chunk_size = 100 if streams else api._chunk_size  # its property counts MiB
+    config = config_of(api, server, capture=True)
+    flow = add_flow(config)
+    flow.duration.fixed_packets.packets, flow.rate.pps = 40, 400
+    api.set_config(config)
+    assert api.get_config().serialize() == config.serialize()
+    capture(api, "start")
+    transmit(api, names=["f1"])
+    found = until_stopped(api)["f1"]
+    capture(api, "stop")
+    assert (found.frames_tx, found.frames_rx, found.loss) == (40, 40, 0)
+    request = api.capture_request()
+    request.port_name = "p2"
+    seen = [one for one in packets(api.get_capture(request)) if one[6:12] == mac(A_MAC)]
+    assert {len(one) for one in seen} == {124}
+    assert len(seen) == 40
+
+
+def test_what_is_not_supported_is_refused_as_by_http(api, server):
+    config = config_of(api, server)
+    add_flow(config).packet[1].time_to_live.value = 3
+    with pytest.raises(Exception, match=re.escape(PATH)) as caught:
+        api.set_config(config)
+    told = api.from_exception(caught.value)
+    assert (told.code, told.kind) == (400, "validation")
+    config = config_of(api, server)
+    config.devices.device(name="d")
+    with pytest.raises(Exception, match="devices: is not supported"):
+        api.set_config(config)
+    with pytest.raises(Exception, match="AppendConfig: is not supported"):
+        api.append_config(api.config_append())
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_a_client_that_checks_the_version(server, transport):
+    """It demands its own version of the API, to the last number: another is told which we have."""
+    location = server.grpc if transport == "grpc" else server.location
+    for spoken in (types.VERSION, "1.0.0"):
+        with inside(server):
+            api = snappi.api(location=location, transport=transport, version_check=True)
+            api.request_timeout = 120
+            assert api.get_version().api_spec_version == types.VERSION
+            api.get_local_version().api_spec_version = spoken
+            if spoken == types.VERSION:
+                api.get_config()
+                api.set_config(config_of(api, server))
+            else:
+                words = f"Client API spec version '1.0.0' .* Server API spec .*'{types.VERSION}'"
+                with pytest.raises(Exception, match=words):
+                    api.set_config(config_of(api, server))
+            api.close()
+
+
+def test_tls_and_a_token_in_the_metadata(tmp_path):
+    """snappi can say no token by gRPC; its stubs can."""
+    secured, certificate = guard(tmp_path)
+    for server in serve(tmp_path, *secured):
+        trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
+        port = server.grpc.rpartition(":")[2]
+        with inside(server), grpc.secure_channel(f"localhost:{port}", trusted) as channel:
+            ask = otg_pb2_grpc.OpenapiStub(channel).GetVersion
+            empty = otg_pb2_grpc.google_dot_protobuf_dot_empty__pb2.Empty()
+            bearer = [("authorization", f"Bearer {TOKEN}")]
+            answer = ask(empty, metadata=bearer, timeout=120)
+            assert isinstance(answer, otg_pb2.GetVersionResponse)
+            assert answer.version.api_spec_version.startswith("1.")
+            for said in ([], [("authorization", "Bearer wrong")]):
+                with pytest.raises(grpc.RpcError, match="token is missing or wrong") as caught:
+                    ask(empty, metadata=said, timeout=120)
+                assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+            client = snappi.api(location=f"localhost:{port}", transport="grpc")
+            client._use_secure_connection(str(certificate))
+            client.request_timeout = 120
+            with pytest.raises(Exception, match="token is missing or wrong"):
+                client.get_version()
+            client.close()
+
+
+def test_an_address_that_is_taken_is_named(server):
+    words = ["ip", "netns", "exec", server.netns, *server.process.args[4:]]
+    place = words.index("--grpc") + 1
+    words[place] = server.grpc
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == 3, ended.stderr
+    assert f"--grpc {server.grpc}: cannot listen there" in ended.stderr
