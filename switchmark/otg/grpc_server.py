@@ -53,7 +53,7 @@ class GrpcServer:
             raise UnavailableError(EXTRA_MISSING) from error
         self._grpc, self._wire = grpc, wire
         self._service, self._token = service, token
-        published = wire.Wire()
+        published = wire.PublishedMessages()
         self._piece = published.message(wire.DATA)
         options = [("grpc.max_receive_message_length", MOST_BYTES), ("grpc.so_reuseport", 0)]
         self._server = grpc.server(ThreadPoolExecutor(_CLIENTS), options=options)

@@ -36,7 +36,7 @@ class Call:
     gets_pieces: bool
 
 
-class Wire:
+class PublishedMessages:
     """All calls, and the messages by name."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ from snappi import otg_pb2
 from switchmark.otg import types
 from switchmark.otg.grpc_server import _details
 from switchmark.otg.refusal import Refused
-from switchmark.otg.wire import Wire, document_of
+from switchmark.otg.wire import PublishedMessages, document_of
 
 WIRE_FILE = files("switchmark.otg").joinpath("wire.json")
-WIRE = Wire()
+WIRE = PublishedMessages()
 CALLS = {call.name: call for call in WIRE.calls()}
 
 
