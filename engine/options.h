@@ -40,7 +40,7 @@ struct traffic {
     struct sender_clock_told sender_clock;
     struct rate probe_rate; /* of timed frames beside the load; amount 0: none */
     struct schedule probe_schedule;
-    uint64_t probes; /* receiver, server: 1 expects a probe stream */
+    uint64_t probes; /* receiver, server, duplex: 1 expects a probe stream */
     uint64_t echo;   /* enum echo */
     uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: now */
 };

@@ -41,12 +41,16 @@ static bool check_probes(const struct options *o, const struct traffic *t, char 
         return fail(error, size, "--probe-rate: a share of which line? give --line-rate");
     if (t->probe_rate.amount > 0 && !o->role->sends)
         return fail(error, size,
-                    "--probe-rate: only a sender, client or tester sends; give "
-                    "--probes 1 to what receives");
+                    "--probe-rate: only a sender, client, duplex or tester sends; "
+                    "give --probes 1 to what receives");
     if (t->probe_rate.amount > 0 && lacks_peer(o))
         return fail(error, size, "--probe-rate: needs --dst-mac, the MAC address of its peer");
-    if (t->probes && o->role != &role_receiver && o->role != &role_server)
-        return fail(error, size, "--probes: only a receiver or server; others have --probe-rate");
+    if (t->probes && o->role == &role_duplex && t->probe_rate.amount == 0)
+        return fail(error, size, "--probes: a duplex sends probes, too; give --probe-rate");
+    if (t->probes && o->role != &role_receiver && o->role != &role_server &&
+        o->role != &role_duplex)
+        return fail(error, size,
+                    "--probes: only a receiver, server or duplex; others have --probe-rate");
     if (o->queues > 1 && (t->probes || t->probe_rate.amount > 0))
         return fail(error, size, "--queues: a probe stream has one worker");
     return true;

@@ -85,7 +85,7 @@ const struct option_row option_table[] = {
     {"probe-schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.probe_schedule), 0, true,
      "constant or poisson[:SEED] (default poisson: probes keep no step with the load)"},
     {"probes", KIND_COUNT, "0|1", 0, 1, AT(traffic.probes), 0, true,
-     "receiver, server: the sender has --probe-rate (default 0)"},
+     "receiver, server, duplex: the sender has --probe-rate (default 0)"},
     {"probe-stream", KIND_COUNT, "ID", 0, 65535, AT(probe_stream), AT(probe_stream_given), false,
      "ID of the probe stream (default: --stream with its highest bit flipped)"},
     {"echo", KIND_ECHO, "probes|all", 0, 0, AT(traffic.echo), 0, true,

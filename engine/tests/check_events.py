@@ -49,6 +49,7 @@ ALONE: list[tuple[str, ...]] = [
     ("receiver", *MADE, "--queues", "2", "--latency", "1"),
     ("receiver", *MADE, "--probes", "1", "--flow-groups", "2"),
     ("duplex", *MADE, "--rate", "10k", "--latency", "1"),
+    ("duplex", *MADE, "--rate", "10k", "--probe-rate", "1k", "--probes", "1"),
     ("client", *SENT, "--rate", "10k", "--probe-rate", "1k"),
     ("server", *MADE, "--latency", "1"),
     ("server", *MADE, "--probes", "1", "--echo", "all"),

@@ -100,8 +100,8 @@ static void trials_fit_the_command_line(void **state)
         const struct role *role;
         const char *line, *because;
     } bad[] = {
-        {&role_sender, "start probes=1", "only a receiver or server"},
-        {&role_tester, "start probes=1", "only a receiver or server"},
+        {&role_sender, "start probes=1", "only a receiver, server or duplex"},
+        {&role_tester, "start probes=1", "only a receiver, server or duplex"},
         {&role_receiver, "start probe-rate=1k", "only a sender"},
         {&role_sender, "start probe-rate=1k probe-schedule=recorded", "constant or poisson"},
         {&role_sender, "start probe-rate=1k probe-schedule=ramp:1:2:3", "constant or poisson"},

@@ -133,8 +133,11 @@ static void probe_streams_are_asked_of_the_right_role(void **state)
     assert_int_equal(o.traffic.probe_schedule.shape, SCHEDULE_POISSON);
     assert_int_equal(parse("server --port null: --probes 1 --echo all"), PARSE_OK);
     assert_int_equal(o.traffic.echo, ECHO_ALL);
-    refused("receiver --port null: --probe-rate 1k", "--probe-rate: only a sender, client");
-    refused("sender --port null: --probes 1", "--probes: only a receiver or server");
+    refused("receiver --port null: --probe-rate 1k", "--probe-rate: only a sender, client, duplex");
+    refused("sender --port null: --probes 1", "--probes: only a receiver, server or duplex");
+    assert_int_equal(parse("duplex --port null: --probe-rate 1k --probes 1 --sender-clock 1:2:3"),
+                     PARSE_OK);
+    refused("duplex --port null: --probes 1", "--probes: a duplex sends probes, too");
     refused("client --port null: --probe-rate max", "--probe-rate: 'max'");
     refused("server --port null: --stream 5 --probe-stream 5", "--probe-stream: 5 is the load's");
     refused("client --port null: --probe-schedule on-off:1:1", "constant or poisson");

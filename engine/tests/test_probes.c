@@ -157,6 +157,27 @@ static void receivers_keep_them_apart(void **state)
     end_trial();
 }
 
+/* Both ways at once: what is sent and what comes are of one stream ID, and of two counts. */
+static void a_duplex_sends_probes_and_times_its_peers(void **state)
+{
+    (void)state;
+    make_trial(&role_duplex, false);
+    queue_both(100);
+    for (uint64_t now = 1000; now < 1001000; now += 500) {
+        end_receive(trial, end);
+        end_send(trial, end, now);
+    }
+    const struct counters *probe = &end->probe->counters;
+    assert_in_range(probe->tx_offered, 60, 140); /* Poisson, mean 100 */
+    check_sent(end->counters.tx_offered, probe->tx_offered);
+    assert_int_equal(end->counters.rx_frames, 100);
+    assert_int_equal(probe->rx_frames, 10);
+    assert_int_equal(end->from_actual.count, 0);
+    assert_int_equal(end->probe->from_actual.count, 10);
+    assert_int_equal(sequence_summarise(&end->probe->tracker).received_unique, 10);
+    end_trial();
+}
+
 static void serve(enum echo echo)
 {
     make_trial(&role_server, false);
@@ -209,6 +230,7 @@ int main(void)
         cmocka_unit_test(streams_share_a_port_without_mixing),
         cmocka_unit_test(the_next_due_frame_is_of_either),
         cmocka_unit_test(receivers_keep_them_apart),
+        cmocka_unit_test(a_duplex_sends_probes_and_times_its_peers),
         cmocka_unit_test(servers_echo_probes_or_all),
         cmocka_unit_test(without_probes_there_is_no_second_stream),
     };

@@ -1,8 +1,8 @@
 """One-way times at a set load: how long frames take from sender to receiver, and their spread.
 
 Of every frame, or of a probe stream (`probe_rate`) beside an untimed load; on one clock on one
-host, on two that are compared between two. This is what a traffic generator with time stamps on
-two ports of its own measures through a switch.
+host, on two that are compared between two. Of bidirectional traffic both ways are timed at once.
+This is what a traffic generator with time stamps on two ports of its own measures through a switch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from switchmark.method.support.method import Method
-from switchmark.method.support.one_way import figures_of
+from switchmark.method.support.one_way import both_ways
 from switchmark.method.support.task import Task, pps_text
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
@@ -41,7 +41,7 @@ def run(task: Task) -> MethodResult:
     unmet = f"of {pps_text(load_pps)} only {pps_text(point.offered_pps)} were offered"
     return task.result(
         "one-way median",
-        figures_of(latency, FIGURES),
+        both_ways(latency, FIGURES),
         warm_up_trials=1,
         notes=() if point.load_met else (unmet,),
         latency=[at],

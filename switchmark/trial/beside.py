@@ -35,12 +35,12 @@ def probe_load(sent: Sequence[ProbeStream], received: Sequence[ProbeStream]) -> 
 
 
 def load_beside(trial: Trial, pairs: Sequence[PairEnds]) -> LoadBeside:
-    """What became of the load beside the probes of a latency trial, total over all pairs."""
+    """What became of the load beside the probes of a latency trial, total over all streams."""
     each = [loads.load("the load", pair.a.result, pair.b.result) for pair in pairs]
     whole = loads.total(each)
     return LoadBeside(
-        probe_rate_pps=float((trial.probe_rate_pps or 0) * trial.pairs),
-        intended_pps=float(trial.rate_pps * trial.pairs) if trial.rate_pps else None,
+        probe_rate_pps=float((trial.probe_rate_pps or 0) * trial.streams),
+        intended_pps=float(trial.rate_pps * trial.streams) if trial.rate_pps else None,
         offered_pps=whole.offered_pps,
         loss_ratio=whole.loss_ratio,
     )

@@ -21,10 +21,9 @@ from switchmark.model.rates import CONSTANT
 from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, MethodTrial
 from switchmark.testbed.cores.cpu_time import ThreadTimes
-from switchmark.trial.beside import probe_load, probes_of
 from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.latency import merge_one_way
 from switchmark.trial.one_way import Clocks, TimedRun
+from switchmark.trial.one_way_times import frame_times, lost_while_away, probe_times
 from switchmark.trial.throughput import (
     Tick,
     common_time,
@@ -102,18 +101,15 @@ class DeployedMeasurer:
         the trial has a probe rate, of the probes beside the load.
 
         Both are processes of one host, and share one clock, or their hosts' clocks are compared.
-        Raises `TrialFailed` when no frame arrived."""
+        Of bidirectional traffic both ways are timed at once, and told together and apart. Raises
+        `TrialFailed` when no frame arrived, or none in one direction."""
         timed = TimedRun.begin(self._clocks, self._ends, duration_s) if self._clocks else None
         if self._trial.probe_rate_pps is not None:
             beside = {"burst": burst, "probe-rate": self._trial.probe_rate_pps}
             point = self._run(duration_s, load_pps, beside, {"probes": 1})
-            sent = probes_of(pair.a for pair in self._ends)
-            probes = probes_of(pair.b for pair in self._ends)
-            lost = probe_load(sent, probes).lost_frames
-            return point, merge_one_way(probes, lost, timed, "no probe arrived")
+            return point, probe_times(self._ends, timed)
         point = self._run(duration_s, load_pps, {"burst": burst}, {"latency": 1})
-        results = [pair.b.result for pair in self._ends]
-        return point, merge_one_way(results, point.lost_frames, timed, "no frame arrived")
+        return point, frame_times(self._ends, timed)
 
     def trials(self) -> list[MethodTrial]:
         """Every trial so far as the record keeps it."""
@@ -213,7 +209,7 @@ class DeployedMeasurer:
         ]
         whole = loads.total(each)
         forwarded, samples = self._forwarded(whole.unique_frames)
-        lost_away = self._lost_away(whole.lost_frames)
+        lost_away = lost_while_away(self._ends, whole.lost_frames)
         return LoadPoint(
             intended_pps=None if math.isinf(load_pps) else float(_whole(load_pps, len(each))),
             offered_pps=whole.offered_pps,
@@ -231,11 +227,6 @@ class DeployedMeasurer:
             samples_pps=samples,
             sample_s=self._sample_s,
         )
-
-    def _lost_away(self, lost_frames: int) -> int:
-        """Frames lost while a receiver was away from its core: never the switch's."""
-        away = sum(pair.b.result.totals.rx_missed_away for pair in self._ends)
-        return min(lost_frames, away)
 
     def _queued(self, duration_s: float, stalled_s: float) -> int:
         """Frames that arrived so long after their trial that a queue must have grown in it."""

@@ -9,24 +9,18 @@ omission).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from switchmark.engine import loads
-from switchmark.engine.event_parts import ProbeStream, TimedDelays
-from switchmark.engine.events import Result
 from switchmark.engine.loads import NO_FRAMES, loss_of, sum_of
 from switchmark.engine.process import EngineProcess
-from switchmark.errors import TrialFailed
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, Trim
-from switchmark.statistics.histogram import Histogram
-from switchmark.statistics.means import of_all
-from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.beside import load_beside, probe_load, probes_of
+from switchmark.trial.delays import merge_latency, timed_by
 from switchmark.trial.measurement import Measurement
-from switchmark.trial.one_way import Clocks, TimedRun, corrected
-from switchmark.trial.quality import delay_variation
+from switchmark.trial.one_way import Clocks, TimedRun
+from switchmark.trial.one_way_times import frame_times, probe_times
 from switchmark.trial.throughput import (
     Tick,
     on_schedule,
@@ -55,6 +49,7 @@ def measure(
     clocks of two hosts the way there is timed, too."""
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
+    way_there = frame_times if trial.probe_rate_pps is None else probe_times
     timed = TimedRun.begin(clocks, pairs, trial.duration_s) if clocks else None
     asked = {"latency": 1} if timed else {}
     run_traffic(clients, servers, trial.duration_s, tick, sink_options=asked)
@@ -63,7 +58,7 @@ def measure(
     started_ns = min(client.started_ns for client in clients)
     return Measurement(
         latency=_merge(clients) if trial.probe_rate_pps is None else _merge_probes(trial, pairs),
-        one_way=_way_there(trial, pairs, timed) if timed else None,
+        one_way=way_there(pairs, timed) if timed else None,
         trim=Trim(
             policy=f"separate warm-up run of {policy.warm_up_s:g} s, its samples left out; "
             "every later sample kept",
@@ -90,74 +85,6 @@ def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
     probes = probes_of(pair.a for pair in pairs)
     answered = sum(loss_of(one).received_unique for one in probes)
     return sum(loss_of(pair.b.result).received_unique for pair in pairs) + 2 * answered
-
-
-def timed_by(ends: Sequence[Result | ProbeStream]) -> list[TimedDelays]:
-    """The delays that each has timed."""
-    found = [end.latency for end in ends]
-    if any(one is None for one in found):
-        raise TrialFailed("a traffic application timed no frames, though it was asked to")
-    return [one for one in found if one is not None]
-
-
-def merge_latency(
-    kind: Literal["rtt", "one_way"], timed: Sequence[TimedDelays], lost: int, nothing: str
-) -> Latency:
-    """One distribution of what several engines timed, from their merged histograms.
-
-    Raises `TrialFailed` saying `nothing` when there is no sample in any of them."""
-    counted = [one for one in timed if one.count]
-    if not counted:
-        raise TrialFailed(f"{nothing}: there is no latency to report")
-    actual = Histogram.merged(one.from_actual for one in timed)
-    intended = Histogram.merged(one.from_intended for one in timed)
-    mean, stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in counted)
-    late = [one.intended for one in counted]
-    late_mean, late_stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in late)
-    return Latency(
-        kind=kind,
-        count=sum(one.count for one in counted),
-        min_ns=min(one.min_ns for one in counted),
-        mean_ns=mean,
-        stdev_ns=stdev,
-        max_ns=max(one.max_ns for one in counted),
-        percentiles_ns=actual.percentiles_ns(),
-        intended_percentiles_ns=intended.percentiles_ns(),
-        percentile_intervals_ns=percentile_intervals_ns(actual),
-        intended_percentile_intervals_ns=percentile_intervals_ns(intended),
-        intended_mean_ns=late_mean,
-        intended_stdev_ns=late_stdev,
-        intended_max_ns=max(one.max_ns for one in late),
-        histogram=actual,
-        intended_histogram=intended,
-        lost=lost,
-        variation=delay_variation(timed),
-    )
-
-
-def merge_one_way(
-    ends: Sequence[Result | ProbeStream], lost: int, timed: TimedRun | None, nothing: str
-) -> Latency:
-    """The same of one-way times; of those between hosts, with the uncertainty of the clocks."""
-    seen = timed_by(ends)
-    if timed is None:
-        return merge_latency("one_way", seen, lost, nothing)
-    corrections = timed.end()
-    true = [corrected(one, by) for one, by in zip(seen, corrections, strict=True)]
-    merged = merge_latency("one_way", true, lost, nothing)
-    uncertain = max(one.uncertainty_ns for one in corrections)
-    return merged.model_copy(update={"clock_uncertainty_ns": float(uncertain)})
-
-
-def _way_there(trial: Trial, pairs: Sequence[PairEnds], timed: TimedRun) -> Latency:
-    """Of the requests (or probes), as the servers timed them."""
-    nothing = "no request arrived"
-    if trial.probe_rate_pps is not None:
-        sent, arrived = probes_of(pair.a for pair in pairs), probes_of(pair.b for pair in pairs)
-        return merge_one_way(arrived, probe_load(sent, arrived).lost_frames, timed, nothing)
-    each = [loads.load("the requests", pair.a.result, pair.b.result) for pair in pairs]
-    ends = [pair.b.result for pair in pairs]
-    return merge_one_way(ends, loads.total(each).lost_frames, timed, nothing)
 
 
 def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:

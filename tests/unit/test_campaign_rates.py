@@ -121,6 +121,8 @@ def test_what_does_not_go_together_is_named(text: str, message: str) -> None:
 
 def test_what_goes_together_is_taken() -> None:
     assert trials("schedule: poisson\nmethod: r-plus\nprobe_rate: 1k")[0].probe_rate_pps == 1000
+    (both,) = trials("method: one-way\nrate: 10k\nprobe_rate: 1k\nbidirectional: true")
+    assert both.probe_rate_pps == 1000, "of each direction"
     (ramp,) = trials("schedule: ramp:1k:1M:10s\ndimension: latency")
     assert ramp.rate_pps is None  # not the 1000 a second of other round trips
     assert from_notation(to_notation(ramp)) == ramp

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from switchmark.results.query import read_table
 from switchmark.results.summary import summarise
 from switchmark.statistics.histogram import PERCENTILES, Histogram
-from switchmark.trial.latency import merge_latency
+from switchmark.trial.delays import merge_latency
 from tests.unit.engine_lines import timed
 from tests.unit.records import (
     synthetic_histogram,

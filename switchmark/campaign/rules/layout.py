@@ -113,9 +113,10 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
 def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """What the switch cannot do of the sweep's scenarios, wherever they are."""
     if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
-        yield "round trips go both ways anyway; leave bidirectional out of latency trials"
-    if True in sweep.bidirectional and any(rate is not None for rate in sweep.probe_rate_pps):
-        yield "a probe stream is timed beside traffic one way; leave bidirectional or it out"
+        yield (
+            "round trips go both ways anyway; leave bidirectional out of latency trials, or time "
+            "each way under traffic both ways with method: one-way"
+        )
     if "remote" in sweep.location:
         yield from _remote_refusals(sweep, switch, can)
     yield from nics_refusals(sweep, switch, can)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from switchmark.method.support.task import Task
 from switchmark.results.record import Latency, LatencyAtLoad, MethodFigure
 
+EACH_WAY = ("mean", "median")  # of each direction; the record has all of them
+
 
 def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
     """Probes beside the load, where the trial has a rate for them; the load keeps its bursts.
@@ -31,11 +33,22 @@ def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
 
 def one_way_figures(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
     """Mean, median and 99th percentile at each fraction of R+."""
+    names = ("mean", "median", "p99")
     return [
         figure
         for one in latency
-        for figure in figures_of(one.latency, ("mean", "median", "p99"), f" at {one.fraction:g} R+")
+        for figure in both_ways(one.latency, names, f" at {one.fraction:g} R+")
     ]
+
+
+def both_ways(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:
+    """One-way times over all streams, and of bidirectional traffic what each direction's were."""
+    apart = [
+        figure
+        for way in times.directions
+        for figure in figures_of(way.latency, EACH_WAY, f"{where}, {way.direction}")
+    ]
+    return figures_of(times, names, where) + apart
 
 
 def figures_of(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:

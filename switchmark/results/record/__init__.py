@@ -6,6 +6,7 @@ from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.document import L1_OVERHEAD_BYTES, SCHEMA_VERSION, Record
 from switchmark.results.record.figures import (
     Direction,
+    DirectionLatency,
     DirectionLoads,
     Latency,
     LoadBeside,
@@ -59,6 +60,7 @@ __all__ = [
     "CpuQuota",
     "DecidedBy",
     "Direction",
+    "DirectionLatency",
     "DirectionLoads",
     "EngineRun",
     "FarHost",

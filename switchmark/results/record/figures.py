@@ -106,6 +106,7 @@ class Latency(Value):
     clock_uncertainty_ns: Amount | None = None
     variation: DelayVariation | None = None
     beside: LoadBeside | None = None  # where probes were timed beside an untimed load
+    directions: list[DirectionLatency] = Field(default_factory=list)  # of bidirectional traffic
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Latency:
@@ -116,6 +117,9 @@ class Latency(Value):
         # Means taken from a histogram may lie outside by one bucket (below 1 %).
         if not self.min_ns * 0.99 <= self.mean_ns <= self.max_ns * 1.01:
             raise ValueError(f"latency: mean_ns {self.mean_ns} is not between min and max")
+        ways = sum(way.latency.count for way in self.directions)
+        if self.directions and ways != self.count:
+            raise ValueError(f"latency.count is {self.count}, but its directions sum to {ways}")
         for name in ("histogram", "intended_histogram"):
             held = getattr(self, name)
             if held is not None and held.count != self.count:
@@ -123,3 +127,10 @@ class Latency(Value):
                     f"latency.{name} holds {held.count} samples, count says {self.count}"
                 )
         return self
+
+
+class DirectionLatency(Value):
+    """One direction of bidirectional traffic, merged over pairs."""
+
+    direction: Direction
+    latency: Latency

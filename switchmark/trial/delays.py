@@ -1,0 +1,58 @@
+"""Delays that several engines timed, merged into one distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from switchmark.engine.event_parts import ProbeStream, TimedDelays
+from switchmark.engine.events import Result
+from switchmark.errors import TrialFailed
+from switchmark.results.record import Latency
+from switchmark.statistics.histogram import Histogram
+from switchmark.statistics.means import of_all
+from switchmark.statistics.order_statistics import percentile_intervals_ns
+from switchmark.trial.quality import delay_variation
+
+
+def timed_by(ends: Sequence[Result | ProbeStream]) -> list[TimedDelays]:
+    """The delays that each has timed."""
+    found = [end.latency for end in ends]
+    if any(one is None for one in found):
+        raise TrialFailed("a traffic application timed no frames, though it was asked to")
+    return [one for one in found if one is not None]
+
+
+def merge_latency(
+    kind: Literal["rtt", "one_way"], timed: Sequence[TimedDelays], lost: int, nothing: str
+) -> Latency:
+    """One distribution of what several engines timed, from their merged histograms.
+
+    Raises `TrialFailed` saying `nothing` when there is no sample in any of them."""
+    counted = [one for one in timed if one.count]
+    if not counted:
+        raise TrialFailed(f"{nothing}: there is no latency to report")
+    actual = Histogram.merged(one.from_actual for one in timed)
+    intended = Histogram.merged(one.from_intended for one in timed)
+    mean, stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in counted)
+    late = [one.intended for one in counted]
+    late_mean, late_stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in late)
+    return Latency(
+        kind=kind,
+        count=sum(one.count for one in counted),
+        min_ns=min(one.min_ns for one in counted),
+        mean_ns=mean,
+        stdev_ns=stdev,
+        max_ns=max(one.max_ns for one in counted),
+        percentiles_ns=actual.percentiles_ns(),
+        intended_percentiles_ns=intended.percentiles_ns(),
+        percentile_intervals_ns=percentile_intervals_ns(actual),
+        intended_percentile_intervals_ns=percentile_intervals_ns(intended),
+        intended_mean_ns=late_mean,
+        intended_stdev_ns=late_stdev,
+        intended_max_ns=max(one.max_ns for one in late),
+        histogram=actual,
+        intended_histogram=intended,
+        lost=lost,
+        variation=delay_variation(timed),
+    )
