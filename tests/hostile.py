@@ -39,8 +39,8 @@ from switchmark.store.address import read_store_address
 from switchmark.store.objects import check_objects_address
 from switchmark.switch.support.ovs_instance import parse_datapath_counters
 from switchmark.switch.support.private import parse_socket_drops
+from switchmark.switch.support.vpp_answers import parse_statistics
 from switchmark.switch.support.work import parse_pmd_stats
-from switchmark.switch.vpp import parse_statistics
 from switchmark.testbed import state
 from switchmark.testbed.facts import gather
 from switchmark.testbed.testbed_file import read_testbed

@@ -32,7 +32,7 @@ from switchmark.testbed.container.confined import DOCKER_SCRATCH, docker_capabil
 from switchmark.testbed.container.docker_daemon import Daemon
 from switchmark.testbed.container.in_container import Inside, sockets_shown, spawn_docker
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import netlink, procfs
+from switchmark.testbed.kernel import namespaces, procfs
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
 from switchmark.testbed.undo.entries import DockerObject, NetworkNamespace
 
@@ -176,5 +176,5 @@ def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Attached, i
         *(BUSYBOX_INSIDE, "sleep", "1000000000"),
     )  # fmt: skip
     pid = int(docker_daemon.ask(session, daemon, "inspect", "-f", "{{.State.Pid}}", f"{name}-net"))
-    netlink.name_namespace(name, pid)
+    namespaces.name_namespace(name, pid)
     return Attached(spec, name, entries), pid

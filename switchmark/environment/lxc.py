@@ -32,7 +32,7 @@ from switchmark.testbed.container.confined import lxc_config, lxc_network
 from switchmark.testbed.container.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel.cgroups import roots
-from switchmark.testbed.kernel.netlink import NETNS_DIR
+from switchmark.testbed.kernel.namespaces import NETNS_DIR
 from switchmark.testbed.output import stdout_of
 from switchmark.testbed.undo.entries import Container, Directory, LxcPivot
 

@@ -16,7 +16,7 @@ from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach, attach_wire
 from switchmark.port.attached import Attached, namespace
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import capabilities, netlink
+from switchmark.testbed.kernel import capabilities, device_counters
 
 
 class NetnsNode:
@@ -47,12 +47,12 @@ class NetnsNode:
         """(rx, tx) frames the kernel counted on the first port; None without a device."""
         if self.spec.port.device_inside is None:
             return None
-        return netlink.device_frames(self.netns, self.spec.port.device_inside)
+        return device_counters.device_frames(self.netns, self.spec.port.device_inside)
 
     def device_drops(self) -> tuple[int, int] | None:
         """(rx, tx) frames the kernel dropped at the node's devices; None without a device."""
         drops = [
-            netlink.device_drops(self.netns, port.device_inside)
+            device_counters.device_drops(self.netns, port.device_inside)
             for port in self.spec.ports
             if port.device_inside is not None
         ]

@@ -30,7 +30,7 @@ from switchmark.model.rates import has_own_rate
 from switchmark.results.record import Record
 from switchmark.testbed.facts import Facts, gather
 from switchmark.testbed.state import cache_dir
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 
 # Placement has decided these: where applications run counts, not what was asked.

@@ -22,7 +22,8 @@ from switchmark.model.overhead import usual_overhead_s
 from switchmark.results.record import Record
 from switchmark.results.store import Run
 from switchmark.testbed.host import Session
-from switchmark.trial.judge import LOAD_MET_SHARE, Baseline
+from switchmark.trial.evidence import Baseline
+from switchmark.trial.limit import LOAD_MET_SHARE
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial
 

@@ -36,7 +36,7 @@ from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
 from switchmark.testbed.testbed_file import Testbed
 from switchmark.testbed.undo.clean import clean_stale
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial
 from switchmark.trial.run import run_trial
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from switchmark.errors import UsageError
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import namespaces, netlink
 from switchmark.testbed.kernel.netlink import VethEnd
 from switchmark.testbed.undo.entries import NetworkNamespace
 
@@ -69,7 +69,7 @@ def namespace(session: Session, spec: NodeSpec) -> Attached:
     check_name(spec)
     netns = f"sm{session.id}-{spec.name}"
     entry = session.ledger.record(NetworkNamespace(netns))
-    netlink.create_namespace(netns)
+    namespaces.create_namespace(netns)
     return Attached(spec, netns, [entry])
 
 

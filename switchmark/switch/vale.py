@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
@@ -22,7 +21,7 @@ from switchmark.switch.support.ports import check_request, device_of, require
 from switchmark.switch.support.private import Resources
 from switchmark.switch.support.tools import kernel_release, not_root, which
 from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netlink, netmap
+from switchmark.testbed.kernel import device_settings, namespaces, netmap
 from switchmark.testbed.undo.entries import ValeAttachment
 
 SWITCH = "vale0"  # of our namespace
@@ -63,7 +62,7 @@ class Vale(InKernelSwitch):
         self.session, self._resources = session, Resources(session)
         try:
             self.namespace = self._resources.namespace("sw")
-            where = Path("/run/netns", self.namespace.name)
+            where = namespaces.NETNS_DIR / self.namespace.name
             return [MadePort(netmap=f"{SWITCH}:p{port.index},netns={where}") for port in wanted]
         except BaseException:
             self.stop()
@@ -103,10 +102,10 @@ class Vale(InKernelSwitch):
         assert self._resources is not None
         namespace, port = self.namespace.name, f"{SWITCH}:{device}"
         self.namespace.batch("ip", [f"link set dev {device} promisc on"])
-        netlink.inside(namespace, partial(netlink.disable_offloads, device))
+        namespaces.inside(namespace, partial(device_settings.disable_offloads, device))
         self._resources.note(ValeAttachment(namespace, port))
         try:
-            netlink.inside(namespace, partial(netmap.attach, port))
+            namespaces.inside(namespace, partial(netmap.attach, port))
         except OSError as error:
             raise UnavailableError(
                 f"{self.name}: {device} cannot be attached: {error.strerror}"
@@ -116,7 +115,7 @@ class Vale(InKernelSwitch):
         """Devices for nobody, attached and taken off; VALE's table has no entries but learnt
         ones."""
         names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
-        inside = partial(netlink.inside, self.namespace.name)
+        inside = partial(namespaces.inside, self.namespace.name)
 
         def join() -> None:
             lines = [f"link add {name} type veth peer name {name}p" for name in names]

@@ -23,7 +23,7 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import namespaces, netlink
 from switchmark.testbed.kernel.netlink import VethEnd
 
 ETHERNET_HEADER_BYTES = 14
@@ -141,7 +141,7 @@ class XdpRedirect(InKernelSwitch):
             if port.cable:  # its other end is the other host's affair (docs/testbed.md)
                 continue
             self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
-        netlink.inside(self.namespace.name, self._attach)
+        namespaces.inside(self.namespace.name, self._attach)
 
     def _session_witness(self) -> None:
         """With a table the switch has one port more, to which no entry leads."""
@@ -208,7 +208,7 @@ class XdpRedirect(InKernelSwitch):
             lines = [f"link add {name} type veth peer name {name}p" for name in names]
             lines += [f"link set dev {name} up" for name in names]
             self.namespace.batch("ip", lines)
-            netlink.inside(inside, enter)
+            namespaces.inside(inside, enter)
 
         def enter() -> None:
             for slot, name in enumerate(names, first):

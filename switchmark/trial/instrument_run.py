@@ -20,7 +20,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.record import EngineRun, InstrumentNote, Interval
 from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.netlink import udp_socket_drops
+from switchmark.testbed.kernel.device_counters import udp_socket_drops
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.throughput import Tick

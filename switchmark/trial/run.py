@@ -43,8 +43,10 @@ from switchmark.trial.cost.meter import Meter
 from switchmark.trial.cost.quota import QuotaReading, without_neighbour
 from switchmark.trial.cost.remote_cost import begin_remote_cost, hosts_used, remote_cost
 from switchmark.trial.deployment import Deployment
+from switchmark.trial.evidence import Baseline, Evidence, Figures
 from switchmark.trial.failure import one_line, why
-from switchmark.trial.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.trial.judge import verdict
+from switchmark.trial.limit import limit
 from switchmark.trial.measurement import Measurement
 from switchmark.trial.neighbour import NoisyNeighbour
 from switchmark.trial.plan import TrialPlan

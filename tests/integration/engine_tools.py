@@ -23,7 +23,7 @@ import pytest
 
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import namespaces
 
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
@@ -66,7 +66,7 @@ class Node:
     peer: Node | None = None
 
     def packet_socket(self) -> socket.socket:
-        s = netlink.inside(
+        s = namespaces.inside(
             self.namespace,
             lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)),
         )

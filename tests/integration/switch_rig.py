@@ -25,7 +25,7 @@ from switchmark.model.topology import pair_mac
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.switch.support.base import MakesPorts, Switch
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import netlink, procfs
+from switchmark.testbed.kernel import namespaces, netlink, procfs
 from switchmark.testbed.session import open_session
 from switchmark.testbed.state import state_dir
 from switchmark.testbed.undo.entries import Directory, NetworkDevice, NetworkNamespace
@@ -80,7 +80,7 @@ def packet_socket(namespace: str, device: str) -> socket.socket:
         bound.bind((device, 3))
         return bound
 
-    return netlink.inside(namespace, make)
+    return namespaces.inside(namespace, make)
 
 
 @dataclass
@@ -159,7 +159,7 @@ def made_ends(session: Session, switch: Switch, count: int) -> Iterator[list[Vet
         for index, one in enumerate(made):
             namespace = f"sm{session.id}n{index}"
             entries.append(session.ledger.record(NetworkNamespace(namespace)))
-            netlink.create_namespace(namespace)
+            namespaces.create_namespace(namespace)
             inside = netlink.VethEnd("eth0", mac_of(index), namespace)
             assert one.device is not None
             netlink.take_in(one.device, inside, 1500)

@@ -21,7 +21,7 @@ from switchmark.certify.support.stand import planned
 from switchmark.results.record import Record
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.testbed.session import open_session
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.switch_rig import own_state_dir
 from tests.integration.wire_watch import SeenFrame, WatchingEnvironment

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import device_settings, namespaces
 from tests.integration.engine_tools import (
     Engine,
     Node,
@@ -407,7 +407,7 @@ def test_a_kernel_end_answers_frames_of_af_xdp_and_rings(wire: tuple[Node, Node]
     the kernel's own IP and UDP."""
     a, b = wire
     # A veth hands over checksums half done unless it is told not to.
-    netlink.inside(b.namespace, lambda: netlink.disable_offloads(b.device))
+    namespaces.inside(b.namespace, lambda: device_settings.disable_offloads(b.device))
     for io in ("packet_mmap", "af_xdp", "io_uring"):
         if missing(io):
             continue

@@ -22,7 +22,7 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.ports import PortKind
 from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import device_settings, namespaces
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.entries import LxcPivot, NetworkDevice
 from tests.integration.machine import every_environment, needs_root, node_spec, own_state, remains
@@ -61,7 +61,7 @@ def bridge(session: Session, *devices: str | None) -> None:
     name = f"sm{session.id}br"
     session.ledger.record(NetworkDevice(name))
     session.host.run(["ip", "link", "add", name, "type", "bridge", "mcast_snooping", "0"])
-    netlink.disable_ipv6(name)  # else it sends frames of its own
+    device_settings.disable_ipv6(name)  # else it sends frames of its own
     session.host.run(["ip", "link", "set", name, "up"])
     for device in devices:
         assert device is not None
@@ -160,8 +160,8 @@ def test_wire_needs_no_switch(state: Path, environment: Environment) -> None:
 
 def datagram(source: str, target: str) -> bytes:
     """Send one UDP datagram between namespaces, by the kernel's stack."""
-    receiver = netlink.inside(target, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-    sender = netlink.inside(source, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    receiver = namespaces.inside(target, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    sender = namespaces.inside(source, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     with receiver, sender:
         receiver.bind(("10.64.0.2", 5000))
         receiver.settimeout(3)
@@ -173,7 +173,7 @@ def test_checksums_are_on_the_wire(state: Path, environment: Environment) -> Non
     """With transmit checksums offloaded a packet socket would see a partial one."""
     with open_session() as session:
         a, b = environment.create_wire(session, node_spec("tx0", 0), node_spec("rx0", 1))
-        packet = netlink.inside(
+        packet = namespaces.inside(
             b.netns, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
         )
         with packet:

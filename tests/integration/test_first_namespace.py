@@ -15,14 +15,15 @@ pytestmark = [pytest.mark.integration, needs_root]
 PROGRAM = """
 import os, subprocess
 from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import namespaces
 from switchmark.testbed.undo.entries import NetworkNamespace
 
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
-netlink.create_namespace("smfirst")
+namespaces.create_namespace("smfirst")
 subprocess.run(["ip", "netns", "add", "smsecond"], check=True)
 NetworkNamespace("smfirst").undo()
 print(*sorted(os.listdir("/run/netns")))
-netlink.create_namespace("smfirst")  # its name is free again
+namespaces.create_namespace("smfirst")  # its name is free again
 subprocess.run(["ip", "netns", "exec", "smfirst", "true"], check=True)
 for name in ("smfirst", "smsecond"):
     NetworkNamespace(name).undo()

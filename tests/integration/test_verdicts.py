@@ -22,7 +22,7 @@ from switchmark.switch.support.base import Switch
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.session import open_session
 from switchmark.trial.connect_mode import wrong_mode
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import ATTEMPTS

@@ -22,7 +22,7 @@ from switchmark.results.record import ClockOffset, FarHost, Latency
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.cost.remote_cost import hosts_used
-from switchmark.trial.judge import Figures
+from switchmark.trial.evidence import Figures
 from switchmark.trial.one_way import ClockCorrection, TimedRun, corrected
 from switchmark.trial.verification import PairEnds
 from tests.unit.engine_lines import counted, event, timed

@@ -16,7 +16,7 @@ from switchmark.remote.site import FarSide
 from switchmark.results.record import Record
 from switchmark.testbed.facts import gather
 from switchmark.testbed.testbed_file import Cable
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial
 from tests.unit.trial_fakes import SESSION, FakeSwitch, placement, plan_for, trial

@@ -14,7 +14,9 @@ from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
 from switchmark.results.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
 from switchmark.trial.deployed import rates_of
-from switchmark.trial.judge import Baseline, Evidence, method_checks, method_limit
+from switchmark.trial.evidence import Baseline, Evidence
+from switchmark.trial.judge import method_checks
+from switchmark.trial.limit import method_limit
 
 
 @given(st.floats(1, 1e9), st.integers(1, 64))

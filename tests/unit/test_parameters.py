@@ -26,7 +26,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of as wire_of
 from switchmark.results.summary import summarise
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.trial_fakes import CAN, FakeSwitch, plan_for, trial
 

@@ -16,6 +16,7 @@ from switchmark.switch import bess, fastclick, t4p4s, vpp
 from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.registry import SWITCHES, make_switch
+from switchmark.switch.support import vpp_commands
 from switchmark.switch.support.across import cable_port
 from switchmark.switch.support.cable import AtInterface, devargs, eal_devices, ethdev_numbers
 from switchmark.switch.support.ports import check_request
@@ -96,12 +97,14 @@ def test_command_lines_with_a_nic() -> None:
     )  # fmt: skip
     assert BasicForwarder()._port_of(BY_PCI[1]) == f"dpdk:pci={NIC}"
     assert BasicForwarder()._port_of(INTERFACE[1]) == "dpdk:af-packet=eth7"
-    text = vpp.startup_config(Path("/d"), "smx", 0, [], ["dpdk_plugin.so"], {1: NIC})
+    text = vpp_commands.startup_config(Path("/d"), "smx", 0, [], ["dpdk_plugin.so"], {1: NIC})
     assert f"dpdk {{ dev {NIC} {{ name cable1 }} }}" in text
     assert "plugin dpdk_plugin.so { enable }" in text
-    assert "set interface l2 xconnect VirtualEthernet0/0/0 cable1" in vpp.commands(BY_PCI, CROSS)
-    options = {**vpp.DEFAULTS, "cable_driver": "af-xdp"}
-    lines = vpp.commands(INTERFACE, CROSS, options)
+    assert "set interface l2 xconnect VirtualEthernet0/0/0 cable1" in vpp_commands.commands(
+        BY_PCI, CROSS
+    )
+    options = {**vpp_commands.DEFAULTS, "cable_driver": "af-xdp"}
+    lines = vpp_commands.commands(INTERFACE, CROSS, options)
     assert "create interface af_xdp host-if eth7 num-rx-queues 1 name host-eth7" in lines
     assert "set interface l2 xconnect host-eth7 VirtualEthernet0/0/0" in lines
 

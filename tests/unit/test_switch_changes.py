@@ -92,7 +92,7 @@ class TestVale:
             assert where == "sw"
             action()
 
-        monkeypatch.setattr("switchmark.testbed.kernel.netlink.inside", inside)
+        monkeypatch.setattr("switchmark.testbed.kernel.namespaces.inside", inside)
         for name in ("attach", "detach"):
             monkeypatch.setattr(
                 f"switchmark.testbed.kernel.netmap.{name}",

@@ -9,6 +9,7 @@ import pytest
 
 from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch import vpp
+from switchmark.switch.support import vpp_answers, vpp_commands
 from tests.unit.switch_programs import CROSS, LEARNING, PORTS, STATIC, script
 
 
@@ -19,16 +20,16 @@ def test_cores_of_its_threads() -> None:
 
 
 def test_startup_configuration() -> None:
-    text = vpp.startup_config(Path("/d"), "smx", 0, [2, 3])
+    text = vpp_commands.startup_config(Path("/d"), "smx", 0, [2, 3])
     assert "cpu { main-core 0 corelist-workers 2,3 }" in text
-    assert "cpu { main-core 1 }" in vpp.startup_config(Path("/d"), "smx", 1, [])
+    assert "cpu { main-core 1 }" in vpp_commands.startup_config(Path("/d"), "smx", 1, [])
     assert "plugin default { disable } plugin vhost_plugin.so { enable }" in text
     assert set(re.findall(r"/\w+\S*", text)) >= {"/d/run", "/d/cli.sock", "/d/stats.sock"}
     assert not re.search(r"[ ,]/(?!d/)", text), "a path that is not in our folder"
 
 
 def test_cross_connect_of_each_pair() -> None:
-    lines = vpp.commands(PORTS, CROSS)
+    lines = vpp_commands.commands(PORTS, CROSS)
     assert [line for line in lines if "xconnect" in line] == [
         "set interface l2 xconnect VirtualEthernet0/0/0 VirtualEthernet0/0/1",
         "set interface l2 xconnect VirtualEthernet0/0/1 VirtualEthernet0/0/0",
@@ -45,7 +46,7 @@ def test_cross_connect_of_each_pair() -> None:
 
 
 def test_learning_and_static() -> None:
-    learning, static = (vpp.commands(PORTS[:2], mode) for mode in (LEARNING, STATIC))
+    learning, static = (vpp_commands.commands(PORTS[:2], mode) for mode in (LEARNING, STATIC))
     domain = "create bridge-domain 1 learn {0} forward 1 uu-flood {0} flood {0} arp-term 0"
     assert f"{domain.format(1)} mac-age 5" in learning
     assert f"{domain.format(0)} mac-age 0" in static
@@ -56,8 +57,8 @@ def test_learning_and_static() -> None:
 
 def test_devices_and_jumbo_frames() -> None:
     port = SwitchPort(0, PortKind.VETH, "02:00:00:00:00:01", device="v0", mtu_bytes=9000)
-    assert vpp.interfaces_of([port, PORTS[1]]) == {0: "host-v0", 1: "VirtualEthernet0/0/0"}
-    lines = vpp.commands([port, PORTS[1]], CROSS)
+    assert vpp_commands.interfaces_of([port, PORTS[1]]) == {0: "host-v0", 1: "VirtualEthernet0/0/0"}
+    lines = vpp_commands.commands([port, PORTS[1]], CROSS)
     assert lines[0] == "create host-interface name v0 cksum-gso-disable"
     assert "set interface mtu packet 9000 host-v0" in lines
 
@@ -65,7 +66,7 @@ def test_devices_and_jumbo_frames() -> None:
 def test_memif_patch_and_receive_mode() -> None:
     ports = [SwitchPort(k, PortKind.MEMIF, "02:00:00:00:00:01", socket=f"/m{k}") for k in (0, 1)]
     options = {"rx_mode": "adaptive", "cross_connect": "l2patch"}
-    assert vpp.commands(ports, CROSS, options) == [
+    assert vpp_commands.commands(ports, CROSS, options) == [
         "create memif socket id 1 filename /m0",
         "create interface memif id 0 socket-id 1 slave ring-size 256 buffer-size 2048",
         "set interface rx-mode memif1/0 adaptive",
@@ -81,29 +82,29 @@ def test_memif_patch_and_receive_mode() -> None:
 
 def test_vhost_user_is_told_its_receive_mode_when_its_peer_is_there() -> None:
     options = {"rx_mode": "interrupt", "cross_connect": "xconnect"}
-    assert not any("rx-mode" in line for line in vpp.commands(PORTS[:2], CROSS, options))
-    assert vpp.late_commands(PORTS[:2], options) == [
+    assert not any("rx-mode" in line for line in vpp_commands.commands(PORTS[:2], CROSS, options))
+    assert vpp_commands.late_commands(PORTS[:2], options) == [
         "set interface rx-mode VirtualEthernet0/0/0 interrupt",
         "set interface rx-mode VirtualEthernet0/0/1 interrupt",
     ]
-    assert vpp.late_commands(PORTS, vpp.DEFAULTS) == []
+    assert vpp_commands.late_commands(PORTS, vpp_commands.DEFAULTS) == []
 
 
 def test_each_pair_may_have_a_worker_of_its_own() -> None:
     mac = "02:00:00:00:00:01"
     ports = [SwitchPort(k, PortKind.VHOST_USER, mac, socket=f"/v{k}") for k in range(6)]
-    options = {**vpp.DEFAULTS, "rx_workers": "pairs"}
-    placed = [line.split()[3:] for line in vpp.late_commands(ports, options, workers=2)]
+    options = {**vpp_commands.DEFAULTS, "rx_workers": "pairs"}
+    placed = [line.split()[3:] for line in vpp_commands.late_commands(ports, options, workers=2)]
     assert placed == [
         [f"VirtualEthernet0/0/{k}", "queue", "0", "worker", str(worker)]
         for k, worker in enumerate((0, 0, 1, 1, 0, 0))
     ]
-    assert vpp.late_commands(ports, options) == [], "the main thread forwards"
-    assert vpp.late_commands(ports, vpp.DEFAULTS, workers=2) == []
+    assert vpp_commands.late_commands(ports, options) == [], "the main thread forwards"
+    assert vpp_commands.late_commands(ports, vpp_commands.DEFAULTS, workers=2) == []
 
 
 def test_statistics_are_summed_over_threads() -> None:
-    told = vpp.parse_statistics(
+    told = vpp_answers.parse_statistics(
         "[0]: local0 /if/names\n[1]: VirtualEthernet0/0/0 /if/names\n"
         "[0 @ 0]: 0 packets, 0 bytes /if/rx\n[1 @ 0]: 5 packets, 300 bytes /if/rx\n"
         "[1 @ 1]: 7 packets, 420 bytes /if/rx\n[1 @ 1]: 9 packets, 1 bytes /if/tx\n"
@@ -114,7 +115,7 @@ def test_statistics_are_summed_over_threads() -> None:
         "[0 @ 1]: 1 packets /err/l2-input/L2 input drops\n"
     )
     name = "VirtualEthernet0/0/0"
-    assert told == vpp.Statistics(
+    assert told == vpp_answers.Statistics(
         {"local0": 0, name: 12}, {"local0": 0, name: 9}, {"local0": 0, name: 4}, {name: 3}
     )
 
@@ -127,7 +128,7 @@ def test_links() -> None:
         "host-v0                            3     up   host-v0\n"
         "  Ethernet address 02:fe:c7:93:5c:00 up up\n"
     )
-    assert vpp.links_up(shown) == {"host-v0"}
+    assert vpp_answers.links_up(shown) == {"host-v0"}
 
 
 def test_without_its_tools(

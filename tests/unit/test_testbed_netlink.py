@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import namespaces, netlink
 
 
 def test_the_main_thread_speaks_no_netlink() -> None:
     """There a Ctrl-C that comes while an event loop is destroyed would be ignored."""
-    assert netlink.inside(None, threading.current_thread) is not threading.main_thread()
+    assert namespaces.inside(None, threading.current_thread) is not threading.main_thread()
 
 
 def test_every_netlink_socket_is_opened_by_a_nested_function() -> None:
@@ -41,5 +41,5 @@ def test_what_was_begun_is_finished_before_the_interrupt_goes_on() -> None:
         done.append(True)
 
     with pytest.raises(KeyboardInterrupt):
-        netlink.inside(None, act)
+        namespaces.inside(None, act)
     assert done == [True]

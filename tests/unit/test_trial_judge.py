@@ -10,7 +10,9 @@ import pytest
 from switchmark.engine.loads import NO_FRAMES
 from switchmark.results.marks import MARKS, explain
 from switchmark.results.record import Latency, Limit, PairLoads, Throughput, Verification
-from switchmark.trial.judge import Baseline, Evidence, Figures, limit, verdict
+from switchmark.trial.evidence import Baseline, Evidence, Figures
+from switchmark.trial.judge import verdict
+from switchmark.trial.limit import limit
 from tests.unit.engine_lines import counters
 from tests.unit.records import synthetic_histogram
 from tests.unit.trial_fakes import placement, trial

@@ -12,7 +12,7 @@ from switchmark.model.value import parse_utc
 from switchmark.results.record import Record
 from switchmark.trial import run as trial_run
 from switchmark.trial import verification
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial
 from tests.unit.trial_fakes import (

@@ -20,7 +20,7 @@ from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support import bpf
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.ports import device_of
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import namespaces
 
 PASS, DROP = -1, 2  # what a program tells traffic control
 PRIORITY = 32  # of the frame, in the kernel's __sk_buff
@@ -103,11 +103,11 @@ def struck(switch: LinuxBridge, fault: Fault, *ports: int) -> Iterator[Struck]:
         )
         try:
             netns, devices = switch.namespace.name, [device_of(switch.ports[k]) for k in ports]
-            netlink.inside(netns, lambda: _hook(devices, made))
+            namespaces.inside(netns, lambda: _hook(devices, made))
             try:
                 yield Struck(map_fd)
             finally:
-                netlink.inside(netns, lambda: _unhook(devices))
+                namespaces.inside(netns, lambda: _unhook(devices))
         finally:
             os.close(made)
     finally:
@@ -121,7 +121,7 @@ def index_of(switch: LinuxBridge, port: int) -> int:
         with IPRoute() as route:
             return int(route.link_lookup(ifname=device_of(switch.ports[port]))[0])
 
-    return netlink.inside(switch.namespace.name, look)
+    return namespaces.inside(switch.namespace.name, look)
 
 
 def _program(map_fd: int, fault: Fault) -> list[Instruction]:

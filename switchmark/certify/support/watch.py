@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from switchmark.errors import TrialFailed
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support.ports import device_of
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import namespaces
 
 ETH_P_ALL = 3
 OUTGOING = 4  # PACKET_OUTGOING: what leaves by the device
@@ -45,7 +45,7 @@ class Watch:
 
     def __init__(self, netns: str, device: str, *, leaving: bool) -> None:
         self._leaving = leaving
-        self._socket = netlink.inside(netns, lambda: _opened(device))
+        self._socket = namespaces.inside(netns, lambda: _opened(device))
         self._skew_ns = _skew_ns()
 
     def data_frames(self) -> list[Passed]:

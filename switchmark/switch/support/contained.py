@@ -23,7 +23,7 @@ from switchmark.testbed.container.in_container import (
     spawn_lxc,
 )
 from switchmark.testbed.host import Completed, Host, Session, Spawned
-from switchmark.testbed.kernel import mounts, netlink
+from switchmark.testbed.kernel import mounts, namespaces
 from switchmark.testbed.undo.entries import Container, Directory, DockerObject, NetworkNamespace
 
 HOST = "host"
@@ -95,14 +95,14 @@ class ContainedHost:
 
     def _namespace(self, name: str) -> str:
         self._entries.append(self._session.ledger.record(NetworkNamespace(name)))
-        netlink.create_namespace(name)
+        namespaces.create_namespace(name)
         return name
 
     def _lxc(self, inside: Inside, log: Path | None, netns: str | None) -> Spawned:
         session, record = self._session, self._session.ledger.record
         self._entries.append(record(Directory(str(lxc_root(session, inside.name)))))
         self._entries.append(record(Container(inside.name, str(session.run_dir / "lxc"))))
-        return spawn_lxc(session, inside, log, netlink.NETNS_DIR / netns if netns else None)
+        return spawn_lxc(session, inside, log, namespaces.NETNS_DIR / netns if netns else None)
 
     def _docker(self, inside: Inside, log: Path | None, netns: str | None) -> Spawned:
         daemon = docker_daemon.daemon_for(self._session, build_root(find_engine()))
@@ -110,7 +110,7 @@ class ContainedHost:
         self._entries.append(self._session.ledger.record(entry))
         started = spawn_docker(self._session, daemon, inside, log)
         if netns:  # Docker joins none, so the name goes to the container's own
-            path = netlink.NETNS_DIR / netns
+            path = namespaces.NETNS_DIR / netns
             mounts.unmount(path)
             mounts.bind(f"/proc/{started.pid}/ns/net", path)
         return started

@@ -15,7 +15,7 @@ from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.ports import check_request, require
 from switchmark.switch.support.private import Namespace, Resources
 from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netlink
+from switchmark.testbed.kernel import device_counters
 
 
 class PortMakingSwitch(InKernelSwitch):
@@ -91,7 +91,7 @@ class PortMakingSwitch(InKernelSwitch):
         counted = {}
         for port in self.ports:
             if port.far_device is not None:
-                received, sent = netlink.device_frames(port.far_netns, port.far_device)
+                received, sent = device_counters.device_frames(port.far_netns, port.far_device)
                 counted[port.index] = PortCounters(rx_frames=sent, tx_frames=received)
         return counted
 
@@ -101,7 +101,7 @@ class PortMakingSwitch(InKernelSwitch):
         for port in self.ports:
             try:
                 if port.far_device is not None:
-                    netlink.device_frames(port.far_netns, port.far_device)
+                    device_counters.device_frames(port.far_netns, port.far_device)
             except OSError:
                 missing.append(f"port {port.index} ({port.far_device} in {port.far_netns})")
         return ", ".join(missing)

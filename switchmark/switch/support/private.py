@@ -19,8 +19,8 @@ from typing import Any
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import netlink, procfs
-from switchmark.testbed.kernel.netlink import NETNS_DIR
+from switchmark.testbed.kernel import device_counters, namespaces, procfs
+from switchmark.testbed.kernel.namespaces import NETNS_DIR
 from switchmark.testbed.undo.entries import Directory, LentDevice, NetworkNamespace, UndoEntry
 
 # A line of `ss -0 -m`: `p_raw 0 0 *:DEVICE * skmem:(...,dDROPS)`.
@@ -75,8 +75,8 @@ class Namespace:
 
     def make(self) -> None:
         """Create it, silent: no IPv6, no netfilter hooks on bridged frames."""
-        netlink.create_namespace(self.name)
-        netlink.inside(self.name, _disable_firewall)
+        namespaces.create_namespace(self.name)
+        namespaces.inside(self.name, _disable_firewall)
 
     def hand_back(self, *, made_here: bool = True) -> None:
         """Return the devices that still exist to where they came from, and put those that were
@@ -98,7 +98,7 @@ class Namespace:
         for device in lent:
             entry = self.session.ledger.record(LentDevice.of(device, self.name))
             self._lent.append(entry)
-        here = netlink.all_device_counters(self.name)
+        here = device_counters.all_device_counters(self.name)
         self._made_here += [device for device in devices if device in here]
         devices = [device for device in devices if device not in here]
         if not devices:
@@ -109,7 +109,7 @@ class Namespace:
             ["ip", "-batch", "-"], input_text="\n".join(lines) + "\n", check=False
         )
         if moved.exit_code != 0:
-            here = netlink.all_device_counters(self.name)
+            here = device_counters.all_device_counters(self.name)
             device = next((name for name in devices if name not in here), "?")
             self._adopted = [name for name in devices if name in here]
             reason = moved.stderr.strip().splitlines()[:1] or ["ip gave no reason"]
@@ -137,7 +137,7 @@ class Namespace:
         """The kernel's counters of every device in here, by name."""
         return {
             name: LinkCounters(fields[1], fields[9], fields[3], fields[11])
-            for name, fields in netlink.all_device_counters(self.name).items()
+            for name, fields in device_counters.all_device_counters(self.name).items()
         }
 
     def queue_drops(self, device: str) -> int:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 from typing_extensions import override
 
 from switchmark.testbed.kernel import mounts
+from switchmark.testbed.kernel.device_settings import is_promiscuous
+from switchmark.testbed.kernel.namespaces import NETNS_DIR, inside
 from switchmark.testbed.undo.entries.entry import NamedEntry, UndoEntry, foreign_name
-
-NETNS_DIR = Path("/run/netns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,7 @@ class LentDevice(UndoEntry):
     @classmethod
     def of(cls, name: str, netns: str) -> LentDevice:
         """This device of the host's, as it is before it is lent."""
-        from switchmark.testbed.kernel import netlink
-
-        return cls(name, netns, netlink.is_promiscuous(name))
+        return cls(name, netns, is_promiscuous(name))
 
     @override
     def problem(self, session_id: str) -> str | None:
@@ -94,7 +91,7 @@ class ValeAttachment(UndoEntry):
 
     @override
     def undo(self) -> None:
-        from switchmark.testbed.kernel import netlink, netmap
+        from switchmark.testbed.kernel import netmap
 
         with suppress(OSError):  # namespace, switch or device gone: it is off
-            netlink.inside(self.netns, partial(netmap.detach, self.port))
+            inside(self.netns, partial(netmap.detach, self.port))

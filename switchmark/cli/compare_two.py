@@ -1,0 +1,179 @@
+"""`switchmark compare` with two runs: B against A, without pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from switchmark.cli.compare_cases import Compared, broken_case, skipped_case
+from switchmark.cli.compare_lines import ComparisonLine, case_of, print_lines
+from switchmark.cli.compare_words import exit_code, print_remarks
+from switchmark.cli.output import print_json
+from switchmark.errors import UsageError
+from switchmark.report.junit import Case
+from switchmark.results.matched import (
+    CAUTION_MARKS,
+    Key,
+    LoadedRun,
+    Measured,
+    describe,
+    done_alike,
+    host_differences,
+)
+from switchmark.results.metric import Metric
+from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.comparison import Correction, Judged, Verdict, judge, ratio_of
+from switchmark.statistics.sequential import blocks_instead
+
+
+def compare_two(
+    a: LoadedRun,
+    b: LoadedRun,
+    wanted: Sequence[Metric],
+    threshold: float,
+    correction: Correction,
+    strict: bool,
+    json: bool,
+) -> Compared:
+    """Compare and print."""
+    shared = [key for key in a.trials if key in b.trials]
+    if not shared:
+        raise UsageError(
+            f"{a.directory} and {b.directory} have no trial in common: the same packet sizes, "
+            "rates, durations, switches and connect modes are needed (two switches: --match)"
+        )
+    alike = [key for key in shared if done_alike(a.trials[key], b.trials[key])]
+    pairs = [
+        (key, metric)
+        for key in alike
+        for metric in wanted
+        if metric.name in a.trials[key].values and metric.name in b.trials[key].values
+    ]
+    ratios = [
+        ratio_of(a.trials[key].values[metric.name], b.trials[key].values[metric.name])
+        for key, metric in pairs
+    ]
+    judged = judge(
+        ratios,
+        higher_is_better=[metric.higher_is_better for _, metric in pairs],
+        threshold=threshold,
+        correction=correction,
+    )
+    lines = [
+        ComparisonLine(
+            what=describe(key, shared),
+            metric=f"{metric.name} [{metric.unit}]",
+            mean_a=_mean(a.trials[key].values[metric.name]),
+            mean_b=_mean(b.trials[key].values[metric.name]),
+            judged=one,
+            cautions=_cautions(a.trials[key], b.trials[key]),
+        )
+        for (key, metric), one in zip(pairs, judged, strict=True)
+    ]
+    broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
+    remarks = _remarks(a, b, shared, broken)
+    if a.directory != b.directory:
+        figures = [
+            (a.trials[key].values[one.name], b.trials[key].values[one.name]) for key, one in pairs
+        ]
+        remarks.append(_without_pairs(figures, threshold))
+    worse = any(line.judged.verdict is Verdict.WORSE for line in lines) or bool(broken)
+    unclear = len(alike) < len(a.trials) or any(map(_is_open, judged))
+    blind = all(one.verdict is Verdict.UNTESTABLE for one in judged)  # also when there are none
+    code = exit_code(worse, blind or (unclear and strict), bool(a.problems or b.problems))
+    if json:
+        print_json(
+            {
+                "a": a.directory, "b": b.directory, "threshold": threshold,
+                "correction": correction, "comparisons": [asdict(line) for line in lines],
+                "remarks": remarks, "exit_code": code,
+            }
+        )  # fmt: skip
+    else:
+        used = "; ".join(sorted({line.judged.ratio.method for line in lines}))
+        print_lines(
+            lines,
+            f"{used}. p is corrected over {len(lines)} comparisons ({correction.value}); intervals "
+            f"are not. Changes below {threshold:.1%} do not matter.",
+        )
+        print_remarks(remarks)
+    durations_s = [float(dict(key).get("duration_s") or 0.0) for key, _ in pairs]
+    cases = [
+        case_of(line, each_s, threshold) for line, each_s in zip(lines, durations_s, strict=True)
+    ]
+    cases += [broken_case(describe(key, shared), b.trials[key]) for key in broken]
+    return Compared(code, [*cases, *_not_compared(a, b, shared, alike)])
+
+
+def _without_pairs(
+    figures: Sequence[tuple[Sequence[float], Sequence[float]]], threshold: float
+) -> str:
+    """What two runs cannot know, and what one campaign of both would take."""
+    blocks = [blocks_instead(one, other, threshold) for one, other in figures]
+    most = max((count for count in blocks if count is not None), default=FIRST_LOOK)
+    remedy = f"measured together in one campaign (`contenders`), {most} blocks at most would decide"
+    if not blocks or None in blocks:
+        remedy = "measure both together in one campaign (`contenders`)"
+    return f"two runs, no pairs: the state of the machine may differ between them; {remedy}"
+
+
+def _not_compared(
+    a: LoadedRun, b: LoadedRun, shared: Sequence[Key], alike: Sequence[Key]
+) -> Iterator[Case]:
+    for key in shared:
+        if key not in alike:
+            yield skipped_case(describe(key, shared), "done differently in A and B")
+    for name, one, other in (("A", a, b), ("B", b, a)):
+        for key, measured in one.trials.items():
+            if key not in other.trials:
+                yield skipped_case(measured.notation, f"only in {name}")
+
+
+def _is_open(one: Judged) -> bool:
+    return one.verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
+
+
+def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
+    cautions = []
+    for mark in sorted(CAUTION_MARKS & (a.marks | b.marks)):
+        where = [name for name, one in (("A", a), ("B", b)) if mark in one.marks]
+        cautions.append(f"{mark} ({' and '.join(where)})")
+    if a.limited_by == b.limited_by == {"rate"}:
+        cautions.append("both met the load: nothing is said about more")
+    for name, one in (("A", a), ("B", b)):
+        if one.failed:
+            cautions.append(f"{len(one.failed)} failed ({name})")
+        if one.invalid:
+            cautions.append(f"{one.invalid} not valid, left out ({name})")
+    return tuple(cautions)
+
+
+def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence[Key]) -> list[str]:
+    remarks = [*a.problems, *b.problems]
+    for key in broken:
+        found = b.trials[key]
+        why = found.failed[0] if found.failed else "no valid repetition"
+        remarks.append(f"WORSE: {describe(key, shared)}: worked in A, not in B: {why}")
+    for key in shared:
+        done_a, done_b = a.trials[key].done, b.trials[key].done
+        if not done_alike(a.trials[key], b.trials[key]):
+            remarks.append(
+                f"not compared, done differently: {describe(key, shared)}: "
+                f"{'; '.join(sorted(done_a))} / {'; '.join(sorted(done_b))}"
+            )
+    for name, one, other in (("A", a, b), ("B", b, a)):
+        only = [
+            measured.notation for key, measured in one.trials.items() if key not in other.trials
+        ]
+        if only:
+            some = "; ".join(sorted(set(only))[:5])
+            remarks.append(f"only in {name}: {len(only)} trials, not compared ({some})")
+    differences = host_differences(a.host, b.host)
+    if differences:
+        some = "; ".join(differences[:8])
+        remarks.append(f"the hosts differ, which may be all that was compared: {some}")
+    return remarks
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,179 @@
+"""What VPP is told: its start-up configuration, and the CLI commands that are ports and a mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from switchmark.model.capabilities import SwitchOption
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.switch.support.ports import device_of, peer_index, socket_of
+from switchmark.switch.support.program import MAC_AGING_S
+
+BUFFERS = 16384  # per NUMA node; VPP's own default
+BRIDGE_DOMAIN = 1
+STANDARD_MTU_BYTES = 1500
+PLUGINS = (
+    "vhost_plugin.so",
+    "memif_plugin.so",
+    "af_packet_plugin.so",
+)  # in older releases part of VPP itself
+CABLE = "cable"  # and the port's number: the interface of a NIC that VPP drives itself
+WITNESS = "pipe0.0"  # what goes into one end of a pipe comes out of the other, and ends there
+MEMIF_RING = 256  # the client's end, VPP, chooses; as many as the other kinds of port have
+OPTIONS = (
+    SwitchOption(
+        "rx_mode",
+        "how the ports are read: polled, on the peer's notice, or by load",
+        "polling",
+        ("polling", "interrupt", "adaptive"),
+    ),
+    SwitchOption(
+        "cross_connect",
+        "what `cross-connect` is made of: `set interface l2 xconnect`, or the shorter `l2patch`",
+        "xconnect",
+        ("xconnect", "l2patch"),
+    ),
+    SwitchOption(
+        "rx_workers",
+        "which worker reads which port: `pairs`: pairs of ports in turn, so that each sender has a "
+        "worker of its own where there are enough; `auto`: VPP deals them out",
+        "auto",
+        ("auto", "pairs"),
+    ),
+    SwitchOption(
+        "cable_driver",
+        "by which of its own drivers the interface of a cable is reached (location: remote, nics)",
+        "af-packet",
+        ("af-packet", "af-xdp"),
+    ),
+)
+DEFAULTS: Mapping[str, str] = {option.name: option.default for option in OPTIONS}
+
+
+def startup_config(
+    folder: Path,
+    prefix: str,
+    main_core: int,
+    workers: Sequence[int],
+    more_plugins: Sequence[str] = (),
+    nics: Mapping[int, str] | None = None,
+) -> str:
+    """What VPP reads first: every path in our folder, no plugin but those the ports need."""
+    listed = ",".join(map(str, workers))
+    plugins = " ".join(f"plugin {name} {{ enable }}" for name in (*PLUGINS, *more_plugins))
+    named = " ".join(f"dev {pci} {{ name {CABLE}{k} }}" for k, pci in (nics or {}).items())
+    devices = f"dpdk {{ {named} }}\n" if named else ""
+    return f"""\
+unix {{ nodaemon nobanner cli-no-pager runtime-dir {folder}/run
+  cli-listen {folder}/cli.sock pidfile {folder}/run/vpp.pid }}
+api-segment {{ prefix {prefix} }}
+socksvr {{ socket-name {folder}/api.sock }}
+statseg {{ socket-name {folder}/stats.sock size 16M }}
+cpu {{ main-core {main_core}{f" corelist-workers {listed}" if workers else ""} }}
+memory {{ main-heap-size 512M main-heap-page-size 4K }}
+buffers {{ buffers-per-numa {BUFFERS} default data-size 2048 page-size default-hugepage }}
+plugins {{ plugin default {{ disable }} {plugins} }}
+{devices}"""
+
+
+def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
+    """VPP's name of each port: vhost-user interfaces are numbered in the order of making."""
+    names, vhosts = {}, 0
+    for port in ports:
+        if port.pci:
+            names[port.index] = f"{CABLE}{port.index}"
+        elif port.kind is PortKind.VETH:
+            names[port.index] = f"host-{device_of(port)}"
+        elif port.kind is PortKind.MEMIF:
+            names[port.index] = f"memif{port.index + 1}/0"
+        else:
+            names[port.index] = f"VirtualEthernet0/0/{vhosts}"
+            vhosts += 1
+    return names
+
+
+def commands(
+    ports: Sequence[SwitchPort], mode: ConnectMode, options: Mapping[str, str] = DEFAULTS
+) -> list[str]:
+    """The CLI commands that are the ports and the connect mode; last of all the ports go up."""
+    names = interfaces_of(ports)
+    lines = []
+    for port in ports:
+        name = names[port.index]
+        lines += _create(port, options)
+        if port.kind is not PortKind.MEMIF:  # which takes every frame anyway
+            lines.append(f"set interface promiscuous on {name}")
+        if not _mode_comes_later(port, options):
+            lines.append(f"set interface rx-mode {name} {options['rx_mode']}")
+        if port.mtu_bytes > STANDARD_MTU_BYTES:
+            lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
+    if mode is ConnectMode.CROSS_CONNECT:
+        patch = options["cross_connect"] == "l2patch"
+        command = "test l2patch rx {} tx {}" if patch else "set interface l2 xconnect {} {}"
+        lines += [
+            command.format(names[port.index], names[peer_index(port.index)]) for port in ports
+        ]
+    else:
+        lines += _bridge(ports, names, learning=mode is ConnectMode.LEARNING)
+    return lines + [f"set interface state {name} up" for name in names.values()]
+
+
+def late_commands(
+    ports: Sequence[SwitchPort], options: Mapping[str, str], workers: int = 0
+) -> list[str]:
+    """What can only be said once the peers are there; without `workers` nothing is placed."""
+    names = interfaces_of(ports)
+    modes = [
+        f"set interface rx-mode {names[port.index]} {options['rx_mode']}"
+        for port in ports
+        if _mode_comes_later(port, options)
+    ]
+    if workers == 0 or options["rx_workers"] == "auto":
+        return modes
+    return modes + [
+        f"set interface rx-placement {names[port.index]} queue 0 worker {port.index // 2 % workers}"
+        for port in ports
+    ]
+
+
+def _mode_comes_later(port: SwitchPort, options: Mapping[str, str]) -> bool:
+    """A vhost-user queue polls until its peer has said how it is to be woken."""
+    return port.kind is PortKind.VHOST_USER and options["rx_mode"] != "polling"
+
+
+def _create(port: SwitchPort, options: Mapping[str, str]) -> list[str]:
+    if port.pci:
+        return []  # VPP found it when it started
+    if port.cable and options["cable_driver"] == "af-xdp":
+        name = device_of(port)
+        return [f"create interface af_xdp host-if {name} num-rx-queues 1 name host-{name}"]
+    if port.kind is PortKind.VETH:
+        # Offloads are off on the bench's devices; VPP, left to itself, then tells the kernel of
+        # a header that it does not write, and not one frame gets out.
+        return [f"create host-interface name {device_of(port)} cksum-gso-disable"]
+    if port.kind is PortKind.MEMIF:
+        number = port.index + 1  # 0 is a socket that VPP has of itself
+        return [
+            f"create memif socket id {number} filename {socket_of(port)}",
+            f"create interface memif id 0 socket-id {number} slave ring-size {MEMIF_RING} "
+            "buffer-size 2048",
+        ]
+    return [f"create vhost-user socket {socket_of(port)}"]
+
+
+def _bridge(ports: Sequence[SwitchPort], names: dict[int, str], *, learning: bool) -> list[str]:
+    on = int(learning)
+    lines = [
+        f"create bridge-domain {BRIDGE_DOMAIN} learn {on} forward 1 uu-flood {on} flood {on} "
+        f"arp-term 0 mac-age {MAC_AGING_S // 60 if learning else 0}",
+        "pipe create",
+        f"set interface l2 bridge {WITNESS} {BRIDGE_DOMAIN}",
+        *(f"set interface state {end} up" for end in ("pipe0", WITNESS, "pipe0.1")),
+    ]
+    lines += [f"set interface l2 bridge {name} {BRIDGE_DOMAIN}" for name in names.values()]
+    if not learning:
+        lines += [
+            f"l2fib add {port.mac} {BRIDGE_DOMAIN} {names[port.index]} static" for port in ports
+        ]
+    return lines

@@ -1,0 +1,94 @@
+"""Network namespaces: making them, and acting inside them.
+
+What must happen inside a namespace runs in a thread that enters it; the namespace of a thread is
+its own and changes nothing for the rest of the program.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from switchmark.testbed.kernel import mounts
+from switchmark.testbed.kernel.device_settings import disable_ipv6, set_up
+
+NETNS_DIR = Path("/run/netns")
+CLONE_NEWNET = 0x40000000
+
+Result = TypeVar("Result")
+
+
+def create_namespace(name: str) -> None:
+    """A new named network namespace with only `lo` (up), IPv6 off."""
+    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    mounts.make_shared(NETNS_DIR)
+    path = NETNS_DIR / name
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
+
+    def unshare_and_name() -> None:
+        if mounts.libc().unshare(CLONE_NEWNET) != 0:
+            mounts.raise_errno(f"network namespace {name}")
+        mounts.bind(own_namespace(), path)
+        disable_ipv6("all")
+        disable_ipv6("default")
+        set_up("lo")
+
+    inside(None, unshare_and_name)
+
+
+def name_namespace(name: str, pid: int) -> None:
+    """Give the network namespace of a process a name, as `ip netns` knows it. Raises OSError."""
+    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    path = NETNS_DIR / name
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
+    mounts.bind(f"/proc/{pid}/ns/net", path)
+
+
+def inside(netns: str | None, action: Callable[[], Result]) -> Result:
+    """Run an action in a named namespace (None: this one), in a thread of its own. Raises what
+    the action raises."""
+    if netns is None:
+        return _in_thread(action)
+
+    def enter_and_act() -> Result:
+        fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if mounts.libc().setns(fd, CLONE_NEWNET) != 0:
+                mounts.raise_errno(f"network namespace {netns}")
+        finally:
+            os.close(fd)
+        return action()
+
+    return _in_thread(enter_and_act)
+
+
+def own_namespace() -> str:
+    """The file of the calling thread's network namespace."""
+    return f"/proc/self/task/{threading.get_native_id()}/ns/net"
+
+
+def _in_thread(action: Callable[[], Result]) -> Result:
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(action())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="switchmark-netns").start()
+    try:
+        done.wait()  # (a `join` that was interrupted calls the thread ended)
+    except BaseException:
+        done.wait()  # what it is making must be there before it can be undone
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

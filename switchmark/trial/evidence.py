@@ -1,0 +1,88 @@
+"""What a trial is judged by: its figures, what was seen meanwhile, and the bare wire beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switchmark.engine.event_parts import FrameCounters
+from switchmark.results.record import Latency, MethodResult, Throughput
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The same trial over the bare wire (`direct`); None where it was not run."""
+
+    forwarded_pps: float | None = None
+    rtt_median_ns: float | None = None
+    ns_per_frame: float | None = None  # of CPU time
+    met_its_load: bool = False  # the wire was paced, and carried all: no ceiling then
+    source: str = ""  # where it is from, when not from this run
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the trial found; one of the three, and what may stand beside it."""
+
+    throughput: Throughput | None = None
+    latency: Latency | None = None
+    method: MethodResult | None = None
+    one_way: Latency | None = None
+
+    @property
+    def clocks_uncertain(self) -> bool:
+        """Whether a median one-way time between hosts is less than what is not known of it."""
+        at_loads = [one.latency for one in self.method.latency] if self.method else []
+        return any(
+            one.percentiles_ns["50"] <= one.clock_uncertainty_ns
+            for one in [*at_loads, *([self.one_way] if self.one_way else [])]
+            if one.clock_uncertainty_ns is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen in one trial, over the kept window unless the name says otherwise."""
+
+    sender: FrameCounters  # summed counters of all senders (or clients)
+    receiver: FrameCounters  # summed counters of all receivers
+    baseline: Baseline
+    kept_samples: int  # of the pair with fewest
+    on_schedule: bool  # every paced sender kept its schedule
+    in_kernel: bool  # the switch runs in its callers' context, without a process of its own
+    cpu_wait_share: float  # largest share of time an application waited for a core
+    others_cores: float  # used by other programs or guests meanwhile
+    switch_wait_share: float = 0.0  # of the time, in which a polling switch waited for its core
+    sent_frames: int = 0  # in the whole trial, as `socket_drops` and the loss are
+    socket_drops: int = 0  # frames dropped at the applications' own sockets
+    two_bands: bool = False  # the samples of the run fall into two groups
+    witness_frames: int = 0  # left the switch's third port during the measurement
+    counters_agree: bool = True  # of the switch, with those of the applications
+    stretch: float = 0.0  # by so much of its duration a sender ran too long
+    cable_lost: int = 0  # frames, between two hosts
+    limit_in_force: bool = True  # of the switch's CPU time, where one was set
+    faults: tuple[str, ...] = ()  # why results of applications are partial
+    emulated: bool = False  # a virtual machine ran without hardware that helps
+    counts_polls: bool = True  # the applications count their calls
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the receivers' polls that found nothing: near 0, they never waited."""
+        idle = self.receiver.idle_polls
+        polls = idle + self.receiver.useful_polls
+        return idle / polls if polls else 1.0
+
+    @property
+    def refused_share(self) -> float:
+        """Share of transmit calls that met a full ring: the port pushed back."""
+        polls = self.sender.tx_polls
+        return self.sender.ring_full_polls / polls if polls else 0.0
+
+    @property
+    def stray_frames(self) -> int:
+        """Frames seen where they do not belong: at another pair's port, or at the third port."""
+        return self.witness_frames + self.sender.rx_foreign + self.receiver.rx_foreign
+
+    @property
+    def corrupt_frames(self) -> int:
+        """Frames that arrived damaged, answers included."""
+        return self.sender.rx_corrupt + self.receiver.rx_corrupt

@@ -1,0 +1,232 @@
+"""What limited a figure: a conclusion from measured evidence only.
+
+The order of the questions matters: a load that was met limits nothing; frames lost in the
+receiver's own socket are the receiver's fault; a figure close to what the bare wire gives
+says more about the traffic applications than about the switch; only what is left is the
+switch's. A wire that was clearly slower than the switch is no ceiling, and nothing is
+concluded from it. Every conclusion carries the figures it rests on.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from switchmark.method.registry import METHODS
+from switchmark.method.support.bounds import refused_in_kernel
+from switchmark.model.choices import WIRE
+from switchmark.model.trial import Trial
+from switchmark.results.record import Latency, Limit, MethodResult, Throughput
+from switchmark.trial.evidence import Evidence, Figures
+
+What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
+CEILING_SHARE = 0.90  # within 10 % of the bare wire: the applications, not the switch
+BEATEN_SHARE = 1.10  # above the bare wire by more than this: the wire was no ceiling
+LOAD_MET_SHARE = 0.995  # forwarded / intended from which a paced load counts as met
+BACKPRESSURE_SHARE = 0.05  # transmit calls refused, from which the port pushed back
+RECEIVER_BUSY_SHARE = 0.05  # fewer idle receive polls than this: the receiver never waited
+
+
+LOSS_WORTH_NAMING = 0.001
+HELD_BACK_SHARE = 0.90  # forwarded / offered in one window, below which frames were held or lost
+CPU_WAIT_SHARE = 0.10
+SWITCH_WAIT_WORTH_NAMING = 0.01
+MOSTLY_WAITED = 0.5
+
+
+def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
+    """Name what held the figure where it is."""
+    if figures.method is not None:
+        return method_limit(trial, figures.method, evidence)
+    if figures.latency is not None:
+        return _latency_limit(trial, figures.latency, evidence)
+    seen = figures.throughput
+    assert seen is not None, "a trial has a throughput or a latency"
+    if seen.forwarded_pps <= 0:
+        return Limit(what="unknown", evidence=["no frame arrived in the kept window"])
+    notes = _figures(seen, evidence)
+    if seen.intended_pps and seen.forwarded_pps >= LOAD_MET_SHARE * seen.intended_pps:
+        share = seen.forwarded_pps / seen.intended_pps
+        met = f"forwarded {share:.2%} of the intended load: more could have been asked"
+        return Limit(what="rate", evidence=[met, *notes])
+    what = _what(trial, seen, evidence)
+    waits = what != "link" and _waits_for_core(evidence)
+    return Limit(what="cpu-shared" if waits else what, evidence=notes)
+
+
+def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
+    """Who decided the headline of a search or series; see docs/methods.md. What the switches let
+    through and the cable between them did not is the link's, also where no switch is."""
+    bound = _method_limit(trial, found, evidence)
+    lost = sum(one.lost_frames for one in found.trials)
+    open_ = (
+        bound.what == "switch"
+        or (bound.what == "unknown" and not found.bounds)
+        or trial.switch == WIRE
+    )
+    if open_ and evidence.cable_lost and 2 * evidence.cable_lost >= lost:
+        cable = f"{evidence.cable_lost} frames were lost on the cable between the hosts"
+        return Limit(what="link", evidence=[*bound.evidence, cable])
+    if bound.what == "switch" and evidence.switch_wait_share >= MOSTLY_WAITED:
+        return bound.model_copy(update={"what": "cpu-shared"})
+    return bound
+
+
+def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
+    headline = found.figure(found.headline) if found.headline else None
+    notes = [f"{len(found.trials)} trials, ended by: {found.stopped}"]
+    wire = evidence.baseline.forwarded_pps
+    pps = headline.value if headline and headline.unit == "pps" else None
+    if wire and pps:
+        notes.append(f"{pps / wire:.0%} of what the bare wire carries here{_from(evidence)}")
+    if _lost_to_receiver(found):
+        notes.append("the receivers' own sockets dropped half or more of what was lost")
+        return Limit(what="receiver", evidence=notes)
+    if trial.switch == WIRE:
+        return Limit(what="generator", evidence=notes)
+    if wire and pps and CEILING_SHARE * wire <= pps <= BEATEN_SHARE * wire:
+        return Limit(what="generator", evidence=notes)
+    if evidence.switch_wait_share > SWITCH_WAIT_WORTH_NAMING:
+        notes.append(_switch_waited(evidence))
+    if found.bounds:
+        decided = found.bounds[0].decided_by
+        notes.append(f"{found.bounds[0].goal} was decided by: {decided}")
+        best = max(t.forwarded_pps for t in found.trials)
+        refused = decided == "sender" and refused_in_kernel(
+            pps, best, wire, in_kernel=evidence.in_kernel
+        )
+        switch = decided == "switch" or refused
+        generator = decided == "sender" and not switch
+        return Limit(
+            what="switch" if switch else "generator" if generator else "unknown", evidence=notes
+        )
+    usual = METHODS[found.method].limited_by
+    if pps is None or usual != "switch":
+        return Limit(what="rate" if usual == "rate" else "unknown", evidence=notes)
+    return Limit(what="switch" if wire or not evidence.in_kernel else "unknown", evidence=notes)
+
+
+def _lost_to_receiver(found: MethodResult) -> bool:
+    lost = sum(trial.lost_frames for trial in found.trials)
+    dropped = sum(trial.socket_drops for trial in found.trials)
+    return dropped > 0 and 2 * dropped >= lost
+
+
+def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
+    lost = sum(pair.lost_frames or 0 for pair in seen.pairs)
+    on_cable = evidence.cable_lost and 2 * evidence.cable_lost >= lost
+    if on_cable and seen.loss_ratio >= LOSS_WORTH_NAMING:
+        return "link"
+    ceiling = _ceiling_pps(seen, evidence)
+    pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
+    # A queue that has not filled yet has lost nothing: what it took in shows as held back.
+    lossy = seen.loss_ratio >= LOSS_WORTH_NAMING or _held_back(seen)
+    downstream_full = pushed_back or lossy
+    receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
+    if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * evidence.sent_frames:
+        return "receiver"
+    if trial.switch != WIRE and evidence.baseline.met_its_load and seen.intended_pps:
+        # The applications carry this load without a switch: what is missing, it has not taken.
+        return "switch"
+    if trial.switch == WIRE or (ceiling and seen.forwarded_pps >= CEILING_SHARE * ceiling):
+        return "generator"
+    # An in-kernel switch works inside the sender's own system call, so it shows neither as a
+    # full ring nor as loss: only as the distance from the bare wire.
+    if downstream_full or (evidence.in_kernel and ceiling):
+        return "switch"
+    return "generator" if ceiling else "unknown"
+
+
+def _held_back(seen: Throughput) -> bool:
+    return seen.forwarded_pps < HELD_BACK_SHARE * seen.offered_pps
+
+
+def _waits_for_core(evidence: Evidence) -> bool:
+    """Whether most of what is missing was lost by receivers that were away from their cores; or,
+    where more was not sent than lost, came too late from senders that had waited for theirs, or
+    was refused while the switch waited for its own. A switch that waited half of the time carried
+    half of what it can."""
+    if evidence.switch_wait_share >= MOSTLY_WAITED:
+        return True
+    lost, dropped = evidence.receiver.rx_missing, evidence.sender.tx_dropped
+    wanted = evidence.sender.tx_offered + dropped
+    if max(lost, dropped) < LOSS_WORTH_NAMING * wanted:
+        return False
+    if lost >= dropped:
+        return 2 * evidence.receiver.rx_missed_away >= lost
+    late = evidence.sender.tx_late
+    came_late = late if evidence.cpu_wait_share > CPU_WAIT_SHARE else 0
+    stalled = min(dropped - late, round(evidence.switch_wait_share * wanted))
+    return 2 * (came_late + stalled) >= dropped
+
+
+def _ceiling_pps(seen: Throughput, evidence: Evidence) -> float | None:
+    """What the applications can do, from the bare wire; None when it is not known."""
+    wire = evidence.baseline.forwarded_pps
+    return wire if wire and seen.forwarded_pps <= BEATEN_SHARE * wire else None
+
+
+def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
+    """A round trip is made of the applications' own part (the floor) and the switch's."""
+    median = seen.percentiles_ns["50"]
+    floor = evidence.baseline.rtt_median_ns
+    notes = [f"median round trip {median / 1e3:.1f} us"]
+    if floor:
+        notes.append(f"the bare wire's median is {floor / 1e3:.1f} us{_from(evidence)}")
+    if evidence.cpu_wait_share > CPU_WAIT_SHARE:
+        notes.append(_waited(evidence))
+        return Limit(what="cpu-shared", evidence=notes)
+    if trial.switch == WIRE:
+        return Limit(what="generator", evidence=notes)
+    if floor is None:
+        return Limit(what="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
+    if floor > BEATEN_SHARE * median:
+        return Limit(what="unknown", evidence=[*notes, "a slower wire is no floor"])
+    return Limit(what="generator" if floor >= CEILING_SHARE * median else "switch", evidence=notes)
+
+
+def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
+    notes = [f"{seen.loss_ratio:.2%} of offered frames were lost"]
+    if evidence.counts_polls:  # (a foreign instrument tells nothing of its calls)
+        notes = [
+            f"{evidence.refused_share:.0%} of transmit calls met a full ring",
+            f"{evidence.idle_share:.0%} of the receiver's polls found nothing",
+            *notes,
+        ]
+    if _held_back(seen):
+        share = seen.forwarded_pps / seen.offered_pps
+        notes.append(f"{share:.0%} of the offered load came through in its time")
+    if evidence.baseline.forwarded_pps:
+        share = seen.forwarded_pps / evidence.baseline.forwarded_pps
+        notes.append(f"{share:.0%} of what the bare wire carries here{_from(evidence)}")
+        if share > BEATEN_SHARE:
+            notes.append("a slower wire is no ceiling")
+    if evidence.cable_lost:
+        notes.append(f"{evidence.cable_lost} frames were lost on the cable between the hosts")
+    if evidence.socket_drops:
+        notes.append(f"{evidence.socket_drops} frames were dropped at the receiver's own socket")
+    if lost := evidence.receiver.rx_missed_away:
+        notes.append(f"{lost} frames were lost while the receiver was away from its core")
+    if dropped := evidence.sender.tx_dropped:
+        late = evidence.sender.tx_late
+        notes.append(
+            f"{dropped} frames were not sent: the port refused {dropped - late}, "
+            f"the sender came late for {late}"
+        )
+    if evidence.cpu_wait_share > CPU_WAIT_SHARE:
+        notes.append(_waited(evidence))
+    if evidence.switch_wait_share > SWITCH_WAIT_WORTH_NAMING:
+        notes.append(_switch_waited(evidence))
+    return notes
+
+
+def _from(evidence: Evidence) -> str:
+    """Where the baseline is from, when it was not measured in this run."""
+    return f" ({evidence.baseline.source})" if evidence.baseline.source else ""
+
+
+def _switch_waited(evidence: Evidence) -> str:
+    return f"the switch was kept from its core {evidence.switch_wait_share:.0%} of the time"
+
+
+def _waited(evidence: Evidence) -> str:
+    return f"an application waited for a core {evidence.cpu_wait_share:.0%} of the time"
