@@ -18,4 +18,5 @@ class Placement(Value):
     idle: str  # the idle strategy chosen
     catch_up_us: Count = 1000  # for so long a pause senders make up; beyond, frames are given up
     neighbour_cores: list[Count] = Field(default_factory=list)  # none: it is not pinned
+    switch_free_cores: list[Count] = Field(default_factory=list)  # it may move over; none: pinned
     switch_main_core: Count | None = None  # of its main thread, where the campaign names one

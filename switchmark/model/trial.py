@@ -226,8 +226,9 @@ class Trial(Frozen):
         "docs/environments.md", noun="place for a switch", say="in {}".format)] = "host"
     switch_cpus: Annotated[str, Parameter(
         "switch_cpus", CORES, SAME, "2",
-        "which cores the switch gets, as many as `switch_cores` says: `2+3`; `auto`: by placement",
-        read=read.cores("auto"))] = "auto"
+        "which cores the switch gets, as many as `switch_cores` says: `2+3`; `any`: it is not "
+        "pinned, and the kernel moves its threads over all cores; `auto`: by placement",
+        read=read.cores("auto", "any"))] = "auto"
     application_cpus: Annotated[str, Parameter(
         "application_cpus", CORES, SAME, "4+5+6",
         "which cores the traffic applications and VNFs get, one after the other, from the first "

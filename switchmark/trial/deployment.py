@@ -28,6 +28,7 @@ from switchmark.switch.support.base import Discardable, MakesPorts
 from switchmark.switch.support.private import prepare_namespace
 from switchmark.testbed.cores.cpu_limit import CpuLimit
 from switchmark.testbed.cores.machine_state import StateReader, cores_used
+from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, threads_of, unpin
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
@@ -64,6 +65,7 @@ class Deployment:
         self._switch_runs = False
         self.switch_restarted = False  # on purpose, in mid-trial
         self.guest: InstrumentRun | None = None  # has the ports, once our applications left them
+        self._moves_before: int | None = None  # of a switch that is not pinned
         self._undo = ExitStack()
         self.far_placement: Placement | None = None  # of the other host's cores
 
@@ -156,8 +158,10 @@ class Deployment:
         self.switch.stop()
         self.switch_restarted = True
         self._start_switch()
-        if self.limit is not None:
+        if self.limit is not None or self.plan.placement.switch_free_cores:
             self.switch.wait_ports_up(READY_TIMEOUT_S)
+        self._unpin()
+        if self.limit is not None:
             self.limit.impose_again(self.switch.process_ids())
 
     def _start_switch(self) -> None:
@@ -248,6 +252,7 @@ class Deployment:
             vnf.wait_ready(timeout_s)
         self.switch.wait_ports_up(timeout_s)
         self.state_reader.wait_ready()
+        self._unpin()
         self._impose_limit()
 
     def _request_exits(self) -> None:
@@ -276,6 +281,26 @@ class Deployment:
         name, entry = prepare_namespace(self.session)
         self._undo.callback(self.session.ledger.undo, entry)
         return [_with_switch_at(name, spec) if spec in here else spec for spec in specs]
+
+    def _unpin(self) -> None:
+        """Only now: it has pinned its threads while it started."""
+        if cores := self.plan.placement.switch_free_cores:
+            unpin(self.switch.process_ids(), cores)
+            self._moves_before = moves_of(self.switch.process_ids())
+
+    def unpinned(self) -> dict[str, str]:
+        """What became of a switch that was not to be pinned; nothing of one that is.
+
+        Raises `TrialFailed` when it has pinned itself meanwhile."""
+        cores, pids = self.plan.placement.switch_free_cores, self.switch.process_ids()
+        if not cores:
+            return {}
+        check_unpinned(pids, cores)
+        told = f"none: {len(threads_of(pids))} threads on any of {','.join(map(str, cores))}"
+        moves = moves_of(pids)
+        if moves is None or self._moves_before is None:
+            return {"pinning": told}
+        return {"pinning": f"{told}, moved {moves - self._moves_before} times"}
 
     def _impose_limit(self) -> None:
         """Only now: starting costs a switch much more CPU time than forwarding."""

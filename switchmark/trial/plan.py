@@ -153,6 +153,7 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
         switch_cores=spare or trial.switch_cores,
         idle=trial.idle,
         switch_cpus=_cores(trial.switch_cpus),
+        unpinned_switch=trial.switch_cpus == "any" and trial.switch != WIRE,
         application_cpus=_cores(trial.application_cpus),
         main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
         smt=trial.smt,
@@ -162,7 +163,7 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
 
 def _cores(text: str) -> tuple[int, ...]:
     """The cores that a campaign names; none: placement chooses."""
-    return () if text == "auto" else tuple(int(core) for core in text.split("+"))
+    return () if text in ("auto", "any") else tuple(int(core) for core in text.split("+"))
 
 
 @dataclass(frozen=True, slots=True)

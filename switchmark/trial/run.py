@@ -213,6 +213,7 @@ def _measure(
     limited = quota.until_now(trial, deployment.limit, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
+    pinning = deployment.unpinned()
     if deployment.switch_restarted:
         before = deployment.read()  # its counters began anew: they tell of nothing before
     if plan.far is not None:
@@ -266,7 +267,7 @@ def _measure(
             trial, bound, figures, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
-        "switch_details": switch.details() | program_details(trial.program),
+        "switch_details": switch.details() | program_details(trial.program) | pinning,
         "switch_counters_before": _plain(before.switch),
         "switch_counters_after": _plain(after.switch),
         "reconciliation": reconciled,

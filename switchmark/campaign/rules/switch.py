@@ -104,8 +104,25 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
             continue
         if can.in_kernel:
             yield f"{switch} works in the kernel, on the senders' cores; use switch_cpus: auto"
+        elif cpus == "any":
+            yield from _unpinned_refusals(sweep)
         elif sweep.switch_cores != (len(cpus.split("+")),):
             yield f"switch_cpus {cpus} are {len(cpus.split('+'))}; set switch_cores to that number"
+
+
+def _unpinned_refusals(sweep: Sweep) -> Iterator[str]:
+    """What says where a switch is that the kernel moves about."""
+    told = "switch_cpus: any leaves the switch where the kernel puts it"
+    if "remote" in sweep.location:
+        yield f"{told}, on this host only; leave location: remote out"
+    if set(sweep.main_cpu) != {"auto"}:
+        yield f"{told}, its main thread, too; use main_cpu: auto"
+    if "siblings" in sweep.smt:
+        yield f"{told}, so nothing is beside it; use smt: auto or avoid"
+    if "other" in sweep.numa:
+        yield f"{told}, so nothing is on another node; use numa: auto or same"
+    if "switch" in sweep.neighbour_cpus and set(sweep.neighbour) != {"none"}:
+        yield f"{told}, so no neighbour is pinned to it; use neighbour_cpus: any, or name cores"
 
 
 def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:

@@ -24,6 +24,8 @@ The rules, in the order in which they are applied:
 8. What the campaign says goes before all this: named cores; no SMT siblings at all, or the
    applications on those of the switch's cores; one NUMA node, or the applications on another.
    What the machine does not have is refused, never silently left out.
+9. A switch that is not pinned begins on the cores that it would get, and may then move over all.
+   The rest is placed as for one that is, so that the two can be compared.
 """
 
 from __future__ import annotations
@@ -36,6 +38,13 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Idle
 from switchmark.model.trial import Trial
 from switchmark.results.record import Placement
+from switchmark.testbed.cores.placement_reason import (
+    application_reason,
+    core_list,
+    numa_reasons,
+    smt_reasons,
+    switch_reason,
+)
 from switchmark.testbed.facts import Cpu
 
 CATCH_UP_US = 1000
@@ -53,6 +62,7 @@ class Demand:
     idle: Idle = Idle.AUTO
     switch_cpus: tuple[int, ...] = ()  # as the campaign says; none: chosen here
     application_cpus: tuple[int, ...] = ()  # the same; dealt out in turn, ends before VNFs
+    unpinned_switch: bool = False  # the kernel moves its threads
     main_cpu: int | None = None  # of the switch's main thread; None: its own choice
     smt: str = "auto"  # or avoid, siblings
     numa: str = "auto"  # or same, other
@@ -74,6 +84,11 @@ class Demand:
     def nodes(self) -> list[str]:
         """All node names, pair by pair."""
         return [name for pair in self.pairs for name in pair]
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether it follows from the campaign that several NUMA nodes are used."""
+        return self.numa == "other" or bool(self.application_cpus or self.switch_cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +117,22 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
     cores = _hand_out(ordered, wanted, len(demand.nodes))
     cores = _as_asked(_apart(cores, ordered, demand), candidates, demand)
     applications = _assign(cores.applications, demand)
-    return _describe(demand, cores, applications, ordered)
+    unpinned = demand.unpinned_switch and not demand.in_kernel_switch
+    return _describe(demand, cores, applications, ordered, _free(candidates) if unpinned else [])
+
+
+def _free(candidates: Sequence[Cpu]) -> list[int]:
+    """The cores that the kernel moves threads over: it leaves isolated ones alone.
+
+    Raises UnavailableError where there are not two."""
+    free = [cpu.id for cpu in candidates if not cpu.isolated]
+    if len(free) > 1:
+        return free
+    why = " that are not isolated" if len(free) < len(candidates) else ""
+    raise UnavailableError(
+        f"switch_cpus: any: this process may use {len(free)} CPU{'' if len(free) == 1 else 's'}"
+        f"{why}, so that there is nothing to move over; use switch_cpus: auto"
+    )
 
 
 def _wanted(candidates: Sequence[Cpu], demand: Demand) -> list[Cpu]:
@@ -181,10 +211,11 @@ def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Core
 
 
 def core_map(placement: Placement) -> dict[int, list[str]]:
-    """Who runs where: by core, the switch, the bench, the neighbour and the nodes."""
+    """Who runs where: by core, the switch (one that is not pinned where it begins), the bench, the
+    neighbour and the nodes."""
     found: dict[int, list[str]] = {}
     for what, cores in (
-        ("switch", placement.switch_cores),
+        ("unpinned-switch" if placement.switch_free_cores else "switch", placement.switch_cores),
         ("switch-main", [] if placement.switch_main_core is None else [placement.switch_main_core]),
         *placement.application_cores.items(),
         ("neighbour", placement.neighbour_cores),
@@ -247,7 +278,11 @@ def _assign(cores: Sequence[int], demand: Demand) -> dict[str, list[int]]:
 
 
 def _describe(
-    demand: Demand, cores: _Cores, applications: dict[str, list[int]], ordered: Sequence[Cpu]
+    demand: Demand,
+    cores: _Cores,
+    applications: dict[str, list[int]],
+    ordered: Sequence[Cpu],
+    free: list[int],
 ) -> Placement:
     used = [core for own in applications.values() for core in own]
     crowded = {core for core in used if used.count(core) > 1}
@@ -260,10 +295,11 @@ def _describe(
     shared = set(bench) & set(used)
     oversubscribed = bool(crowded or with_switch)
     reasons = [
-        _switch_reason(demand, cores.switch),
-        _application_reason(len(used), used, crowded, with_switch),
-        *_smt_and_numa_reasons(cores.switch, used, ordered, demand),
-        f"bench on {_list(bench)}" + (", shared with applications" if shared else ""),
+        switch_reason(demand.polling_switch, demand.in_kernel_switch, cores.switch, free),
+        application_reason(used, crowded, with_switch),
+        *smt_reasons(cores.switch, used, ordered, as_asked=demand.smt == "siblings"),
+        *numa_reasons(cores.switch, used, ordered, as_asked=demand.names_nodes),
+        f"bench on {core_list(bench)}" + (", shared with applications" if shared else ""),
     ]
     return Placement(
         switch_cores=cores.switch,
@@ -273,6 +309,7 @@ def _describe(
         reason="; ".join(reasons),
         idle=idle.value,
         catch_up_us=SHARED_CATCH_UP_US if oversubscribed else CATCH_UP_US,
+        switch_free_cores=free,
         switch_main_core=demand.main_cpu,
     )
 
@@ -291,47 +328,3 @@ def _bench_cores(cores: _Cores, used: Sequence[int], ordered: Sequence[Cpu]) -> 
         return free[:1] or [cores.housekeeping]
     apart = [core for core in used if core not in cores.switch]
     return apart[-1:] or [cores.housekeeping]
-
-
-def _switch_reason(demand: Demand, switch: Sequence[int]) -> str:
-    if demand.in_kernel_switch:
-        return "the switch works in the kernel, on the senders' cores"
-    what = "polling switch" if demand.polling_switch else "switch process"
-    return f"{what} on {_list(switch)}"
-
-
-def _application_reason(
-    count: int, used: Sequence[int], crowded: set[int], with_switch: Sequence[int]
-) -> str:
-    if with_switch:
-        return (
-            f"oversubscribed: {count} applications share {_list(used)} with the switch itself,"
-            " for want of another CPU"
-        )
-    if crowded:
-        return (
-            f"oversubscribed: {count} applications share {_list(used)}"
-            f" ({max(used.count(core) for core in crowded)} on the fullest)"
-        )
-    return f"each application on a core of its own ({_list(used)})"
-
-
-def _smt_and_numa_reasons(
-    switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu], demand: Demand
-) -> list[str]:
-    by_id = {cpu.id: cpu for cpu in ordered}
-    busy = [by_id[core] for core in dict.fromkeys((*switch, *used))]
-    reasons = []
-    if len({cpu.core for cpu in busy}) < len(busy):
-        why = ", as asked" if demand.smt == "siblings" else ""
-        reasons.append(f"some are SMT siblings{why}, and share the execution units of one core")
-    if len({cpu.node for cpu in busy}) > 1:
-        named = demand.numa == "other" or demand.application_cpus or demand.switch_cpus
-        why = "as asked" if named else "for want of cores on one"
-        reasons.append(f"spread over NUMA nodes, {why}")
-    return reasons
-
-
-def _list(cores: Sequence[int]) -> str:
-    distinct = sorted(set(cores))
-    return ("core " if len(distinct) == 1 else "cores ") + ",".join(map(str, distinct))

@@ -1,0 +1,78 @@
+"""A switch whose threads the kernel moves about, as one that nobody has pinned.
+
+Switches on DPDK pin their threads themselves when they begin. So they begin as always, and what
+they have done is undone from outside: every thread of theirs may run on all cores of the trial.
+Threads that come later are allowed what the one that starts them is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from switchmark.errors import TrialFailed
+
+MOST_LOOKS = 100  # a program that starts threads all the time is none that we know
+
+
+def unpin(pids: Iterable[int], cores: Collection[int]) -> None:
+    """Let all threads of these processes run on these cores. Raises TrialFailed."""
+    wanted, known = set(cores), list(pids)
+    done: set[int] = set()
+    for _ in range(MOST_LOOKS):
+        fresh = threads_of(known) - done
+        if not fresh:
+            return
+        for thread in fresh:
+            with suppress(ProcessLookupError):  # it has ended
+                try:
+                    os.sched_setaffinity(thread, wanted)
+                except OSError as error:
+                    raise TrialFailed(
+                        f"switch_cpus: any: a thread of the switch cannot be given {_list(wanted)} "
+                        f"({error.strerror}); use switch_cpus: auto"
+                    ) from None
+        done |= fresh
+    raise TrialFailed("switch_cpus: any: the switch starts threads without end")
+
+
+def check_unpinned(pids: Iterable[int], cores: Collection[int]) -> None:
+    """Raise TrialFailed where a thread of these processes has been pinned since."""
+    for thread in sorted(threads_of(pids)):
+        with suppress(ProcessLookupError):
+            allowed = os.sched_getaffinity(thread)
+            if allowed != set(cores):
+                raise TrialFailed(
+                    f"switch_cpus: any: the switch has pinned a thread to {_list(allowed)} "
+                    "meanwhile; use switch_cpus: auto"
+                )
+
+
+def threads_of(pids: Iterable[int]) -> set[int]:
+    """All threads of these processes that live."""
+    found: set[int] = set()
+    for pid in pids:
+        with suppress(OSError):
+            found |= {int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()}
+    return found
+
+
+def moves_of(pids: Iterable[int]) -> int | None:
+    """How often the kernel has put these processes' threads onto another core since they began;
+    None where it does not tell (CONFIG_SCHED_DEBUG)."""
+    told = [moves for thread in threads_of(pids) if (moves := _moves(thread)) is not None]
+    return sum(told) if told else None
+
+
+def _moves(thread: int) -> int | None:
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{thread}/sched").read_text().splitlines():
+            if line.startswith("se.nr_migrations"):
+                return int(line.rpartition(":")[2])
+    return None
+
+
+def _list(cores: Iterable[int]) -> str:
+    return "cores " + ",".join(map(str, sorted(cores)))

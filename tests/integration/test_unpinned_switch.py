@@ -1,0 +1,60 @@
+"""A switch that is not pinned, through the whole bench: while traffic flows the kernel says that
+every thread of it may run on every core; beside it one that is pinned. Both are one limited by a
+quota, too, which is of as many cores as if it were pinned."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from switchmark.certify.support.stand import planned
+from switchmark.results.record import Record
+from switchmark.testbed.cores.unpinned import threads_of
+from switchmark.testbed.session import open_session
+from switchmark.trial.judge import Baseline
+from switchmark.trial.run import run_trial
+from tests.integration.machine import needs_root
+from tests.integration.truth_rig import reference
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("module_state_dir"),
+    needs_root,
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core is none to move over"),
+]
+SHORT = {"duration": "600ms", "trim.warm_up": "100ms", "trim.cool_down": "100ms"}
+
+
+def run(switch_cpus: str) -> tuple[Record, set[frozenset[int]]]:
+    """One trial, and the cores that the kernel allowed the switch's threads meanwhile."""
+    asked = {"rate": "2k", "burst": "1", "cpu_limit": "50%", **SHORT}
+    plan = planned(reference(), switch_cpus=switch_cpus, **asked)
+    allowed: set[frozenset[int]] = set()
+
+    def look(_: float | None) -> None:
+        for thread in threads_of(plan.switch.process_ids()):
+            allowed.add(frozenset(os.sched_getaffinity(thread)))
+
+    with open_session(measuring=False) as session:
+        record = run_trial(
+            session, plan, campaign="unpinned", run_id="abc123", baseline=Baseline(),
+            provenance={}, observe=look,
+        )  # fmt: skip
+    return record, allowed
+
+
+@pytest.mark.parametrize("switch_cpus", ["auto", "any"])
+def test_the_kernel_moves_a_switch_that_is_not_pinned_and_no_other(switch_cpus: str) -> None:
+    record, allowed = run(switch_cpus)
+    assert record.status == "finished", record.message
+    assert record.placement is not None and record.cpu_quota is not None
+    free = record.placement.switch_free_cores
+    assert record.cpu_quota.cores == 0.5 * len(record.placement.switch_cores)
+    if switch_cpus == "any":
+        assert len(free) >= 2 and allowed == {frozenset(free)}
+        assert record.switch_details["pinning"].startswith("none: ")
+        assert "switch_cpus=any" in record.notation and "not pinned" in record.placement.reason
+    else:
+        assert free == [] and "pinning" not in record.switch_details
+        assert allowed == {frozenset(record.placement.switch_cores)}
