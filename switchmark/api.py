@@ -36,10 +36,11 @@ from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.expectations import Judgement, judge_run
 from switchmark.results.export import flat_rows, frame
+from switchmark.results.find import DEFAULT_ROOT
 from switchmark.results.query import read_table
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import DEFAULT_ROOT, open_run
+from switchmark.results.store import open_run
 from switchmark.results.summary import summarise
 from switchmark.trial.plan import TrialPlan
 

@@ -21,10 +21,11 @@ from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
+from switchmark.results.find import DEFAULT_ROOT
 from switchmark.results.last_good import last_good
 from switchmark.results.matched import load_run
 from switchmark.results.metric import Metric, chosen
-from switchmark.results.store import DEFAULT_ROOT, open_run
+from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import THRESHOLD, Correction
 from switchmark.store.every import every_run

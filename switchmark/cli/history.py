@@ -13,15 +13,9 @@ from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.method.registry import METHODS
 from switchmark.report.history import change_words, history_page, newest_words, title_of
-from switchmark.results.history import (
-    History,
-    PastFigure,
-    in_words,
-    read_history,
-    varying_workload,
-)
+from switchmark.results.find import DEFAULT_ROOT
+from switchmark.results.history import History, PastFigure, in_words, read_history, varying_workload
 from switchmark.results.metric import Metric, figures_called
-from switchmark.results.store import DEFAULT_ROOT
 from switchmark.statistics.comparison import THRESHOLD
 from switchmark.store.every import every_run
 

@@ -16,7 +16,8 @@ from switchmark.experiment.execute import Executed, Request, execute, nobody_wai
 from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.report.junit import cases_of_run
-from switchmark.results.store import DEFAULT_ROOT, open_run
+from switchmark.results.find import DEFAULT_ROOT
+from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 
 if TYPE_CHECKING:

@@ -6,31 +6,24 @@ can be resumed, shown and compared as any other; one page draws all of them toge
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
 from switchmark.cli.options import Quiet, ResultsIn, TestbedFile
 from switchmark.cli.output import note, print_line, print_table, writing
-from switchmark.cli.progress import CampaignProgress
-from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.experiment.execute import Request, execute
+from switchmark.cli.reproduce_items import LEAST_SHARE_S, ItemRunner
+from switchmark.errors import UsageError
 from switchmark.language import values
-from switchmark.language.duration import format_duration
 from switchmark.model.choices import MAX_TIME_S
 from switchmark.remote.site import Site
-from switchmark.reproduction import budget as scaling
 from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
-from switchmark.reproduction.run import folder_of, latest
 from switchmark.reproduction.state import ItemState, state_of
-from switchmark.results.store import DEFAULT_ROOT, open_run
+from switchmark.results.find import DEFAULT_ROOT
 from switchmark.testbed.testbed_file import find_testbed
 
 EPILOG = """
@@ -46,7 +39,6 @@ finished; --anew begins again.
 """
 ALL = "all"
 LONGEST_S = MAX_TIME_S
-LEAST_SHARE_S = 5.0  # of an item
 
 
 def command(
@@ -99,7 +91,7 @@ def command(
             return 0
         failed = 0
         if not only_report:
-            runner = _Runner(
+            runner = ItemRunner(
                 there, results, budget_s, settings or [], testbed, site, anew=anew, quiet=quiet
             )
             failed = runner.run(chosen, states)
@@ -150,140 +142,6 @@ def _by_reason(reasons: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
         for reason in held:
             found.setdefault(reason, []).append(name)
     return [(reason, ", ".join(names)) for reason, names in found.items()]
-
-
-class _Runner:
-    """Runs items one after the other, each scaled to its share of what time is left."""
-
-    def __init__(
-        self,
-        there: Installed,
-        results: Path,
-        budget_s: float | None,
-        settings: list[str],
-        testbed: Path | None,
-        site: Site | None,
-        *,
-        anew: bool,
-        quiet: bool,
-    ) -> None:
-        self.there, self.results, self.settings = there, results, settings
-        self.budget_s, self.testbed, self.site = budget_s, testbed, site
-        self.anew, self.quiet = anew, quiet
-        self.began = time.monotonic()
-        self.overhead_s = scaling.OVERHEAD_S  # around a trial; learnt as they run
-        self.failed = 0
-        self.said: set[str] = set()
-
-    def run(
-        self,
-        chosen: Sequence[tuple[Paper, Sequence[Item]]],
-        states: dict[tuple[str, str], ItemState],
-    ) -> int:
-        """Run all that can; returns how many items failed."""
-        due: dict[str, tuple[Paper, Item, ItemState]] = {}
-        for paper, items in chosen:
-            for item in items:
-                state = states[paper.name, item.name]
-                if not state.runs:
-                    note(f"{paper.name} {item.name}: {state.words}")
-                elif item.campaign not in due and not self._is_done(paper, item, state):
-                    due[item.campaign] = (paper, item, state)
-        left = dict(due)
-        for campaign, (paper, item, state) in due.items():
-            share_s = self._share_s(state, [one for _, _, one in left.values()])
-            if share_s is not None and share_s < LEAST_SHARE_S:
-                note(f"{paper.name} {item.name}: not begun, the budget is spent; run again for it")
-                continue
-            del left[campaign]
-            self._run(paper, item, state, share_s)
-        return self.failed
-
-    def _is_done(self, paper: Paper, item: Item, state: ItemState) -> bool:
-        """Whether its last run finished every trial it was to have."""
-        directory = None if self.anew else latest(folder_of(paper, self.results), item.campaign)
-        if directory is None:
-            return False
-        run = open_run(directory)
-        given = [str(one) for one in run.info.settings.get("set", [])]
-        more = _more(given, state)
-        planned = state_of(item, self.there, more=more, site=self.site).steps
-        done = bool(planned) and {step.plan.trial.id for step in planned} <= run.finished_ids()
-        if done:
-            note(f"{paper.name} {item.name}: finished before, in {directory}")
-        return done
-
-    def _share_s(self, state: ItemState, waiting: Sequence[ItemState]) -> float | None:
-        """What is left of the budget, by the trials that are waiting for it."""
-        if self.budget_s is None:
-            return None
-        left_s = self.budget_s - (time.monotonic() - self.began)
-        return max(0.0, left_s) * _weight(state) / sum(map(_weight, waiting))
-
-    def _run(self, paper: Paper, item: Item, state: ItemState, share_s: float | None) -> None:
-        settings = [*state.settings, *self.settings]
-        directory = None if self.anew else latest(folder_of(paper, self.results), item.campaign)
-        resume = directory is not None
-        if directory is not None:
-            settings = [str(one) for one in open_run(directory).info.settings.get("set", [])]
-            words = "goes on as it was begun"
-        else:
-            scale = self._scale(item, state, share_s)
-            settings += scale.settings
-            words = f"{scale.words}, about {format_duration(scale.expected_s)}"
-        note(f"{paper.name} {item.name}: {words}{'; ' if state.notes else ''}"
-             f"{'; '.join(state.notes)}")  # fmt: skip
-        began = time.monotonic()
-        try:
-            campaign = find_campaign(item.campaign, self.there.known, settings)
-            with CampaignProgress(quiet=self.quiet) as progress:
-                done = execute(campaign, self.there, Request(
-                    campaign_text=source_text(item.campaign), observer=progress,
-                    say=self._note_once, overrides=settings, resume=resume, quiet=True,
-                    results=folder_of(paper, self.results), testbed=self.testbed,
-                    baseline=share_s is None,
-                ))  # fmt: skip
-        except SwitchmarkError as error:
-            self.failed += 1
-            for line in str(error).splitlines():
-                note(f"{paper.name} {item.name}: {line}")
-            return
-        failed, count = done.statuses.count("failed"), len(done.statuses)
-        spent_s = time.monotonic() - began
-        if count and not resume and not scaling.searches(campaign):
-            measuring_s = max(d for s in campaign.sweeps for d in s.duration_s)
-            usual_s = scaling.usual_share(campaign)(measuring_s)
-            self.overhead_s = max(0.5, spent_s / count - usual_s)
-        note(f"{paper.name} {item.name}: {count - failed} trials finished, {failed} "
-             f"failed, in {format_duration(spent_s)}")  # fmt: skip
-
-    def _note_once(self, words: str) -> None:
-        """What a campaign says: many items leave out the same switches for the same reason."""
-        said = words.partition(": ")[2]
-        if said not in self.said:
-            note(words)
-        self.said.add(said)
-
-    def _scale(self, item: Item, state: ItemState, share_s: float | None) -> scaling.Scale:
-        assert state.campaign is not None
-        if share_s is None:
-            return scaling.Scale((), scaling.FULL, 0.0)
-        more = [*self.settings, *item.coarse]
-        coarse = state_of(item, self.there, more=more, site=self.site)
-        return scaling.fit(
-            state.campaign, state.trials, share_s, self.overhead_s,
-            scaling.usual_share(state.campaign), item.coarse if coarse.runs else (), coarse.trials,
-        )  # fmt: skip
-
-
-def _weight(state: ItemState) -> float:
-    """By what time is dealt out: few trials deserve more of it each."""
-    return math.sqrt(max(1, state.trials))
-
-
-def _more(given: Sequence[str], state: ItemState) -> list[str]:
-    """What a run was set to beyond the stand-ins."""
-    return [one for one in given if one not in state.settings]
 
 
 def _write(

@@ -16,7 +16,7 @@ from switchmark.cli.options import (
 from switchmark.cli.output import note
 from switchmark.errors import UsageError
 from switchmark.listening import parse_place, read_token, shown, tls_context
-from switchmark.results.store import DEFAULT_ROOT
+from switchmark.results.find import DEFAULT_ROOT
 from switchmark.store.address import read_store_address
 from switchmark.store.store import open_store
 from switchmark.web.pool_page import pool_reader

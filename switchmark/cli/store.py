@@ -10,7 +10,7 @@ import typer
 from switchmark.cli.options import store_option
 from switchmark.cli.output import note, print_json, print_line, print_table
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results.store import DEFAULT_ROOT, find_run
+from switchmark.results.find import DEFAULT_ROOT, find_run
 from switchmark.store.address import StoreAddress, is_store_address, read_store_address
 from switchmark.store.check import check_store
 from switchmark.store.find import find_stored, list_stored

@@ -27,9 +27,10 @@ from switchmark.experiment.steps import Step, check_available, leave_out_unavail
 from switchmark.language.duration import format_duration
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
+from switchmark.results.find import DEFAULT_ROOT, find_latest
 from switchmark.results.proving import Proving
 from switchmark.results.record import Record
-from switchmark.results.store import DEFAULT_ROOT, Run, find_latest, open_run
+from switchmark.results.store import Run, open_run
 from switchmark.testbed import tuning
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session

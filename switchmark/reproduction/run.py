@@ -12,9 +12,10 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.reproduction.paper import Item, Paper
+from switchmark.results.find import find_latest
 from switchmark.results.query import read_table
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run, find_latest, open_run
+from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 
 

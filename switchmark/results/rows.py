@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN, point_of
-from switchmark.model.rates import CONSTANT, is_steady
 from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
 from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
 from switchmark.results.groups import Group, Records
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
+from switchmark.results.remarks import remarks_of
 from switchmark.statistics.histogram import PERCENTILES, Histogram, PercentileCurve
-from switchmark.statistics.means import RESOLUTION, Estimate, estimate, of_all
+from switchmark.statistics.means import Estimate, estimate, of_all
 from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns
-from switchmark.statistics.outliers import TWO_BANDS, strange_repetitions
+from switchmark.statistics.outliers import TWO_BANDS
 
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
 KNOWN_TRUTH = "reference"
-CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
 BASELINE = "direct"  # the switch that is no switch: the bare wire
 
 
@@ -144,7 +142,7 @@ def draw_together(
     record. Curves are large: they are kept where they are asked for."""
     finished, failed = group.finished, group.failed
     any_of = finished or failed
-    remarks = _remarks(finished)
+    remarks = remarks_of(finished)
     marks = dict.fromkeys(mark for marks in finished.column("marks") for mark in marks)
     if any(one.startswith(TWO_BANDS) for one in remarks):
         marks["two-bands"] = None
@@ -176,60 +174,6 @@ def draw_together(
         trial_ids=tuple(finished.column("trial_id")),
         failures=tuple(failed.column("message")),
     )
-
-
-def _remarks(records: Records) -> tuple[str, ...]:
-    """What does not belong to the rest, among the repetitions and within them. All of it is in
-    the means."""
-    return (*_instrument(records), *_of_figures(records))
-
-
-def _instrument(records: Records) -> Iterator[str]:
-    """What a foreign instrument is, and what is not known for that."""
-    if records.has("instrument_cannot_know"):
-        name, version = records.first("generator"), records.first("instrument_version")
-        unknown = "; ".join(records.first("instrument_cannot_know"))
-        yield f"traffic by {name} {version}, which does not tell: {unknown}"
-
-
-def _of_figures(records: Records) -> tuple[str, ...]:
-    numbers = records.column("repetition")
-    if records.has("forwarded_pps"):
-        steady = is_steady(records.first("schedule") or CONSTANT)  # else it is meant to change
-        among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps)
-        return (*among, *(_within(records) if steady else ()))
-    if records.has("rtt_p50_ns"):
-        return tuple(strange_repetitions(records.column("rtt_p50_ns"), numbers, _us))
-    return ()
-
-
-def _within(records: Records) -> Iterator[str]:
-    """Of the samples of each run."""
-    means = zip(records.column("steady_mean_pps"), records.column("steady_rest_pps"), strict=True)
-    pairs = [(mean, rest) for mean, rest in means if mean is not None and rest is not None]
-    apart = [pair for pair in pairs if abs(pair[0] - pair[1]) > RESOLUTION * abs(pair[0])]
-    if apart:
-        with_them = sum(mean for mean, _ in pairs) / len(pairs)
-        without = sum(rest for _, rest in pairs) / len(pairs)
-        yield (
-            f"outliers among the samples of {len(apart)} of {len(records)} repetitions: the mean "
-            f"of the whole trial after its warm-up is {_pps(with_them)} with them and "
-            f"{_pps(without)} without"
-        )
-    changes = [p for p in records.column("steady_change_p") if p is not None and p < CHANGE_ALPHA]
-    if changes:
-        yield (
-            f"not steady in {len(changes)} of {len(records)} repetitions: the load changed within "
-            f"the run (CUSUM, p {min(changes):.2g} at least)"
-        )
-
-
-def _pps(value: float) -> str:
-    return f"{value / 1e6:.4g} Mpps"
-
-
-def _us(value: float) -> str:
-    return f"{value / 1e3:.4g} us"
 
 
 def _trial(records: Records) -> Trial:

@@ -14,17 +14,12 @@ in and once more as read back from disk.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import re
 import secrets
 import shutil
-import stat
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -34,10 +29,10 @@ from pydantic import ValidationError
 from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.value import parse_utc
+from switchmark.results.durable import file_content, take_lock, write_durably
 from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
 
-DEFAULT_ROOT = Path("results")
 RECORD_GLOB = "[0-9a-f]" * 16 + ".json"
 RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
 
@@ -82,15 +77,15 @@ class Run:
         directory = root / f"{safe_name}-{now:%Y%m%dT%H%M%SZ}-{run_id}"
         try:
             (directory / "trials").mkdir(parents=True)
-            lock = _take_lock(directory)
+            lock = take_lock(directory)
         except OSError as error:
             raise UsageError(
                 f"{root}: results cannot be kept there ({error.strerror}); "
                 "name another folder with --results"
             ) from error
         try:
-            _write_durably(directory / "campaign.yaml", campaign_text.encode())
-            _write_durably(directory / "run.json", info.model_dump_json(indent=2).encode() + b"\n")
+            write_durably(directory / "campaign.yaml", campaign_text.encode())
+            write_durably(directory / "run.json", info.model_dump_json(indent=2).encode() + b"\n")
         except SwitchmarkError as error:  # nothing is there yet that could be resumed
             os.close(lock)
             shutil.rmtree(directory, ignore_errors=True)
@@ -115,8 +110,8 @@ class Run:
 
         The resumption is recorded, with the campaign text when it is not the first one's.
         """
-        info = _read_info(directory)
-        lock = _take_lock(directory)
+        info = read_info(directory)
+        lock = take_lock(directory)
         number = 1 + len(list(directory.glob("resumed-*.json")))
         changed = _sha256(campaign_text) != info.campaign_sha256
         resumption = Resumption(
@@ -128,8 +123,8 @@ class Run:
             host=dict(host),
         )
         if changed:
-            _write_durably(directory / f"campaign-{number}.yaml", campaign_text.encode())
-        _write_durably(
+            write_durably(directory / f"campaign-{number}.yaml", campaign_text.encode())
+        write_durably(
             directory / f"resumed-{number}.json", resumption.model_dump_json(indent=2).encode()
         )
         return cls(directory, info, lock)
@@ -179,7 +174,7 @@ class Run:
                     f"{path}: this trial is finished already; results are append-only"
                 )
             _keep_failed(path)
-        _write_durably(path, document)
+        write_durably(path, document)
         if self.read(record.trial_id) != Record.model_validate_json(document):
             raise CorruptResultError(f"{path}: reads back differently from what was written")
         return path
@@ -238,7 +233,7 @@ class Run:
 
 def open_run(directory: Path) -> Run:
     """Open a results directory for reading; needs no lock."""
-    return Run(directory, _read_info(directory))
+    return Run(directory, read_info(directory))
 
 
 def read_record(path: Path) -> Record:
@@ -258,67 +253,6 @@ def read_record(path: Path) -> Record:
             f"{path}: holds trial {record.trial_id}, which its name does not say; move it away"
         )
     return record
-
-
-def file_content(path: Path) -> bytes:
-    """The content of a regular file; a pipe, which would never end, or a device is refused."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return file.read()
-
-
-def _say(line: str) -> None:
-    print(f"switchmark: left out: {line}", file=sys.stderr)
-
-
-def list_runs(
-    root: Path = DEFAULT_ROOT,
-    campaign: str | None = None,
-    on_corrupt: Callable[[str], None] = _say,
-) -> list[Path]:
-    """Results directories under `root`, oldest first; only those of `campaign` if named. One that
-    cannot be believed is left out, and told of: it must not keep the others from being read."""
-    runs = []
-    for path in root.glob("*/run.json") if root.is_dir() else ():
-        try:
-            info = _read_info(path.parent)
-        except CorruptResultError as error:
-            on_corrupt(str(error))
-            continue
-        if campaign is None or info.campaign == campaign:
-            runs.append((parse_utc(info.started_at), path.parent))
-    return [directory for _, directory in sorted(runs)]
-
-
-def find_latest(root: Path = DEFAULT_ROOT, campaign: str | None = None) -> Path | None:
-    """The newest results directory (of a campaign), for `--resume`, `show` and `report`."""
-    runs = list_runs(root, campaign)
-    return runs[-1] if runs else None
-
-
-def find_run(name: str | None, root: Path = DEFAULT_ROOT) -> Path:
-    """Resolve what a user typed: a directory, its name under `root`, a campaign, or `latest`.
-
-    Raises UsageError that says where it looked.
-    """
-    if name not in (None, "latest"):
-        assert name is not None
-        for directory in (Path(name), root / name):
-            if (directory / "run.json").is_file():
-                return directory
-    campaign = None if name in (None, "latest") else name
-    found = find_latest(root, campaign)
-    if found is not None:
-        return found
-    if campaign is None:
-        raise UsageError(f"{root}: no results here; measure first: switchmark run quick")
-    known = sorted({_read_info(directory).campaign for directory in list_runs(root)})
-    raise UsageError(
-        f"{name}: neither a results directory nor a campaign with results in {root} "
-        f"(there: {', '.join(known) or 'nothing'})"
-    )
 
 
 def _document(record: Record, path: Path) -> bytes:
@@ -345,47 +279,9 @@ def _keep_failed(path: Path) -> None:
     os.link(path, kept)
 
 
-def _write_durably(path: Path, content: bytes) -> None:
-    """Write so that a crash leaves either the whole file under its name or nothing."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # (names may be of full length)
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise SwitchmarkError(
-            f"{path}: cannot be written ({error.strerror}); what is stored is whole: make room or "
-            "give leave to write, then --resume goes on"
-        ) from error
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-
-
-def _take_lock(directory: Path) -> int:
-    """An exclusive lock that dies with the process. Raises UsageError naming the holder."""
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
-        os.close(lock)
-        raise UsageError(
-            f"{directory}: another run writes here (process {holder}); wait for it or stop it"
-        ) from error
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
-    return lock
-
-
-def _read_info(directory: Path) -> RunInfo:
+def read_info(directory: Path) -> RunInfo:
+    """The `run.json` of a results directory. Raises UsageError where there is none, and
+    CorruptResultError."""
     path = directory / "run.json"
     try:
         return RunInfo.model_validate_json(file_content(path))

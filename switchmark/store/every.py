@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from switchmark.results.store import list_runs
+from switchmark.results.find import list_runs
 from switchmark.store.address import read_store_address
 from switchmark.store.source import StoreSource
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from switchmark.errors import UsageError
+from switchmark.results.durable import sync_folder
 from switchmark.store.errors import CorruptStoreError, StoreAwayError, StoreConflictError
 
 
@@ -39,7 +40,7 @@ class FolderObjects:
                 file.flush()
                 os.fsync(file.fileno())
             os.link(temporary, path)
-            _sync(path.parent)
+            sync_folder(path.parent)
         except FileExistsError:
             if self.get(name, len(content)) != content:
                 raise StoreConflictError(f"{path}: is there with another content") from None
@@ -87,11 +88,3 @@ class FolderObjects:
         """A share that is not mounted must not be written beside."""
         if not self._folder.is_dir():
             raise StoreAwayError(f"{self._folder}: the store's folder is not there; mount it")
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -24,14 +24,8 @@ from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun
 from switchmark.trial.one_way_times import frame_times, lost_while_away, probe_times
-from switchmark.trial.throughput import (
-    Tick,
-    common_time,
-    on_schedule,
-    run_traffic,
-    socket_drops,
-    stretch,
-)
+from switchmark.trial.throughput import common_time, on_schedule, socket_drops, stretch
+from switchmark.trial.traffic import Tick, run_traffic
 from switchmark.trial.trim import kept_intervals
 from switchmark.trial.verification import PairEnds
 

@@ -18,7 +18,7 @@ from switchmark.method.support.disturbance import Disturbance, StepDown
 from switchmark.method.support.measurer import LoadPoint
 from switchmark.method.support.outage import Sample, Span, last_loss, longest_silence
 from switchmark.trial.deployed import SHORTEST_INTERVAL_S, DeployedMeasurer, rates_of
-from switchmark.trial.throughput import run_traffic, stop_all
+from switchmark.trial.traffic import run_traffic, stop_all
 
 SAMPLES_A_TRIAL = 1000
 LONGEST_SAMPLE_S = 0.01

@@ -21,7 +21,8 @@ from switchmark.results.record import Latency, PairLoads, Throughput, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.measurement import Measurement
-from switchmark.trial.throughput import L1_OVERHEAD_BYTES, Tick, steady_run
+from switchmark.trial.throughput import L1_OVERHEAD_BYTES, steady_run
+from switchmark.trial.traffic import Tick
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 
 ON_SCHEDULE_SHARE = 0.995  # of the frames that its rate asked for

@@ -23,7 +23,7 @@ from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.device_counters import udp_socket_drops
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.reconcile import CounterReading
-from switchmark.trial.throughput import Tick
+from switchmark.trial.traffic import Tick
 from switchmark.trial.verification import PairEnds
 
 GRACE_S = 20.0  # only an instrument that hangs needs so long beyond its duration

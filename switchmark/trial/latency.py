@@ -21,14 +21,8 @@ from switchmark.trial.delays import merge_latency, timed_by
 from switchmark.trial.measurement import Measurement
 from switchmark.trial.one_way import Clocks, TimedRun
 from switchmark.trial.one_way_times import frame_times, probe_times
-from switchmark.trial.throughput import (
-    Tick,
-    on_schedule,
-    run_traffic,
-    sent_frames,
-    socket_drops,
-    stretch,
-)
+from switchmark.trial.throughput import on_schedule, socket_drops, stretch
+from switchmark.trial.traffic import Tick, run_traffic, sent_frames
 from switchmark.trial.verification import PairEnds
 
 

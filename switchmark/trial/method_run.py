@@ -17,7 +17,7 @@ from switchmark.switch.support.changes import changes_of
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.disturbed import DisturbedMeasurer
 from switchmark.trial.measurement import Measurement
-from switchmark.trial.throughput import Tick
+from switchmark.trial.traffic import Tick
 
 BEYOND = 1.3  # of what the switch took, where the wire's ceiling is not known
 FIRST_LOOK_S = 1.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,14 +22,7 @@ from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, WIRE, Dimension
 from switchmark.model.ports import SwitchCounters
 from switchmark.model.topology import NodePlace
-from switchmark.results.record import (
-    Neighbour,
-    Placement,
-    Reconciliation,
-    Record,
-    Timing,
-    Verification,
-)
+from switchmark.results.record import Neighbour, Placement, Reconciliation, Record, Verification
 from switchmark.scenario.support.draw import draw_lines
 from switchmark.switch.support.base import Splits
 from switchmark.switch.support.tools import program_details
@@ -52,6 +45,7 @@ from switchmark.trial.neighbour import NoisyNeighbour
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.quality import loop_costs
 from switchmark.trial.reconcile import CounterReading, reconcile
+from switchmark.trial.stopwatch import Stopwatch
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
 
 COUNTERS_SETTLE_S = 0.5
@@ -69,35 +63,6 @@ _FIGURES = (
 )
 
 
-@dataclass
-class _Stopwatch:
-    """Where the time of a trial went, in seconds."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.monotonic)
-    _first: float = field(default_factory=time.monotonic)
-
-    def lap(self, name: str) -> None:
-        now = time.monotonic()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
-        self._last = now
-
-    @property
-    def whole_s(self) -> float:
-        return time.monotonic() - self._first
-
-    def timing(self) -> Timing:
-        whole = self.whole_s
-        measure = self.seconds.get("measure", 0.0)
-        return Timing(
-            deploy_s=self.seconds.get("deploy", 0.0),
-            verify_s=self.seconds.get("verify", 0.0),
-            measure_s=measure,
-            teardown_s=self.seconds.get("teardown", 0.0),
-            overhead_s=whole - measure,
-        )
-
-
 def run_trial(
     session: Session,
     plan: TrialPlan,
@@ -109,7 +74,7 @@ def run_trial(
     observe: Callable[[float | None], None],
 ) -> Record:
     """Run one trial and return its record, finished or failed."""
-    watch, begun = _Stopwatch(), datetime.now(UTC)
+    watch, begun = Stopwatch(), datetime.now(UTC)
     facts: dict[str, Any] = {
         "trial_id": plan.trial.id,
         "trial": plan.trial,
@@ -169,7 +134,7 @@ def _measure(
     deployment: Deployment,
     plan: TrialPlan,
     baseline: Baseline,
-    watch: _Stopwatch,
+    watch: Stopwatch,
     observe: Callable[[float | None], None],
 ) -> dict[str, Any]:
     """Verify, run the traffic, read the counters, conclude: the measured part of the record."""

@@ -8,15 +8,14 @@ at the receiver over the kept window, each sample divided by its true length.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import variance
 
 from switchmark.engine import loads
 from switchmark.engine.events import IntervalEvent
 from switchmark.engine.loads import KeptLoss, Load, forwarded_pps, sending_half, sum_of
-from switchmark.engine.process import EngineProcess, start_all
+from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.rates import has_own_rate, is_steady
@@ -31,103 +30,11 @@ from switchmark.results.record import (
 from switchmark.statistics.steady_state import detect
 from switchmark.trial.measurement import Measurement
 from switchmark.trial.quality import jain, reordering
+from switchmark.trial.traffic import Tick, run_traffic, sent_frames
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 from switchmark.trial.verification import PairEnds
 
-RESULT_GRACE_S = 8.0  # only an engine that hangs needs so long
-LATE_LOOK_S = 1.0
 L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
-_PUMP_S = 0.05
-BEGIN_LEAD_S, BEGIN_LEAD_EACH_S = 0.1, 0.02  # time to tell all of a bidirectional trial to begin
-BEGIN_TRIES, BEGIN_PATIENCE = 4, 4  # how often that is tried, each time with so much more time
-
-Tick = Callable[[], None]  # called many times a second while traffic runs; raises to end it
-
-
-def run_traffic(
-    sources: Sequence[EngineProcess],
-    sinks: Sequence[EngineProcess],
-    duration_s: float,
-    tick: Tick,
-    *,
-    source_options: Sequence[Mapping[str, str | float]] = (),
-    sink_options: Mapping[str, str | float] | None = None,
-) -> None:
-    """Start every sink, then every source; wait for the sources to end, then stop the sinks.
-
-    Those that are both (duplex) listen from their start on and all send from one moment on.
-    The options override the command line for this trial, `source_options` source by source."""
-    both = {id(source) for source in sources} & {id(sink) for sink in sinks}
-    sinks = [sink for sink in sinks if id(sink) not in both]
-    start_all(sinks, [{"duration": 0, **(sink_options or {})}] * len(sinks))
-    patience = max(engine.patience for engine in (*sources, *sinks))
-    asked: list[Mapping[str, str | float]] = []
-    for number, source in enumerate(sources):
-        options = dict(source_options[number]) if source_options else {}
-        if id(source) in both:
-            options |= sink_options or {}
-        asked.append({"duration": _exact(duration_s), **options})
-    if both:
-        _start_together(sources, asked, duration_s, patience)
-    else:
-        start_all(sources, asked)
-    waiting = list(sources)
-    # In time, and in looks that found nothing: an engine with short samples answers sooner.
-    deadline = time.monotonic() + duration_s + RESULT_GRACE_S * patience
-    polls_left = math.ceil((duration_s + RESULT_GRACE_S * patience) / _PUMP_S)
-    while waiting and polls_left > 0 and time.monotonic() < deadline:
-        polls_left -= not waiting[0].pump(_PUMP_S)
-        for engine in [*waiting[1:], *sinks]:
-            engine.pump(0)
-        waiting = [source for source in waiting if not source.has_result]
-        begun = time.monotonic()
-        tick()
-        deadline += time.monotonic() - begun  # it may do more than look: restart a switch
-    # The time may have passed while this process did not run: that proves nothing.
-    for source in waiting:
-        source.wait_result(LATE_LOOK_S)
-    stop_all(sinks, sources)
-
-
-def stop_all(sinks: Sequence[EngineProcess], sources: Sequence[EngineProcess]) -> None:
-    """End the sinks' trial once what the sources have sent to them has arrived, or is lost."""
-    for sink in sinks:
-        own = [one for one in sources if one.pair == sink.pair]
-        told = own and all(one.has_result for one in own)
-        sink.request_stop(sent_frames(own) if told else None)
-    for sink in sinks:
-        sink.wait_result(RESULT_GRACE_S)
-
-
-def _start_together(
-    engines: Sequence[EngineProcess],
-    asked: Sequence[Mapping[str, str | float]],
-    duration_s: float,
-    patience: float,
-) -> None:
-    """Start applications that send and listen, all at one moment.
-
-    One that hears of it after that moment was not listening when the others began: that start
-    is given up, and tried again with more time. Raises `TrialFailed` after `BEGIN_TRIES`."""
-    lead_s = (BEGIN_LEAD_S + len(engines) * BEGIN_LEAD_EACH_S) * patience
-    for _ in range(BEGIN_TRIES):
-        at_ns = time.monotonic_ns() + round(lead_s * 1e9)
-        start_all(engines, [{**options, "at": at_ns} for options in asked])
-        if all(engine.started_ns <= at_ns for engine in engines):
-            return
-        for engine in engines:
-            engine.give_up_trial(duration_s, RESULT_GRACE_S)
-        lead_s *= BEGIN_PATIENCE
-    raise TrialFailed(
-        "the applications were not all listening when the first began to send, in "
-        f"{BEGIN_TRIES} starts: the machine is too busy"
-    )
-
-
-def _exact(duration_s: float) -> str | float:
-    """Short bursts last microseconds, and a geometric mean has many digits: the engine reads no
-    exponent, and no more than some digits. To the nanosecond."""
-    return duration_s if duration_s == round(duration_s, 6) >= 1e-3 else f"{duration_s:.9f}"
 
 
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Measurement:
@@ -206,11 +113,6 @@ def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
     """By how much of its duration the slowest source ran too long."""
     longest_ns = max(source.result.duration_ns for source in sources)
     return max(0.0, longest_ns / (duration_s * 1e9) - 1)
-
-
-def sent_frames(sources: Sequence[EngineProcess]) -> int:
-    """Frames that they offered in the whole trial."""
-    return sum(one.result.totals.tx_offered for one in sources)
 
 
 def socket_drops(engines: Sequence[EngineProcess]) -> int:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from switchmark.results.find import list_runs
 from switchmark.results.machine_id import MachineId
-from switchmark.results.store import list_runs, open_run
+from switchmark.results.store import open_run
 from switchmark.store.address import StoreAddress, is_run_name
 from switchmark.store.find import StoredRun, list_stored
 from switchmark.store.source import StoreSource

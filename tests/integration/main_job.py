@@ -21,8 +21,9 @@ import pytest
 from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
+from switchmark.results.find import find_latest
 from switchmark.results.record import Record
-from switchmark.results.store import find_latest, open_run
+from switchmark.results.store import open_run
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.kernel import procfs

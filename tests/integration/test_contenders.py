@@ -13,7 +13,8 @@ import pytest
 from switchmark.engine.binary import find_engine
 from switchmark.model.value import parse_utc
 from switchmark.results.answer import LeadVerdict, answer_run
-from switchmark.results.store import find_latest, open_run
+from switchmark.results.find import find_latest
+from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS
 from switchmark.switch.support.tools import which

@@ -14,7 +14,8 @@ import pytest
 
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.results import store
-from switchmark.results.store import CorruptResultError, Run, find_latest, find_run, open_run
+from switchmark.results.find import find_latest, find_run
+from switchmark.results.store import CorruptResultError, Run, open_run
 from tests.unit.records import (
     quick_records,
     synthetic_failure,

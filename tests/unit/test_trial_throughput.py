@@ -11,8 +11,8 @@ import pytest
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import TrimPolicy
-from switchmark.trial import throughput
-from switchmark.trial.throughput import run_traffic
+from switchmark.trial import throughput, traffic
+from switchmark.trial.traffic import run_traffic
 from switchmark.trial.verification import PairEnds
 from tests.unit.engine_lines import counters
 from tests.unit.trial_fakes import (
@@ -316,7 +316,7 @@ def test_a_sender_without_result_has_a_deadline() -> None:
 
 def test_time_in_which_the_bench_did_not_run_ends_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine stood still past the deadline; the engine needs a moment to say its result."""
-    monkeypatch.setattr(throughput, "RESULT_GRACE_S", 0.0)
+    monkeypatch.setattr(traffic, "RESULT_GRACE_S", 0.0)
     a = engine("sender", 0)
     looks = iter([event("started", t_ns=T0), None, result()])
 

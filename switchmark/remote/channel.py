@@ -1,0 +1,81 @@
+"""The agent's side of the conversation with the bench: JSON lines, and the watch over its life."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+SILENCE_S = 30.0  # the bench is heard every few seconds; after so long it is lost
+_POLL_S = 1.0
+
+
+class Channel:
+    """The two ends of the conversation: lines in, lines out; and the watch over its life."""
+
+    def __init__(self) -> None:
+        self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._write_lock = threading.Lock()
+        self._heard = time.monotonic()
+        self._buffer = b""
+        for work in (self._read, self._watch):
+            threading.Thread(target=work, daemon=True).start()
+
+    def requests(self) -> Callable[[], dict[str, Any] | None]:
+        """What to call for the next request; it gives None when there will be no more."""
+        return self._requests.get
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one line; a bench that is gone does not hear it."""
+        data = json.dumps(message).encode() + b"\n"
+        with self._write_lock, suppress(OSError):
+            while data:
+                data = data[os.write(1, data) :]
+
+    def take(self, count: int) -> bytes:
+        """So many bytes that follow a request. Called by the reading thread only."""
+        while len(self._buffer) < count and (more := os.read(0, 1 << 20)):
+            self._heard = time.monotonic()
+            self._buffer += more
+        data, self._buffer = self._buffer[:count], self._buffer[count:]
+        return data
+
+    def _read(self) -> None:
+        with suppress(OSError, ValueError):
+            while (line := self._line()) is not None:
+                heard_ns = time.monotonic_ns()
+                request = json.loads(line)
+                if request["do"] == "clock":  # at once, whatever the main thread is at
+                    told = {"heard_ns": heard_ns, "told_ns": time.monotonic_ns()}
+                    self.send({"id": request["id"], "ok": told})
+                    continue
+                if "bytes" in request:
+                    request["data"] = self.take(request.pop("bytes"))
+                self._requests.put(request)
+        self._leave()
+
+    def _line(self) -> bytes | None:
+        while b"\n" not in self._buffer:
+            more = os.read(0, 1 << 16)
+            if not more:
+                return None
+            self._heard = time.monotonic()
+            self._buffer += more
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _watch(self) -> None:
+        while time.monotonic() < self._heard + SILENCE_S:
+            time.sleep(_POLL_S)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Get the main thread out of whatever it is doing."""
+        self._requests.put(None)
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,67 @@
+"""Files that are whole or not there after a crash, and a lock that dies with its process."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from switchmark.errors import SwitchmarkError, UsageError
+
+
+def file_content(path: Path) -> bytes:
+    """The content of a regular file; a pipe, which would never end, or a device is refused."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return file.read()
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write so that a crash leaves either the whole file under its name or nothing."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # (names may be of full length)
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise SwitchmarkError(
+            f"{path}: cannot be written ({error.strerror}); what is stored is whole: make room or "
+            "give leave to write, then --resume goes on"
+        ) from error
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """See that the names in a folder survive a crash. Raises OSError."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def take_lock(directory: Path) -> int:
+    """An exclusive lock that dies with the process. Raises UsageError naming the holder."""
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+        os.close(lock)
+        raise UsageError(
+            f"{directory}: another run writes here (process {holder}); wait for it or stop it"
+        ) from error
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock

@@ -1,0 +1,65 @@
+"""Which results directories there are, and which one a user means."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from switchmark.errors import UsageError
+from switchmark.model.value import parse_utc
+from switchmark.results.store import CorruptResultError, read_info
+
+DEFAULT_ROOT = Path("results")
+
+
+def _say(line: str) -> None:
+    print(f"switchmark: left out: {line}", file=sys.stderr)
+
+
+def list_runs(
+    root: Path = DEFAULT_ROOT,
+    campaign: str | None = None,
+    on_corrupt: Callable[[str], None] = _say,
+) -> list[Path]:
+    """Results directories under `root`, oldest first; only those of `campaign` if named. One that
+    cannot be believed is left out, and told of: it must not keep the others from being read."""
+    runs = []
+    for path in root.glob("*/run.json") if root.is_dir() else ():
+        try:
+            info = read_info(path.parent)
+        except CorruptResultError as error:
+            on_corrupt(str(error))
+            continue
+        if campaign is None or info.campaign == campaign:
+            runs.append((parse_utc(info.started_at), path.parent))
+    return [directory for _, directory in sorted(runs)]
+
+
+def find_latest(root: Path = DEFAULT_ROOT, campaign: str | None = None) -> Path | None:
+    """The newest results directory (of a campaign), for `--resume`, `show` and `report`."""
+    runs = list_runs(root, campaign)
+    return runs[-1] if runs else None
+
+
+def find_run(name: str | None, root: Path = DEFAULT_ROOT) -> Path:
+    """Resolve what a user typed: a directory, its name under `root`, a campaign, or `latest`.
+
+    Raises UsageError that says where it looked.
+    """
+    if name not in (None, "latest"):
+        assert name is not None
+        for directory in (Path(name), root / name):
+            if (directory / "run.json").is_file():
+                return directory
+    campaign = None if name in (None, "latest") else name
+    found = find_latest(root, campaign)
+    if found is not None:
+        return found
+    if campaign is None:
+        raise UsageError(f"{root}: no results here; measure first: switchmark run quick")
+    known = sorted({read_info(directory).campaign for directory in list_runs(root)})
+    raise UsageError(
+        f"{name}: neither a results directory nor a campaign with results in {root} "
+        f"(there: {', '.join(known) or 'nothing'})"
+    )

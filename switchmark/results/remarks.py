@@ -1,0 +1,66 @@
+"""What the means of a row do not tell: outliers, bands, unsteady runs, a foreign instrument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from switchmark.model.rates import CONSTANT, is_steady
+from switchmark.results.groups import Records
+from switchmark.statistics.means import RESOLUTION
+from switchmark.statistics.outliers import strange_repetitions
+
+CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
+
+
+def remarks_of(records: Records) -> tuple[str, ...]:
+    """What does not belong to the rest, among the repetitions and within them. All of it is in
+    the means."""
+    return (*_instrument(records), *_of_figures(records))
+
+
+def _instrument(records: Records) -> Iterator[str]:
+    """What a foreign instrument is, and what is not known for that."""
+    if records.has("instrument_cannot_know"):
+        name, version = records.first("generator"), records.first("instrument_version")
+        unknown = "; ".join(records.first("instrument_cannot_know"))
+        yield f"traffic by {name} {version}, which does not tell: {unknown}"
+
+
+def _of_figures(records: Records) -> tuple[str, ...]:
+    numbers = records.column("repetition")
+    if records.has("forwarded_pps"):
+        steady = is_steady(records.first("schedule") or CONSTANT)  # else it is meant to change
+        among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps)
+        return (*among, *(_within(records) if steady else ()))
+    if records.has("rtt_p50_ns"):
+        return tuple(strange_repetitions(records.column("rtt_p50_ns"), numbers, _us))
+    return ()
+
+
+def _within(records: Records) -> Iterator[str]:
+    """Of the samples of each run."""
+    means = zip(records.column("steady_mean_pps"), records.column("steady_rest_pps"), strict=True)
+    pairs = [(mean, rest) for mean, rest in means if mean is not None and rest is not None]
+    apart = [pair for pair in pairs if abs(pair[0] - pair[1]) > RESOLUTION * abs(pair[0])]
+    if apart:
+        with_them = sum(mean for mean, _ in pairs) / len(pairs)
+        without = sum(rest for _, rest in pairs) / len(pairs)
+        yield (
+            f"outliers among the samples of {len(apart)} of {len(records)} repetitions: the mean "
+            f"of the whole trial after its warm-up is {_pps(with_them)} with them and "
+            f"{_pps(without)} without"
+        )
+    changes = [p for p in records.column("steady_change_p") if p is not None and p < CHANGE_ALPHA]
+    if changes:
+        yield (
+            f"not steady in {len(changes)} of {len(records)} repetitions: the load changed within "
+            f"the run (CUSUM, p {min(changes):.2g} at least)"
+        )
+
+
+def _pps(value: float) -> str:
+    return f"{value / 1e6:.4g} Mpps"
+
+
+def _us(value: float) -> str:
+    return f"{value / 1e3:.4g} us"
