@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from switchmark.engine import loads
 from switchmark.engine.loads import NO_FRAMES, forwarded_pps, sending_half, sum_of
@@ -24,6 +23,7 @@ from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun
 from switchmark.trial.one_way_times import frame_times, lost_while_away, probe_times
+from switchmark.trial.side_counts import SideCounts, as_trials
 from switchmark.trial.throughput import common_time, on_schedule, socket_drops, stretch
 from switchmark.trial.traffic import Tick, run_traffic
 from switchmark.trial.trim import kept_intervals
@@ -40,22 +40,6 @@ RESIDUAL_SHARE = 0.0025  # of the trial
 QUOTA_PERIOD_S = 0.1  # in which the kernel gives a limited switch its CPU time anew
 STALL_WORTH_NAMING = 0.01  # of the time, in which a switch was kept from its core
 MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SideCounts:
-    """What a trial showed beside its loads; totals over all pairs."""
-
-    socket_drops: int  # dropped at the receivers' own sockets: never the switch's
-    duplicates: int
-    reordered: int
-    corrupt: int
-    foreign: int  # another pair's frames
-    stale: int  # frames of an earlier trial, counted apart
-    drained: bool  # every receiver fell silent before it was stopped
-    on_schedule: bool
-    late_max_ns: int | None  # of the senders' pacing; None: saturating
-    idle_share: float | None  # of the receivers' polls, those that found nothing
 
 
 class DeployedMeasurer:
@@ -280,31 +264,3 @@ def rates_of(load_pps: float, pairs: int) -> list[str | int]:
 def _whole(load_pps: float, pairs: int) -> int:
     """The load in whole frames per second; each pair sends one a second at least."""
     return max(pairs, round(load_pps))
-
-
-def as_trials(points: Sequence[LoadPoint], side_counts: Sequence[SideCounts]) -> list[MethodTrial]:
-    """The trials as the record keeps them. `points` may be those of a ledger: same order."""
-    return [
-        MethodTrial(
-            intended_pps=point.intended_pps,
-            offered_pps=point.offered_pps,
-            forwarded_pps=point.forwarded_pps,
-            offered_frames=point.offered_frames,
-            lost_frames=point.lost_frames,
-            unoffered_frames=point.unoffered_frames,
-            duration_s=point.duration_s,
-            elapsed_s=point.cost_s,
-            ring_full_share=point.ring_full_share,
-            socket_drops=one.socket_drops,
-            lost_away=point.lost_away,
-            late_frames=point.late_frames,
-            queued_frames=point.queued_frames,
-            stalled_s=point.stalled_s,
-            duplicates=one.duplicates,
-            reordered=one.reordered,
-            corrupt=one.corrupt,
-            late_max_ns=one.late_max_ns,
-            drained=one.drained,
-        )
-        for point, one in zip(points, side_counts, strict=True)
-    ]
