@@ -244,10 +244,11 @@ class Trial(Frozen):
         "SMT siblings: `avoid` (one CPU of each physical core is used at all), `siblings` "
         "(applications run on the siblings of the switch's cores), `auto`: used last",
         noun="use of SMT siblings")] = "auto"
-    numa: Annotated[Literal["auto", "same", "other"], Parameter(
+    numa: Annotated[Literal["auto", "same", "other", "generator-apart"], Parameter(
         "numa", CORES, SAME, "same, other",
         "NUMA nodes: `same` (applications and switch on one node), `other` (applications on "
-        "another than the switch), `auto`: one node while it has cores",
+        "another than the switch), `generator-apart` (wire ends on another, VNFs on the switch's, "
+        "each with a core of its own), `auto`: one node while it has cores",
         noun="placement on NUMA nodes")] = "auto"
     neighbour: Annotated[str, Field(pattern=VNF_PATTERN), Parameter(
         "neighbour", CORES, DEFAULT, "none, cache",

@@ -70,7 +70,7 @@ class Figure(Frozen):
 class StandIn(Frozen):
     """What is set in the place of something that a machine does not have."""
 
-    unless: str  # `kvm`, `cores N`
+    unless: str  # `kvm`, `cores N`, `nodes N` (of NUMA)
     set: tuple[str, ...]  # as of `--set`
     note: str
 

@@ -19,6 +19,7 @@ from switchmark.experiment.steps import Step, check_available, leave_out_unavail
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, StandIn
+from switchmark.testbed.facts import read_cpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,9 @@ def _lacks(one: StandIn) -> bool:
         return not _has_kvm()
     if kind == "cores":
         return len(os.sched_getaffinity(0)) < int(number)
+    if kind == "nodes":
+        usable = os.sched_getaffinity(0)
+        return len({cpu.node for cpu in read_cpus() if cpu.id in usable}) < int(number)
     raise ValueError(f"stand-in unless {one.unless!r}: not known")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.port_kinds import usable_ports
@@ -79,7 +79,7 @@ def plan_trial(
         kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
         kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
     topology = expand_scenario(trial)
-    placement = _place(trial, can, topology.pairs(), cores)
+    placement = _place(trial, can, topology, cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options, trial.program)
     if splits(switch):
         chain = resolve_scenario(trial.scenario)
@@ -125,11 +125,11 @@ def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
     return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
 
 
-def _place(
-    trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...], cores: Cores
-) -> Placement:
+def _place(trial: Trial, can: Capabilities, topology: Topology, cores: Cores) -> Placement:
     spare = trial.spare_cores
-    demand = _demand(trial, can, pairs)
+    demand = _demand(trial, can, topology.pairs())
+    if trial.numa == "generator-apart":
+        demand = replace(demand, outside=_generator(topology))
     placement = cores.place(demand)
     if trial.neighbour != "none":
         beside = cores_of(trial, placement)
@@ -142,6 +142,13 @@ def _place(
             }
         )
     return placement
+
+
+def _generator(topology: Topology) -> tuple[str, ...]:
+    """The nodes outside: wire ends. Without any it is the bare wire of a path from outside to an
+    application (`without_vnfs`), one end of which is."""
+    wires = tuple(node.name for node in topology.nodes if node.place is NodePlace.WIRE)
+    return wires or tuple(path.source for path in topology.paths)
 
 
 def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...]) -> Demand:

@@ -175,6 +175,11 @@ def test_what_was_measured_before_keeps_its_id() -> None:
         ("switch: basicfwd\nmain_cpu: 0", "no main thread apart from what forwards"),
         ("switch: linux-bridge\nsmt: siblings", "so smt: siblings says nothing; name the cores"),
         ("switch: linux-bridge\nnuma: [same, other]", "so numa: other says nothing"),
+        ("switch: vpp\nnuma: generator-apart\nscenario: v2v", "no wire ends .*; use numa: same"),
+        (
+            "switch: vpp\nnuma: generator-apart\nscenario: p2p\napplication_cpus: 1",
+            "places every application; use application_cpus: auto",
+        ),
     ],
 )
 def test_cpu_time_and_cores_that_a_switch_does_not_have(text: str, reason: str) -> None:

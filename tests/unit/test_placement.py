@@ -309,3 +309,54 @@ def test_the_main_thread_is_on_the_map() -> None:
     placed = place(machine(4), set(range(4)), asked(main_cpu=0))
     assert placed.switch_main_core == 0
     assert "switch-main" in core_map(placed)[0] and core_map(placed)[1] == ["switch"]
+
+
+def test_the_generator_apart_and_the_vnfs_beside_the_switch() -> None:
+    """As Zhang et al. had it: wire ends on one node, switch and VNFs on the other."""
+    cpus = machine(24, nodes=2)  # 0-11 and 12-23
+    chain = Demand(
+        (("tx0", "rx0", "v0-1", "v0-2"),), True, False, numa="generator-apart",
+        outside=("tx0", "rx0"),
+    )  # fmt: skip
+    placed = place(cpus, set(range(24)), chain)
+    assert (placed.switch_cores, placed.bench_cores) == ([1], [0])
+    assert placed.application_cores == {"v0-1": [2], "v0-2": [3], "tx0": [12], "rx0": [13]}
+    assert placed.idle == "poll" and not placed.oversubscribed
+    assert "the generator apart on NUMA node 1" in placed.reason and "as asked" in placed.reason
+    named = place(cpus, set(range(24)), replace(chain, switch_cpus=(20,)))
+    assert named.application_cores["tx0"][0] < 12 <= named.application_cores["v0-1"][0]
+    in_kernel = place(cpus, set(range(24)), replace(chain, in_kernel_switch=True))
+    assert in_kernel.switch_cores == [] and in_kernel.application_cores["tx0"] == [12]
+
+
+def test_the_generator_keeps_off_siblings_of_the_switch() -> None:
+    cpus = machine(4, threads=2, nodes=2)  # nodes 0: 0-1 and 4-5; 1: 2-3 and 6-7
+    ends = Demand((("tx0", "rx0"),), True, False, numa="generator-apart", outside=("tx0",))
+    placed = place(cpus, set(range(8)), ends)
+    siblings = {
+        cpu.id for cpu in cpus if cpu.core in {cpus[one].core for one in placed.switch_cores}
+    }
+    assert not used(placed) & siblings
+
+
+FIVE = {"pairs": (tuple("abcde"),), "outside": tuple("abcde")}
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "change", "reason"),
+    [
+        (8, 1, {}, "on another NUMA node than the switch, and this process may use CPUs of one"),
+        (6, 2, {}, "3 VNFs and applications beside the switch on NUMA node 0 want a core each, "),
+        (8, 2, FIVE, "5 ends of the generator on NUMA node 1 want a core each, and 4 are free"),
+        (8, 2, {"switch_cpus": (1, 5)}, "cores are on NUMA node 0 and on 1; give it fewer"),
+    ],
+)  # fmt: skip
+def test_too_few_nodes_or_cores_for_a_generator_apart(
+    count: int, nodes: int, change: dict[str, object], reason: str
+) -> None:
+    asked_of = Demand(
+        (("tx0", "rx0", "v0-1", "v0-2", "v0-3"),), True, False, numa="generator-apart",
+        outside=("tx0", "rx0"),
+    )  # fmt: skip
+    with pytest.raises(UnavailableError, match=f"^numa: generator-apart: .*{reason}"):
+        place(machine(count, nodes=nodes), set(range(count)), replace(asked_of, **change))

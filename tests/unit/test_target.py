@@ -96,3 +96,12 @@ def test_a_plan_for_more_cores_than_there_are_names_the_trial_and_the_way_out(
 def test_pci_ports_need_no_word_of_io_where_the_nodes_have_sockets(switch: str) -> None:
     made = make_plan(f"(V={switch}, scenario=p2v, nics=0000:01:00.0/0000:01:00.1)", [], "zhang2019")
     assert {str(placed.port_kind) for placed in made.placed.values()} == {"vhost-user"}
+
+
+def test_zhangs_machine_has_the_generator_on_the_other_node() -> None:
+    for item in ("fig1", "fig4a", "fig4b", "fig5", "fig6", "table3", "v2p"):
+        made = make_plan(f"zhang2019-{item}", [], "zhang2019")
+        for placed in made.placed.values():
+            outside = [node.name for node in placed.topology.nodes if node.place == "wire"]
+            for name, (core,) in placed.placement.application_cores.items():
+                assert (core % 24 >= 12) == (name in outside), placed.placement.reason

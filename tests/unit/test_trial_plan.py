@@ -66,6 +66,20 @@ def test_switches_that_share_port_kind_and_placement_share_the_baseline() -> Non
     }
 
 
+def test_the_wire_has_its_ends_where_the_trial_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a path from the generator, which is apart, to an application beside the switch."""
+    cpus = [Cpu(number, (number // 4, number), number // 4) for number in range(8)]
+    monkeypatch.setattr(planning, "read_cpus", lambda: cpus)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    ((wire,), (step,)) = steps_of(
+        "switch: basicfwd\ndimension: throughput\npacket_size: 64\nconnect_mode: cross-connect\n"
+        "scenario: p2v\nnuma: generator-apart\n"
+    )
+    placed = step.plan.placement.application_cores
+    assert placed == {"tx0": [4], "rx0": [2]}
+    assert wire.plan.placement.application_cores == placed
+
+
 def test_what_changes_the_load_changes_the_baseline() -> None:
     wires, _ = steps_of(ONE.replace("64", "64, 1500") + "rate: 100k, max\n")
     asked = {(w.plan.trial.packet_size_bytes, w.plan.trial.rate_pps) for w in wires}

@@ -19,6 +19,7 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.parameters import PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.scenario import resolve
 
 RING = PARAMETERS["ring"].default
 
@@ -99,6 +100,8 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
                 f"{switch} works on the senders' cores and has none of its own, so {name}: "
                 f"{nothing} says nothing; name the cores with application_cpus"
             )
+    if "generator-apart" in sweep.numa:
+        yield from _apart_refusals(sweep)
     for cpus in sweep.switch_cpus:
         if cpus == "auto":
             continue
@@ -110,6 +113,21 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
             yield f"switch_cpus {cpus} are {len(cpus.split('+'))}; set switch_cores to that number"
 
 
+def _apart_refusals(sweep: Sweep) -> Iterator[str]:
+    """What else says where applications are, when the generator is to be apart."""
+    told = "numa: generator-apart places every application"
+    for name in sweep.scenario:
+        found = resolve(name)
+        if found is not None and found.kind in ("pairs", "v2v"):
+            yield f"scenario {name} has no wire ends that a generator could have; use numa: same"
+    if "remote" in sweep.location:
+        yield f"{told}, on one host; leave location: remote out"
+    if set(sweep.application_cpus) != {"auto"}:
+        yield f"{told}; use application_cpus: auto"
+    if "siblings" in sweep.smt:
+        yield f"{told} off the switch's siblings; use smt: auto or avoid"
+
+
 def _unpinned_refusals(sweep: Sweep) -> Iterator[str]:
     """What says where a switch is that the kernel moves about."""
     told = "switch_cpus: any leaves the switch where the kernel puts it"
@@ -119,7 +137,7 @@ def _unpinned_refusals(sweep: Sweep) -> Iterator[str]:
         yield f"{told}, its main thread, too; use main_cpu: auto"
     if "siblings" in sweep.smt:
         yield f"{told}, so nothing is beside it; use smt: auto or avoid"
-    if "other" in sweep.numa:
+    if {"other", "generator-apart"} & set(sweep.numa):
         yield f"{told}, so nothing is on another node; use numa: auto or same"
     if "switch" in sweep.neighbour_cpus and set(sweep.neighbour) != {"none"}:
         yield f"{told}, so no neighbour is pinned to it; use neighbour_cpus: any, or name cores"

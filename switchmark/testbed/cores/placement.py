@@ -22,7 +22,8 @@ The rules, in the order in which they are applied:
    the core to other programs for up to two ticks. With less, the sender would give frames up at
    any rate, and a search would find the sender's pauses instead of the switch.
 8. What the campaign says goes before all this: named cores; no SMT siblings at all, or the
-   applications on those of the switch's cores; one NUMA node, or the applications on another.
+   applications on those of the switch's cores; one NUMA node, or the applications on another, or
+   the generator alone (generator_apart.py).
    What the machine does not have is refused, never silently left out.
 9. A switch that is not pinned begins on the cores that it would get, and may then move over all.
    The rest is placed as for one that is, so that the two can be compared.
@@ -38,7 +39,16 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Idle
 from switchmark.model.trial import Trial
 from switchmark.results.record import Placement
+from switchmark.testbed.cores.cpu_order import (
+    candidates_of,
+    free_cores,
+    home_node,
+    in_order,
+    wanted_cpus,
+)
+from switchmark.testbed.cores.generator_apart import generator_apart
 from switchmark.testbed.cores.placement_reason import (
+    apart_reasons,
     application_reason,
     core_list,
     numa_reasons,
@@ -65,7 +75,8 @@ class Demand:
     unpinned_switch: bool = False  # the kernel moves its threads
     main_cpu: int | None = None  # of the switch's main thread; None: its own choice
     smt: str = "auto"  # or avoid, siblings
-    numa: str = "auto"  # or same, other
+    numa: str = "auto"  # or same, other, generator-apart
+    outside: tuple[str, ...] = ()  # the generator's nodes, where it is to be apart
 
     @classmethod
     def of(
@@ -88,7 +99,9 @@ class Demand:
     @property
     def names_nodes(self) -> bool:
         """Whether it follows from the campaign that several NUMA nodes are used."""
-        return self.numa == "other" or bool(self.application_cpus or self.switch_cpus)
+        return self.numa in ("other", "generator-apart") or bool(
+            self.application_cpus or self.switch_cpus
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +119,8 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
     CPUs set apart with `isolcpus` are not in the affinity a process has by default, and are
     meant for just this: they are used, too, unless the affinity was narrowed further.
     Raises UnavailableError when the switch wants more cores than there are."""
-    candidates = _wanted(_candidates(cpus, usable), demand)
-    ordered = _in_order(candidates)
+    candidates = wanted_cpus(candidates_of(cpus, usable), demand.smt, demand.numa)
+    ordered = in_order(candidates)
     wanted = 0 if demand.in_kernel_switch else demand.switch_cores
     if wanted > len(ordered):
         raise UnavailableError(
@@ -116,34 +129,24 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
         )
     cores = _hand_out(ordered, wanted, len(demand.nodes))
     cores = _as_asked(_apart(cores, ordered, demand), candidates, demand)
-    applications = _assign(cores.applications, demand)
+    if demand.numa == "generator-apart":
+        applications = _with_generator_apart(cores, ordered, demand)
+    else:
+        applications = _assign(cores.applications, demand)
     unpinned = demand.unpinned_switch and not demand.in_kernel_switch
-    return _describe(demand, cores, applications, ordered, _free(candidates) if unpinned else [])
-
-
-def _free(candidates: Sequence[Cpu]) -> list[int]:
-    """The cores that the kernel moves threads over: it leaves isolated ones alone.
-
-    Raises UnavailableError where there are not two."""
-    free = [cpu.id for cpu in candidates if not cpu.isolated]
-    if len(free) > 1:
-        return free
-    why = " that are not isolated" if len(free) < len(candidates) else ""
-    raise UnavailableError(
-        f"switch_cpus: any: this process may use {len(free)} CPU{'' if len(free) == 1 else 's'}"
-        f"{why}, so that there is nothing to move over; use switch_cpus: auto"
+    return _describe(
+        demand, cores, applications, ordered, free_cores(candidates) if unpinned else []
     )
 
 
-def _wanted(candidates: Sequence[Cpu], demand: Demand) -> list[Cpu]:
-    """The CPUs that may be used at all, by what is said of siblings and nodes."""
-    chosen = sorted(candidates, key=lambda cpu: cpu.id)
-    if demand.smt == "avoid":
-        chosen = list({cpu.core: cpu for cpu in reversed(chosen)}.values())
-    if demand.numa == "same":
-        home = _home(chosen)
-        chosen = [cpu for cpu in chosen if cpu.node == home]
-    return chosen
+def _with_generator_apart(
+    cores: _Cores, ordered: Sequence[Cpu], demand: Demand
+) -> dict[str, list[int]]:
+    """The applications around the switch's cores; around the fullest node, where it has none."""
+    switch = [cpu for cpu in ordered if cpu.id in cores.switch]
+    home = switch[0].node if switch else home_node(ordered)
+    inside = [name for name in demand.nodes if name not in demand.outside]
+    return generator_apart(ordered, switch, home, inside, demand.outside)
 
 
 def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
@@ -171,16 +174,6 @@ def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
                 f"{'' if nodes == 1 else 's'}, none of them apart from the switch's; use numa: auto"
             )
     return _Cores(cores.switch, [cpu.id for cpu in pool][: len(demand.nodes)], cores.housekeeping)
-
-
-def _home(candidates: Sequence[Cpu]) -> int:
-    """The NUMA node with most cores; isolated ones count first."""
-
-    def worth(node: int) -> tuple[int, int, int]:
-        own = [cpu for cpu in candidates if cpu.node == node]
-        return (sum(cpu.isolated for cpu in own), len({cpu.core for cpu in own}), -node)
-
-    return max({cpu.node for cpu in candidates}, key=worth)
 
 
 def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Cores:
@@ -224,29 +217,6 @@ def core_map(placement: Placement) -> dict[int, list[str]]:
         for core in cores:
             found.setdefault(core, []).append(what)
     return dict(sorted(found.items()))
-
-
-def _candidates(cpus: Sequence[Cpu], usable: Collection[int]) -> list[Cpu]:
-    default = {cpu.id for cpu in cpus if not cpu.isolated}
-    narrowed = not default <= set(usable)
-    chosen = [cpu for cpu in cpus if cpu.id in usable or (cpu.isolated and not narrowed)]
-    if not chosen:
-        raise UnavailableError("placement: this process may use no CPU that is online")
-    return chosen
-
-
-def _in_order(candidates: Sequence[Cpu]) -> list[Cpu]:
-    """By rule 1. The housekeeping core comes first of all."""
-    home = _home(candidates)
-    threads: dict[tuple[int, int], int] = {}
-    ranks = {}
-    for cpu in sorted(candidates, key=lambda cpu: cpu.id):
-        sibling = threads[cpu.core] = threads.get(cpu.core, -1) + 1
-        ranks[cpu] = (sibling, not cpu.isolated, cpu.node != home, cpu.node, cpu.id)
-    ordered = sorted(candidates, key=lambda cpu: ranks[cpu])
-    housekeeping = next((cpu for cpu in ordered if not cpu.isolated), ordered[0])
-    ordered.remove(housekeeping)
-    return [housekeeping, *ordered]
 
 
 def _hand_out(ordered: list[Cpu], switch_cores: int, applications: int) -> _Cores:
@@ -299,6 +269,7 @@ def _describe(
         application_reason(used, crowded, with_switch),
         *smt_reasons(cores.switch, used, ordered, as_asked=demand.smt == "siblings"),
         *numa_reasons(cores.switch, used, ordered, as_asked=demand.names_nodes),
+        *apart_reasons([applications[name][0] for name in demand.outside], ordered),
         f"bench on {core_list(bench)}" + (", shared with applications" if shared else ""),
     ]
     return Placement(

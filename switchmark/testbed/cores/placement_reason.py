@@ -55,6 +55,12 @@ def numa_reasons(
     return [f"spread over NUMA nodes, {'as asked' if as_asked else 'for want of cores on one'}"]
 
 
+def apart_reasons(generator: Sequence[int], ordered: Sequence[Cpu]) -> list[str]:
+    """Where the generator is that is apart; nothing where there is none."""
+    nodes = {cpu.node for cpu in ordered if cpu.id in generator}
+    return [f"the generator apart on NUMA node {node}" for node in nodes]
+
+
 def _busy(switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu]) -> list[Cpu]:
     by_id = {cpu.id: cpu for cpu in ordered}
     return [by_id[core] for core in dict.fromkeys((*switch, *used))]
