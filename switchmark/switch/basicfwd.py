@@ -30,7 +30,7 @@ from switchmark.switch.support.ports import (
     socket_of,
 )
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
-from switchmark.switch.support.tools import hugepage_bytes_free, hugepage_bytes_total
+from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
 
@@ -137,20 +137,12 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
     )
 
     def __init__(self) -> None:
-        self._resources: Resources | None = None
         self._pairs: list[Pair] = []
 
     def availability(self) -> Availability:
         """Available where the engine is built, with hugepages reserved."""
         found = self._check_engine()
-        if not found.available:
-            return found
-        if hugepage_bytes_total() == 0:
-            return unavailable(
-                "no hugepages are reserved",
-                remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
-            )
-        return found
+        return (hugepages.none_reserved() or found) if found.available else found
 
     def _engine(self) -> Path:
         """The build of the engine that forwards: the one that was chosen, else the bench's own.
@@ -201,13 +193,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
 
     def _check_means(self, pairs: int) -> None:
         """Raises `UnavailableError` when the machine has not enough for so many pairs."""
-        need, free = pairs * MEMORY_MB, hugepage_bytes_free() >> 20
-        if free < need:
-            raise UnavailableError(
-                f"{self.name}: needs {need} MiB of hugepages, {free} MiB are free; "
-                "end other DPDK programs or raise nr_hugepages "
-                "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
-            )
+        hugepages.require(self.name, pairs * MEMORY_MB)
 
     def _move_in(self, resources: Resources, ports: Sequence[SwitchPort]) -> SpawnContext:
         """Make what all processes need; returns how they are to be spawned."""
@@ -244,17 +230,15 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait until every forwarder has reported that both its ports have their peers."""
-        deadline = time.monotonic() + timeout_s
-        while waiting := [pair for pair in self._pairs if not pair.up]:
-            if (words := self.alive()) is not None:
-                raise TrialFailed(f"{self.name}: {words}")
-            if time.monotonic() > deadline:
-                sockets = ", ".join(socket for pair in waiting for socket in pair.sockets)
-                raise TrialFailed(
-                    f"{self.name}: no peer on one of {sockets} after {timeout_s:g} s; "
-                    "is the application behind it running?"
-                )
-            _report_soon(waiting, _ask(waiting))
+
+        def waiting() -> list[Pair]:
+            return [pair for pair in self._pairs if not pair.up]
+
+        def named() -> list[str]:
+            sockets = [socket for pair in waiting() for socket in pair.sockets]
+            return [f"one of {', '.join(sockets)}"] if sockets else []
+
+        self.wait_for_peers(named, timeout_s, lambda: _report_soon(some := waiting(), _ask(some)))
 
     def wait_converged(self) -> None:
         """It learns nothing."""
@@ -300,9 +284,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
 
     def stop(self) -> None:
         """End every forwarder."""
-        if self._resources is not None:
-            self._resources.undo()
-            self._resources = None
+        super().stop()
         self._pairs.clear()
 
 

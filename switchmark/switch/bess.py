@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from switchmark.errors import SwitchmarkError, TrialFailed, UsageError
+from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
@@ -23,6 +23,7 @@ from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxono
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, devargs
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
 from switchmark.switch.support.tools import own_text, which
@@ -33,7 +34,6 @@ MEMORY_MB = 256
 BUFFERS = 65536  # a power of two
 QUEUE_FRAMES = 1024  # descriptors of each direction of a port
 BURST = 32  # compiled in
-LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 10.0
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
 DRIVER = own_text("support/bess_driver.py")
@@ -116,12 +116,7 @@ class Bess(WithOptions, ProgramSwitch):
 
     def launch(self, program: Path) -> None:
         """Start the daemon, then the driver, and have the pipeline built."""
-        long = next((port for port in self.ports if port.mtu_bytes > LONGEST_MTU_BYTES), None)
-        if long is not None:
-            raise UsageError(
-                f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
-                f"of up to {LONGEST_MTU_BYTES}"
-            )
+        check_mtu(self.name, self.ports)
         folder = self._folder = self.resources.folder("bess")
         huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
         huge.mkdir()

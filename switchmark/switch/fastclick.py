@@ -12,13 +12,13 @@ import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from switchmark.errors import TrialFailed, UsageError
+from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.options import WithOptions
-from switchmark.switch.support.ports import WITNESS_MAC, peer_index
+from switchmark.switch.support.ports import WITNESS_MAC, check_mtu, peer_index
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
 
@@ -28,7 +28,6 @@ DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
 # ToDPDKDevice's own queue before the ring. Frames that find the ring full stay in it until the
 # next frame comes, however long that takes: with Click's default of 1024 they are many.
 QUEUE_FRAMES = BURST
-LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 10.0
 
 
@@ -135,12 +134,7 @@ class FastClick(WithOptions, ProgramSwitch):
 
     def launch(self, program: Path) -> None:
         """Write the configuration, start, and wait for the control socket."""
-        long = next((port for port in self.ports if port.mtu_bytes > LONGEST_MTU_BYTES), None)
-        if long is not None:
-            raise UsageError(
-                f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
-                f"of up to {LONGEST_MTU_BYTES}"
-            )
+        check_mtu(self.name, self.ports)
         folder = self.resources.folder("click")
         self._control = check_socket_path(folder / "control.sock")
         self._config = click_config(self.ports, self.mode, self._control)

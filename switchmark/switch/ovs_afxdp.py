@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from switchmark.errors import UsageError
 from switchmark.model.capabilities import (
     Availability,
     Capabilities,
@@ -23,10 +22,9 @@ from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
 from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
-from switchmark.switch.support.ports import device_of
+from switchmark.switch.support.ports import check_mtu, device_of
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
 
-LONGEST_MTU_BYTES = 1500  # a frame lies in one buffer of 2 KiB
 MARK = b"afxdp-nonpmd"  # in a program that has the port type
 
 
@@ -80,12 +78,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
 
     def settings(self) -> dict[str, str]:
         """PMD threads on exactly the cores that it was given."""
-        long = next((port for port in self._ports if port.mtu_bytes > LONGEST_MTU_BYTES), None)
-        if long is not None:
-            raise UsageError(
-                f"{self.name}: port {long.index}: MTU {long.mtu_bytes}, its buffers take frames "
-                f"of up to {LONGEST_MTU_BYTES}"
-            )
+        check_mtu(self.name, self._ports)
         return {
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
             "emc-insert-inv-prob": "100",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import UsageError
 from switchmark.model.capabilities import (
     Availability,
     Capabilities,
@@ -27,13 +27,9 @@ from switchmark.switch.support.ovs_memory import plan_pools
 from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.ports import lent_of, socket_of
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.tools import (
-    hugepage_bytes_free,
-    hugepage_bytes_total,
-    memory_nodes,
-    other_cores,
-)
+from switchmark.switch.support.tools import memory_nodes, other_cores
 from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
+from switchmark.testbed import hugepages
 
 EAL_OPTIONS = "--in-memory --no-telemetry"
 STANDARD_MTU_BYTES = 1500
@@ -104,27 +100,15 @@ class OvsDpdk(WithOptions, OvsSwitch):
                 f"{self.program()} is built without DPDK ({version})",
                 remedy=f"apt install {self.package}, or set {self.setting}",
             )
-        if hugepage_bytes_total() == 0:
-            return unavailable(
-                "no hugepages are reserved",
-                remedy="echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
-            )
-        return available(version)
+        return hugepages.none_reserved() or available(version)
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """The one that was asked for; else every one that is not a PMD's, if there is any."""
         return other_cores(cores) if self.main_core is None else [self.main_core]
 
     def before_launch(self) -> None:
-        """A shortage of hugepages is told here, where it can be said in one line."""
-        need = self._pools.memory_mb * memory_nodes() << 20
-        free = hugepage_bytes_free()
-        if free < need:
-            raise UnavailableError(
-                f"{self.name}: needs {need >> 20} MiB of hugepages, {free >> 20} MiB are free; "
-                "end other DPDK programs or raise nr_hugepages "
-                "(/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
-            )
+        """There must be memory for the buffers; interfaces of cables are taken in."""
+        hugepages.require(self.name, self._pools.memory_mb * memory_nodes())
         if cables := lent_of(self._ports):
             self.instance.namespace.adopt(cables, cables)
         self._at_interface = AtInterface(self.instance.namespace, self._ports)

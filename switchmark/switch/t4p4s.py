@@ -23,6 +23,7 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
 from switchmark.switch.support.tools import own_text, which
@@ -40,7 +41,6 @@ MARKS = {
 BESIDE = "-cross-connect"  # what the second program's name has more than the first's
 ENTRY = re.compile(r"\(48w0x([0-9a-f]{12})\): forward\((\d+)\);")
 MEMORY_MB = 256
-LONGEST_MTU_BYTES = 1500
 ANSWER_TIMEOUT_S = 10.0
 ANSWER_BYTES = 1 << 16
 CABLE_DRIVER = SwitchOption(
@@ -162,11 +162,7 @@ class T4p4s(WithOptions, ProgramSwitch):
                     f"{self.name}: port {port.index} has address {port.mac}, its program {has}; "
                     "the table is compiled in"
                 )
-            if port.mtu_bytes > LONGEST_MTU_BYTES:
-                raise UsageError(
-                    f"{self.name}: port {port.index}: MTU {port.mtu_bytes}, its buffers take "
-                    f"frames of up to {LONGEST_MTU_BYTES}"
-                )
+        check_mtu(self.name, self.ports)
         self._numbers = ethdev_numbers(self.ports)
         if len(self.ports) > 2 and any(port.pci for port in self.ports):
             raise UsageError(

@@ -178,12 +178,27 @@ class BridgeVnf:
 
 
 @dataclass
-class GuestBridgeVnf:
-    """A Linux bridge in the kernel of a virtual machine, between its two devices."""
+class SpawnedVnf:
+    """What a VNF that is a program of the host's, a machine among them, has in common."""
 
     node: str
     pair: int
     spawned: Spawned
+
+    def request_exit(self) -> None:
+        """Close its input: machines and many filters end with it."""
+        if self.spawned.poll() is None:
+            self.spawned.close_input()
+
+    def close(self) -> None:
+        """End it, by SIGTERM first."""
+        self.spawned.terminate(grace_s=1.0)
+
+
+@dataclass
+class GuestBridgeVnf(SpawnedVnf):
+    """A Linux bridge in the kernel of a virtual machine, between its two devices."""
+
     cpu: ApplicationCpu | None = None
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -209,24 +224,12 @@ class GuestBridgeVnf:
         """What it is."""
         return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=["br0 of the guest"])
 
-    def request_exit(self) -> None:
-        """Close its input."""
-        if self.spawned.poll() is None:
-            self.spawned.close_input()
-
-    def close(self) -> None:
-        """Switch its machine off."""
-        self.spawned.terminate(grace_s=1.0)
-
 
 @dataclass
-class ProgramVnf:
+class ProgramVnf(SpawnedVnf):
     """A program of the user's, given its two ports as arguments."""
 
-    node: str
-    pair: int
     command: list[str]
-    spawned: Spawned
     cpu: ApplicationCpu | None = None
     _looked: tuple[int, float] = (0, 0.0)  # when, and its CPU time then
 
@@ -252,15 +255,6 @@ class ProgramVnf:
     def as_run(self) -> VnfRun:
         """What was run."""
         return VnfRun(node=self.node, pair=self.pair, kind="program", command=self.command)
-
-    def request_exit(self) -> None:
-        """Many filters end with their input."""
-        if self.spawned.poll() is None:
-            self.spawned.close_input()
-
-    def close(self) -> None:
-        """End it, by SIGTERM first."""
-        self.spawned.terminate(grace_s=1.0)
 
 
 def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) -> Vnf:
@@ -293,4 +287,4 @@ def _program(program: str, node: Node, pair: int) -> ProgramVnf:
     env = {"SWITCHMARK_VNF": node.spec.name}
     for letter, port in zip("AB", ports, strict=True):
         env |= {f"SWITCHMARK_MAC_{letter}": port.mac, f"SWITCHMARK_NEXT_{letter}": port.peer_mac}
-    return ProgramVnf(node.spec.name, pair, command, node.spawn_program(command, env))
+    return ProgramVnf(node.spec.name, pair, node.spawn_program(command, env), command)

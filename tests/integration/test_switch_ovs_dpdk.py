@@ -11,10 +11,10 @@ import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
-from switchmark.switch import ovs_dpdk
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.support import ovs_memory
-from switchmark.switch.support.tools import hugepage_bytes_free, online_cores
+from switchmark.switch.support.tools import online_cores
+from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
 from tests.integration.switch_rig import available, mac_of, traces, vhost_ends
 from tests.integration.waiting import until
@@ -97,7 +97,7 @@ def test_pools_are_had_at_the_first_attempt(
     """A smaller pool than asked for means that an attempt failed, and while it did, that no
     other port's peer could connect."""
     plan = ovs_memory.plan_pools(ports, mtu_bytes)
-    if plan.memory_mb > hugepage_bytes_free() >> 20:
+    if plan.memory_mb > hugepages.free_mb():
         pytest.skip(f"{plan.memory_mb} MiB of hugepages are not free")
     switch = OvsDpdk()
     with vhost_ends(session, 1) as ends:
@@ -123,7 +123,7 @@ def pools(switch: OvsDpdk) -> str:
 def test_memory_shortage_is_told_before_anything_is_started(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ovs_dpdk, "hugepage_bytes_free", lambda: 10 << 20)
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 10)
     before = traces(session.id)
     with pytest.raises(UnavailableError, match=r"needs \d+ MiB of hugepages, 10 MiB are free"):
         OvsDpdk().start(session, absent_ports(session), ConnectMode.LEARNING, [CORE])
@@ -134,7 +134,7 @@ def test_daemon_that_dies_at_start_has_its_last_words(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More memory than there is, the check silenced: DPDK gives up, and says so in the log."""
-    monkeypatch.setattr(ovs_dpdk, "hugepage_bytes_free", lambda: 1 << 60)
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 1 << 40)
     monkeypatch.setattr(ovs_memory, "BASE_MB", 1 << 20)
     before = traces(session.id)
     with pytest.raises(TrialFailed, match=r"ovs-vswitchd \(pid \d+\) .*ended .*DPDK") as failure:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.switch.support import program
+from switchmark.testbed import hugepages
 from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
@@ -41,5 +41,5 @@ def session(tmp_path: Path) -> Iterator[Session]:
 def root_with_hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody asks who we are, and a gigabyte of hugepages is free."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    monkeypatch.setattr(program, "hugepage_bytes_total", lambda: 1 << 30)
-    monkeypatch.setattr(program, "hugepage_bytes_free", lambda: 1 << 30)
+    monkeypatch.setattr(hugepages, "are_reserved", lambda: True)
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 1024)

@@ -11,8 +11,9 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import basicfwd, linux_bridge, ovs_dpdk, tc_redirect
 from switchmark.switch import ovs as ovs_kernel
 from switchmark.switch.direct import Direct
-from switchmark.switch.support import ovs_switch, tools
+from switchmark.switch.support import ovs_switch
 from switchmark.switch.support.base import Switch
+from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
 
 
@@ -87,8 +88,7 @@ def test_no_hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_OVS_DPDK_VSWITCHD", program(tmp_path, says))
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", program(tmp_path, "switchmark-traffic 1", "engine"))
     monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
-    for module in (ovs_dpdk, basicfwd):
-        monkeypatch.setattr(module, "hugepage_bytes_total", lambda: 0)
+    monkeypatch.setattr(hugepages, "are_reserved", lambda: False)
     for switch in (ovs_dpdk.OvsDpdk(), basicfwd.BasicForwarder()):
         assert "no hugepages are reserved; echo 1024 >" in told(switch)
 
@@ -109,16 +109,6 @@ def test_only_root_makes_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     for switch in (linux_bridge.LinuxBridge(), ovs_kernel.OvsKernel(), tc_redirect.TcRedirect()):
         assert "needs root" in told(switch)
-
-
-def test_hugepages_are_summed_over_sizes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, free, total in (("hugepages-2048kB", 3, 4), ("hugepages-1048576kB", 1, 2)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "free_hugepages").write_text(f"{free}\n")
-        (tmp_path / name / "nr_hugepages").write_text(f"{total}\n")
-    monkeypatch.setattr(tools, "HUGEPAGES", tmp_path)
-    assert tools.hugepage_bytes_free() == (3 * 2 + 1024) << 20
-    assert tools.hugepage_bytes_total() == (4 * 2 + 2048) << 20
 
 
 def test_direct_is_only_a_wire() -> None:

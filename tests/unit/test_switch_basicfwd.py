@@ -10,8 +10,8 @@ import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchPort
-from switchmark.switch import basicfwd
 from switchmark.switch.basicfwd import BasicForwarder
+from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
 
 ENGINE = """\
@@ -39,8 +39,8 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text(ENGINE)
     program.chmod(0o755)
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(program))
-    monkeypatch.setattr(basicfwd, "hugepage_bytes_total", lambda: 1 << 30)
-    monkeypatch.setattr(basicfwd, "hugepage_bytes_free", lambda: 1 << 30)
+    monkeypatch.setattr(hugepages, "are_reserved", lambda: True)
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 1024)
     return program
 
 
@@ -131,6 +131,6 @@ def test_absent_peer_is_named(engine: Path, session: Session) -> None:
 
 
 def test_memory_shortage(engine: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(basicfwd, "hugepage_bytes_free", lambda: 10 << 20)
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 10)
     with pytest.raises(UnavailableError, match=r"needs 256 MiB of hugepages, 10 MiB are free"):
         start(session, pairs=2)

@@ -10,6 +10,7 @@ import pytest
 from switchmark.errors import UnavailableError
 from switchmark.switch import bess, fastclick, snabb, t4p4s, vpp
 from switchmark.switch.support import program
+from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
 from tests.unit.switch_programs import PORTS, script
 
@@ -46,11 +47,11 @@ def test_missing_broken_and_short_of_memory(
     for tool in ("vppctl", "vpp_get_stats"):
         script(tmp_path / tool, "exit 0")
     monkeypatch.setenv("SWITCHMARK_BESS_PYTHON", script(tmp_path / "python", "echo ok"))
-    monkeypatch.setattr(program, "hugepage_bytes_free", lambda: 10 << 20)
+    monkeypatch.setattr(hugepages, "free_mb", lambda: 10)
     with pytest.raises(UnavailableError, match=r"needs \d+ MiB of hugepages, 10 MiB are free"):
         switch.start(session, PORTS[:2], mode, [0])
     assert session.ledger.outstanding() == []
-    monkeypatch.setattr(program, "hugepage_bytes_total", lambda: 0)
+    monkeypatch.setattr(hugepages, "are_reserved", lambda: False)
     assert switch.availability().reason == "no hugepages are reserved"
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert "needs root" in str(switch.availability().reason)

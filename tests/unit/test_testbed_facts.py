@@ -16,10 +16,7 @@ from switchmark.testbed import facts as facts_module
 from switchmark.testbed import hugepages
 from switchmark.testbed.diagnosis import Finding, Level, diagnose
 from switchmark.testbed.facts import Cpu, Facts, gather, parse_cpu_list, tool_versions
-from switchmark.testbed.host import Session
 from switchmark.testbed.hugepages import HugepagePool
-from switchmark.testbed.local import LocalHost
-from switchmark.testbed.undo.ledger import Ledger
 
 
 @pytest.mark.parametrize(
@@ -122,37 +119,12 @@ def test_hugepage_pools_and_the_remedy(tmp_path: Path, monkeypatch: pytest.Monke
     assert found == (HugepagePool(2048, 100, 40), HugepagePool(1048576, 1, 0))
     assert hugepages.free_mb(found) == 80 and hugepages.pools(tmp_path / "nothing") == ()
     monkeypatch.setattr(hugepages, "pools", lambda: found)
-    hugepages.require(80)
-    with pytest.raises(UnavailableError, match=r"80 MiB free, 101 MiB needed; echo 111 > "):
-        hugepages.require(101)
-
-
-@pytest.mark.parametrize("found_pages", [200, 120])
-def test_reserved_hugepages_are_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found_pages: int
-) -> None:
-    """On a machine that has 200 pages' worth of memory, and on one that has but 120."""
-    make_pool(tmp_path, 2048, 100, 40)
-    control = tmp_path / "hugepages-2048kB" / "nr_hugepages"
-
-    def pools() -> tuple[HugepagePool, ...]:
-        total = min(int(control.read_text()), found_pages)
-        return (HugepagePool(2048, total, total - 60),)
-
-    monkeypatch.setattr(hugepages, "HUGEPAGES_DIR", tmp_path)
-    monkeypatch.setattr(hugepages, "pools", pools)
-    ledger = Ledger.create(tmp_path, "a1b2c3")
-    session = Session("a1b2c3", LocalHost(), ledger, tmp_path)
-    assert hugepages.reserve(session, 80) == 0 and ledger.outstanding() == []
-    if found_pages == 200:
-        assert hugepages.reserve(session, 200) == 60
-        assert int(control.read_text()) == 160 and len(ledger.outstanding()) == 1
-    else:
-        with pytest.raises(UnavailableError, match="200 MiB needed, only 120 MiB could be had"):
-            hugepages.reserve(session, 200)
-    assert ledger.undo_all() == []
-    ledger.close()
-    assert int(control.read_text()) == 100
+    hugepages.require("x", 80)
+    with pytest.raises(UnavailableError, match=r"x: needs 101 MiB of hugepages, 80 MiB are free"):
+        hugepages.require("x", 101)
+    assert hugepages.none_reserved() is None
+    monkeypatch.setattr(hugepages, "pools", lambda: (HugepagePool(2048, 0, 0),))
+    assert "no hugepages are reserved" in str(hugepages.none_reserved())
 
 
 def findings_of(seen: Facts) -> dict[str, Finding]:

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from switchmark.errors import UsageError
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.ports import CableEnd, PortCounters, SwitchCounters, SwitchPort
-from switchmark.switch.support.ports import device_of, lent_of, socket_of
+from switchmark.switch.support.ports import LONGEST_MTU_BYTES, device_of, lent_of, socket_of
 from switchmark.switch.support.private import LinkCounters, Namespace, Resources
 from switchmark.testbed.kernel.pci import pci_address
 
 DPDK_ENDS = (CableEnd.INTERFACE, CableEnd.PCI)  # what every switch on DPDK takes
 DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's own interface
-LONGEST_MTU_BYTES = 1500  # a frame lies in one slot of 2 KiB of their rings
 NONE_YET = LinkCounters(0, 0, 0, 0)
 
 CABLE_DRIVER = SwitchOption(

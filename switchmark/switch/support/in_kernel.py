@@ -34,8 +34,6 @@ class InKernelSwitch(WithResources, ABC):
     mode: ConnectMode
     witness: str | None = None  # device outside the switch on which flooded frames come out
 
-    _resources: Resources | None = None
-
     @abstractmethod
     def availability(self) -> Availability:
         """Say whether this machine can run it. Must not change the machine."""
@@ -120,9 +118,3 @@ class InKernelSwitch(WithResources, ABC):
     def process_ids(self) -> Sequence[int]:
         """None: it runs in the kernel, on its callers' time."""
         return ()
-
-    def stop(self) -> None:
-        """Undo it all and hand the devices back."""
-        if self._resources is not None:
-            self._resources.undo()
-            self._resources = None

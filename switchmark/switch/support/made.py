@@ -25,12 +25,6 @@ class PortMakingSwitch(InKernelSwitch):
         """Make the switch and these ports; `self.session` and `self.resources` are there."""
         raise NotImplementedError
 
-    @property
-    def resources(self) -> Resources:
-        """What the switch has made."""
-        assert self._resources is not None
-        return self._resources
-
     def make_namespace(self) -> Namespace:
         """A namespace for what is the switch's own: parent, witness."""
         return self.resources.namespace("sw")

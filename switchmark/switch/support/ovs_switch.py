@@ -90,7 +90,6 @@ class OvsSwitch(WithProgram, WithResources):
 
     split: Split | None = None
     instance: OvsInstance
-    _resources: Resources | None = None
 
     def availability(self) -> Availability:
         """Available where the programs, and what the datapath needs, are there."""
@@ -227,20 +226,12 @@ class OvsSwitch(WithProgram, WithResources):
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait until the switch sees the link of every port."""
-        deadline = time.monotonic() + timeout_s
-        while True:
+
+        def waiting() -> list[str]:
             interfaces = self.instance.interfaces()
-            waiting = [name for name in self._names.values() if not interfaces[name].link_up]
-            if not waiting:
-                return
-            if (words := self.alive()) is not None:
-                raise TrialFailed(f"{self.name}: {words}")
-            if time.monotonic() > deadline:
-                raise TrialFailed(
-                    f"{self.name}: no peer on {', '.join(waiting)} after {timeout_s:g} s; "
-                    "is the application behind it running?"
-                )
-            time.sleep(POLL_S)
+            return [name for name in self._names.values() if not interfaces[name].link_up]
+
+        self.wait_for_peers(waiting, timeout_s)
 
     def wait_converged(self) -> None:
         """Forget the datapath flows that were made before an address was learnt: they would go
@@ -300,9 +291,3 @@ class OvsSwitch(WithProgram, WithResources):
             "rules": "; ".join(rules(self._ports, self._mode, self.split)),
             **{f"other_config:{key}": value for key, value in self._settings.items()},
         }
-
-    def stop(self) -> None:
-        """End both daemons, remove folder and namespace, hand the devices back."""
-        if self._resources is not None:
-            self._resources.undo()
-            self._resources = None

@@ -15,6 +15,7 @@ from switchmark.model.ports import CableEnd, ConnectMode, SwitchPort
 # The address of a witness that has one: where a table has an entry for it, too, a switch that
 # sends frames by the wrong entry is found out.
 WITNESS_MAC = "02:53:4d:ff:ff:01"
+LONGEST_MTU_BYTES = 1500  # where a frame lies in one buffer of 2 KiB
 
 
 def check_request(
@@ -40,6 +41,16 @@ def check_request(
         raise UsageError(f"{name}: ports come in pairs, numbered from 0 (got: {indexes})")
     if capabilities.max_ports is not None and len(ports) > capabilities.max_ports:
         raise UsageError(f"{name}: {len(ports)} ports, it takes at most {capabilities.max_ports}")
+
+
+def check_mtu(name: str, ports: Sequence[SwitchPort]) -> None:
+    """Raise `UsageError` for frames that do not fit into one buffer of 2 KiB."""
+    for port in ports:
+        if port.mtu_bytes > LONGEST_MTU_BYTES:
+            raise UsageError(
+                f"{name}: port {port.index}: MTU {port.mtu_bytes}, its buffers take frames of up "
+                f"to {LONGEST_MTU_BYTES}"
+            )
 
 
 def require(name: str, availability: Availability) -> None:

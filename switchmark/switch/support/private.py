@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, namespaces, procfs
 from switchmark.testbed.kernel.namespaces import NETNS_DIR
@@ -27,6 +28,7 @@ from switchmark.testbed.undo.entries import Directory, LentDevice, NetworkNamesp
 PACKET_SOCKET = re.compile(
     r"^p_\w+\s+\d+\s+\d+\s+\S+:(?P<device>\S+)\s.*skmem:\(.*,d(?P<drops>\d+)\)", re.MULTILINE
 )
+POLL_S = 0.002
 SOCKET_PATH_MAX = 107  # sun_path holds 108 bytes with the closing NUL
 
 NO_FIREWALL = ("bridge-nf-call-iptables", "bridge-nf-call-ip6tables", "bridge-nf-call-arptables")
@@ -231,13 +233,26 @@ class Resources:
 
 
 class WithResources:
-    """What a switch that has one can do more quickly than `stop`."""
+    """A switch that is a private instance: what it has made is undone when it stops."""
 
+    name: str
     _resources: Resources | None = None
 
-    def stop(self) -> None:
+    @property
+    def resources(self) -> Resources:
+        """What the running instance has made."""
+        assert self._resources is not None
+        return self._resources
+
+    def alive(self) -> str | None:
         """See `Switch`."""
         raise NotImplementedError
+
+    def stop(self) -> None:
+        """Undo all that it has made: processes end, devices are handed back."""
+        if self._resources is not None:
+            self._resources.undo()
+            self._resources = None
 
     def discard(self) -> None:
         """Stop for good: the devices of its ports that were made in its namespace go with it.
@@ -245,6 +260,28 @@ class WithResources:
         if self._resources is not None:
             self._resources.for_good = True
         self.stop()
+
+    def wait_for_peers(
+        self,
+        waiting: Callable[[], Sequence[str]],
+        timeout_s: float,
+        pause: Callable[[], object] = lambda: time.sleep(POLL_S),
+    ) -> None:
+        """Poll until no port is `waiting` for its peer. Raises `TrialFailed` when time runs out,
+        with the names of those ports, or when the switch dies."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if (words := self.alive()) is not None:
+                raise TrialFailed(f"{self.name}: {words}")
+            ports = waiting()
+            if not ports:
+                return
+            if time.monotonic() > deadline:
+                raise TrialFailed(
+                    f"{self.name}: no peer on {', '.join(ports)} after {timeout_s:g} s; "
+                    "is the application behind it running?"
+                )
+            pause()
 
 
 def _disable_firewall() -> None:

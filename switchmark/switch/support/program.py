@@ -12,27 +12,19 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
-from switchmark.switch.support.private import Resources, WithResources, check_socket_path
-from switchmark.switch.support.tools import (
-    asked_once,
-    find_program,
-    hugepage_bytes_free,
-    hugepage_bytes_total,
-    not_root,
-    setting_problem,
-)
+from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
+from switchmark.switch.support.tools import asked_once, find_program, not_root, setting_problem
+from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
 
-POLL_S = 0.002
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
-NR_HUGEPAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 MAC_AGING_S = 300  # the same for every learning switch
 
 
@@ -48,7 +40,6 @@ class ProgramSwitch(WithProgram, WithResources):
     session: Session
     netns: str | None = None  # where its devices are; None: it has none
     process: Spawned | None = None
-    _resources: Resources | None = None
 
     def program_for(self, mode: ConnectMode | None) -> Path | None:  # noqa: ARG002
         """The program for this connect mode (None: for its natural one), where there is one."""
@@ -80,9 +71,7 @@ class ProgramSwitch(WithProgram, WithResources):
                 if self.chosen_program
                 else f"{self.obtain}, and set {self.setting} to the program",
             )
-        if hugepage_bytes_total() == 0:
-            return unavailable("no hugepages are reserved", remedy=f"echo 1024 > {NR_HUGEPAGES}")
-        return self.check_more(program, version)
+        return hugepages.none_reserved() or self.check_more(program, version)
 
     def version_of(self, program: Path) -> str:
         """The version, on one line; empty when the program does not run."""
@@ -113,12 +102,6 @@ class ProgramSwitch(WithProgram, WithResources):
         """The same, as far as the program itself knows."""
         raise NotImplementedError
 
-    @property
-    def resources(self) -> Resources:
-        """What the running instance has made."""
-        assert self._resources is not None
-        return self._resources
-
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
@@ -133,7 +116,7 @@ class ProgramSwitch(WithProgram, WithResources):
         assert program is not None  # the availability has seen it
         self.session, self.ports, self.mode = session, tuple(ports), mode
         self.cores = tuple(cores)
-        self._check_memory()
+        hugepages.require(self.name, self.memory_mb())
         self._resources = Resources(session)
         try:
             namespace = take_in(self._resources, ports)
@@ -143,15 +126,6 @@ class ProgramSwitch(WithProgram, WithResources):
         except BaseException:
             self.stop()
             raise
-
-    def _check_memory(self) -> None:
-        """A shortage of hugepages is told here, where it can be said in one line."""
-        need, free = self.memory_mb(), hugepage_bytes_free() >> 20
-        if free < need:
-            raise UnavailableError(
-                f"{self.name}: needs {need} MiB of hugepages, {free} MiB are free; "
-                f"end other DPDK programs or raise nr_hugepages ({NR_HUGEPAGES})"
-            )
 
     def until(
         self, condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S
@@ -167,20 +141,9 @@ class ProgramSwitch(WithProgram, WithResources):
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait until every port has its peer."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            if (words := self.alive()) is not None:
-                raise TrialFailed(f"{self.name}: {words}")
-            waiting = self.waiting()
-            if not waiting:
-                return
-            if time.monotonic() > deadline:
-                names = ", ".join(port.socket or port.device or "?" for port in waiting)
-                raise TrialFailed(
-                    f"{self.name}: no peer on {names} after {timeout_s:g} s; "
-                    "is the application behind it running?"
-                )
-            time.sleep(POLL_S)
+        self.wait_for_peers(
+            lambda: [port.socket or port.device or "?" for port in self.waiting()], timeout_s
+        )
 
     def wait_converged(self) -> None:
         """What it has learnt is in force at once."""
@@ -213,9 +176,7 @@ class ProgramSwitch(WithProgram, WithResources):
 
     def stop(self) -> None:
         """End it and remove what it made."""
-        if self._resources is not None:
-            self._resources.undo()
-            self._resources = None
+        super().stop()
         self.process = None
 
 

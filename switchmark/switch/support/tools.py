@@ -17,7 +17,6 @@ from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.output import stdout_of
 
-HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 NODES = Path("/sys/devices/system/node")
 
 
@@ -140,24 +139,6 @@ def kernel_has(module: str, symbol: str | None = None) -> bool:
     if modprobe and stdout_of([modprobe, "-n", "-q", module]) is not None:
         return True
     return symbol is not None and symbol in _kernel_symbols()
-
-
-def hugepage_bytes_free() -> int:
-    """Free hugepage memory of every page size."""
-    total = 0
-    for folder in HUGEPAGES.glob("hugepages-*kB"):
-        size_bytes = int(folder.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
-        total += size_bytes * int((folder / "free_hugepages").read_text())
-    return total
-
-
-def hugepage_bytes_total() -> int:
-    """Reserved hugepage memory of every page size, in use or not."""
-    total = 0
-    for folder in HUGEPAGES.glob("hugepages-*kB"):
-        size_bytes = int(folder.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
-        total += size_bytes * int((folder / "nr_hugepages").read_text())
-    return total
 
 
 def memory_nodes() -> int:
