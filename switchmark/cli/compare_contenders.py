@@ -51,10 +51,10 @@ def compare_contenders(
         *_further(found),
     ]
     verdicts = [line.judged.verdict for line, _ in lines]
-    worse = Verdict.WORSE in verdicts or bool(broken)
-    is_open = any(one in (Verdict.UNCLEAR, Verdict.UNTESTABLE) for one in verdicts)
-    blind = all(one is Verdict.UNTESTABLE for one in verdicts)
-    code = exit_code(worse, blind or (is_open and strict), bool(table.problems))
+    unreadable = bool(table.problems)
+    code = exit_code(
+        verdicts, worse=bool(broken), missing=False, unreadable=unreadable, strict=strict
+    )
     if json:
         print_json(
             {

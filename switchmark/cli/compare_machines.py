@@ -57,9 +57,7 @@ def compare_machines(
         )
     remarks = [*problems, *found.remarks, *_cannot_tell(found)]
     verdicts = [verdict_of(one, prove) for one in found.figures]
-    is_open = any(one in (Verdict.UNCLEAR, Verdict.UNTESTABLE) for one in verdicts)
-    blind = all(one is Verdict.UNTESTABLE for one in verdicts)
-    code = exit_code(Verdict.WORSE in verdicts, blind or (is_open and strict), bool(problems))
+    code = exit_code(verdicts, worse=False, missing=False, unreadable=bool(problems), strict=strict)
     if html is not None:
         with writing("--html", html):
             html.write_text(machines_page(found, prove), encoding="utf-8")

@@ -10,13 +10,7 @@ from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio
 from switchmark.cli.output import print_json, print_table
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
-from switchmark.results.matched import (
-    Key,
-    LoadedRun,
-    describe,
-    done_alike,
-    host_differences,
-)
+from switchmark.results.matched import Key, LoadedRun, describe, done_alike, host_differences
 from switchmark.results.metric import Metric
 from switchmark.statistics.comparison import Correction, Verdict, adjust
 from switchmark.statistics.series import find_changes, is_recent, newest_run, verdict_of_newest
@@ -46,15 +40,11 @@ def compare_series(
         raise UsageError(f"{loaded[-1].directory}: shares no trial with the runs before it")
     adjusted = adjust([new.p if new else None for _, _, _, new in found], correction)
     rows: list[dict[str, Any]] = []
-    worse, unclear = bool(broken), False
-    blind = all(new is None for _, _, _, new in found)
     for (key, metric, history, new), p in zip(found, adjusted, strict=True):
         verdict = verdict_of_newest(new, p, metric.higher_is_better, threshold)
         changes = find_changes(history, threshold)
         recent = [c for c in changes if is_recent(c, len(history))]
         fell = any((change.ratio < 1) == metric.higher_is_better for change in recent)
-        worse |= verdict is Verdict.WORSE or fell
-        unclear |= verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
         rows.append(
             {
                 "what": describe(key, list(newest)), "metric": metric.name,
@@ -63,7 +53,14 @@ def compare_series(
             }
         )  # fmt: skip
     unreadable = any(run.problems for run in loaded)
-    code = exit_code(worse, blind or (unclear and strict), unreadable)
+    fallen = any(row["recent_fall"] for row in rows)
+    code = exit_code(
+        [row["verdict"] for row in rows],
+        worse=bool(broken) or fallen,
+        missing=False,
+        unreadable=unreadable,
+        strict=strict,
+    )
     if json:
         print_json({"runs": [run.directory for run in loaded], "series": rows, "exit_code": code,
                     "remarks": remarks})  # fmt: skip

@@ -22,7 +22,7 @@ from switchmark.results.matched import (
 )
 from switchmark.results.metric import Metric
 from switchmark.statistics.boundaries import FIRST_LOOK
-from switchmark.statistics.comparison import Correction, Judged, Verdict, judge, ratio_of
+from switchmark.statistics.comparison import Correction, judge, ratio_of
 from switchmark.statistics.sequential import blocks_instead
 
 
@@ -77,10 +77,13 @@ def compare_two(
             (a.trials[key].values[one.name], b.trials[key].values[one.name]) for key, one in pairs
         ]
         remarks.append(_without_pairs(figures, threshold))
-    worse = any(line.judged.verdict is Verdict.WORSE for line in lines) or bool(broken)
-    unclear = len(alike) < len(a.trials) or any(map(_is_open, judged))
-    blind = all(one.verdict is Verdict.UNTESTABLE for one in judged)  # also when there are none
-    code = exit_code(worse, blind or (unclear and strict), bool(a.problems or b.problems))
+    code = exit_code(
+        [one.verdict for one in judged],
+        worse=bool(broken),
+        missing=len(alike) < len(a.trials),
+        unreadable=bool(a.problems or b.problems),
+        strict=strict,
+    )
     if json:
         print_json(
             {
@@ -127,10 +130,6 @@ def _not_compared(
         for key, measured in one.trials.items():
             if key not in other.trials:
                 yield skipped_case(measured.notation, f"only in {name}")
-
-
-def _is_open(one: Judged) -> bool:
-    return one.verdict in (Verdict.UNCLEAR, Verdict.UNTESTABLE)
 
 
 def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:

@@ -1,21 +1,27 @@
-"""What both forms of `switchmark compare` share: its exit codes and how it writes numbers."""
+"""What all forms of `switchmark compare` share: its exit codes and how it writes numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from switchmark.cli.output import note
+from switchmark.statistics.comparison import Verdict
 
 EXIT_WORSE, EXIT_UNCLEAR = 4, 5
 
 
-def exit_code(worse: bool, unclear: bool, unreadable: bool) -> int:
-    """Worse goes before unreadable, unreadable before unclear."""
-    if worse:
+def exit_code(
+    verdicts: Sequence[Verdict], *, worse: bool, missing: bool, unreadable: bool, strict: bool
+) -> int:
+    """Worse (a verdict, or more than they tell) goes before unreadable, unreadable before unclear:
+    nothing could be tested, or with `strict` some of it, or some is `missing`."""
+    if worse or Verdict.WORSE in verdicts:
         return EXIT_WORSE
     if unreadable:
         return 1
-    return EXIT_UNCLEAR if unclear else 0
+    blind = all(one is Verdict.UNTESTABLE for one in verdicts)  # also when there are none
+    is_open = missing or any(one in (Verdict.UNCLEAR, Verdict.UNTESTABLE) for one in verdicts)
+    return EXIT_UNCLEAR if blind or (is_open and strict) else 0
 
 
 def print_remarks(remarks: Sequence[str]) -> None:

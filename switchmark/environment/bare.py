@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import os
 
-from switchmark.engine.binary import find_engine
-from switchmark.environment.netns import NetnsNode
+from switchmark.environment.netns import NetnsEnvironment
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
-from switchmark.port.attach import attach, attach_wire
-from switchmark.port.attached import hosts_own
+from switchmark.port.attached import Attached, hosts_own
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import capabilities
 
 
-class BareEnvironment:
+class BareEnvironment(NetnsEnvironment):
     """Makes nodes that are nothing but processes and their ports."""
 
     name = "bare"
@@ -35,15 +33,6 @@ class BareEnvironment:
         """The kinds of port that its nodes can have."""
         return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
 
-    def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
-        """Ports for a switch, and a program on them."""
-        engine = find_engine()
-        return NetnsNode(session, attach(session, hosts_own(spec)), engine)
-
-    def create_wire(
-        self, session: Session, a: NodeSpec, b: NodeSpec
-    ) -> tuple[NetnsNode, NetnsNode]:
-        """Two programs joined without a switch."""
-        engine = find_engine()
-        ends = attach_wire(session, hosts_own(a), hosts_own(b))
-        return NetnsNode(session, ends[0], engine), NetnsNode(session, ends[1], engine)
+    def place(self, session: Session, spec: NodeSpec) -> Attached:  # noqa: ARG002
+        """Among the host's own devices."""
+        return hosts_own(spec)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
-from switchmark.environment.netns import NetnsNode
+from switchmark.environment.netns import NetnsEnvironment, NetnsNode
 from switchmark.environment.support import batons
 from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
@@ -26,8 +27,7 @@ from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
-from switchmark.port.attach import attach, attach_wire
-from switchmark.port.attached import Attached, namespace
+from switchmark.port.attached import Attached
 from switchmark.testbed.container.confined import lxc_config, lxc_network
 from switchmark.testbed.container.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
 from switchmark.testbed.host import Session, Spawned
@@ -109,10 +109,11 @@ class LxcNode(NetnsNode):
         return text
 
 
-class LxcEnvironment:
+class LxcEnvironment(NetnsEnvironment):
     """Makes nodes that are LXC containers, in a path of our own: a user's are never touched."""
 
     name = "lxc"
+    sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:
         """LXC with its static init, a static BusyBox, control groups, and root."""
@@ -141,22 +142,10 @@ class LxcEnvironment:
             PortKind.VF,
         )
 
-    def create(self, session: Session, spec: NodeSpec) -> LxcNode:
-        """A container (to be) with one port for a switch."""
+    def maker(self) -> Callable[[Session, Attached], LxcNode]:
+        """A container (to be) around each namespace."""
         engine = find_engine()
-        root = build_root(engine)
-        return LxcNode(
-            session, attach(session, namespace(session, spec), SOCKET_FOLDER_INSIDE), engine, root
-        )
-
-    def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[LxcNode, LxcNode]:
-        """Two containers joined without a switch."""
-        engine = find_engine()
-        root = build_root(engine)
-        ends = attach_wire(
-            session, namespace(session, a), namespace(session, b), SOCKET_FOLDER_INSIDE
-        )
-        return LxcNode(session, ends[0], engine, root), LxcNode(session, ends[1], engine, root)
+        return partial(LxcNode, engine=engine, root=build_root(engine))
 
 
 def _linux_capabilities(spec: NodeSpec) -> list[str]:

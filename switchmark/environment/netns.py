@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
@@ -83,9 +84,10 @@ class NetnsNode:
 
 
 class NetnsEnvironment:
-    """Makes nodes that are network namespaces."""
+    """Makes nodes that are network namespaces, or have something more around these."""
 
     name = "netns"
+    sockets_inside: str | None = None  # where a node sees its sockets; None: where the host does
 
     def availability(self) -> Availability:
         """Namespaces are in every kernel; making them needs root or its capabilities, and entering
@@ -107,15 +109,24 @@ class NetnsEnvironment:
             PortKind.VALE,
         )
 
+    def maker(self) -> Callable[[Session, Attached], NetnsNode]:
+        """What makes a node of its place in the network. Raises UnavailableError."""
+        return partial(NetnsNode, engine=find_engine())
+
+    def place(self, session: Session, spec: NodeSpec) -> Attached:
+        """A node's place in the network, as yet without ports."""
+        return namespace(session, spec)
+
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
-        """A namespace with its ports for a switch."""
-        engine = find_engine()
-        return NetnsNode(session, attach(session, namespace(session, spec)), engine)
+        """A node with its ports for a switch."""
+        make = self.maker()
+        return make(session, attach(session, self.place(session, spec), self.sockets_inside))
 
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
     ) -> tuple[NetnsNode, NetnsNode]:
-        """Two namespaces joined without a switch."""
-        engine = find_engine()
-        ends = attach_wire(session, namespace(session, a), namespace(session, b))
-        return NetnsNode(session, ends[0], engine), NetnsNode(session, ends[1], engine)
+        """Two nodes joined without a switch."""
+        make = self.maker()
+        near, far = self.place(session, a), self.place(session, b)
+        ends = attach_wire(session, near, far, self.sockets_inside)
+        return make(session, ends[0]), make(session, ends[1])

@@ -18,7 +18,6 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import polars as pl
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -34,7 +33,7 @@ from switchmark.report.figures import Drawing, Look, Panels, looks
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
 from switchmark.report.machines import machines_panels
 from switchmark.report.one_table import one_table
-from switchmark.report.page import TEMPLATES, PlotData, policy
+from switchmark.report.page import TEMPLATES, PlotData, policy, templates
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
 from switchmark.report.ratios import ratio_panels
 from switchmark.report.samples import samples_figure
@@ -119,13 +118,7 @@ def _read(table: RecordTable, status: str) -> list[Record]:
 
 def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequence[str]) -> str:
     records, failed = _read(table, "finished"), _read(table, "failed")
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates()
     environment.filters |= {
         "number": words.number, "percent": words.percent, "time_ns": words.time_ns,
         "mega": lambda value: words.number(value / 1e6),

@@ -83,15 +83,15 @@ class Page:
     links: Sequence[Link] = field(default_factory=tuple)  # to other pages, at the top
 
 
+def templates(folder: Path = TEMPLATES, **more: Any) -> Environment:
+    """The templates of a folder. What they are given is escaped, unless `more` says otherwise, and
+    a name that they are not given is an error."""
+    usual = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    return Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, **usual | more)
+
+
 def page_html(page: Page) -> str:
     """The page as one file."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     figures = PlotData()
     # Our own texts and plotly's, not data: the only parts that are not escaped.
     scripts = [_plotly()] if any(one.figures for one in page.sections) else []
@@ -106,7 +106,7 @@ def page_html(page: Page) -> str:
         "style": Markup((TEMPLATES / "report.css").read_text()),
         "scripts": [Markup(one) for one in scripts],
     }
-    return environment.get_template("page.html.j2").render(context)
+    return templates().get_template("page.html.j2").render(context)
 
 
 def _plotly() -> str:

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from switchmark import __version__
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
+from switchmark.report.page import templates
 from switchmark.reproduction.beside import PaperLine, lines_of
 from switchmark.reproduction.draw import draw
 from switchmark.reproduction.findings import JudgedFinding, judge
@@ -145,10 +145,7 @@ def _shown(
 
 def as_html(pages: Sequence[PaperPage]) -> str:
     """One file that loads nothing."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    environment = templates(_TEMPLATES)
     environment.filters["svg"] = lambda text: Markup(text[text.index("<svg") :])
     template = environment.get_template("reproduction.html.j2")
     return template.render(pages=pages, version=__version__)
@@ -156,10 +153,7 @@ def as_html(pages: Sequence[PaperPage]) -> str:
 
 def as_markdown(pages: Sequence[PaperPage]) -> str:
     """For docs/: findings and items of every paper, as tables."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=False, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+    environment = templates(_TEMPLATES, autoescape=False, keep_trailing_newline=True)
     environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     template = environment.get_template("reproduction.md.j2")
     return template.render(pages=pages, version=__version__)

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -135,35 +135,38 @@ def _refusal(fd: int) -> str:
 @contextmanager
 def _signals_raise() -> Iterator[None]:
     """SIGTERM and SIGHUP end the program like Ctrl-C does: by an exception that unwinds."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, leave) for number in numbers}
-    try:
+    with _handling((signal.SIGTERM, signal.SIGHUP), leave):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
     """Cleaning up is not interrupted; a signal that comes meanwhile acts when it is done."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    try:
+        with _handling(numbers, lambda number, _: came.append(number)):
+            yield
+    finally:
+        if came:
+            signal.raise_signal(signal.Signals(came[0]))
+
+
+@contextmanager
+def _handling(
+    numbers: Collection[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """The main thread has these handled so; another thread cannot, and does not get them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in numbers}
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(signal.Signals(came[0]))
+        for number, former in before.items():
+            signal.signal(number, former)

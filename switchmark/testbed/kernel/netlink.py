@@ -81,28 +81,25 @@ def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
 
     Raises OSError when there is no such device, or it cannot be moved or set up."""
     assert end.netns is not None
-    fd = os.open(NETNS_DIR / end.netns, os.O_RDONLY | os.O_CLOEXEC)
-
-    def move() -> None:
-        with IPRoute() as netlink:
-            found = netlink.link_lookup(ifname=device)
-            if not found:
-                raise OSError(f"network device {device} is not there")
-            netlink.link("set", index=found[0], state="down")
-            netlink.link("set", index=found[0], ifname=end.device, net_ns_fd=fd)
-
-    try:
-        inside(None, move)
-    except NetlinkError as error:
-        raise OSError(f"network device {device}: cannot be moved ({error})") from None
-    finally:
-        os.close(fd)
+    _move(device, end.netns, end.device)
     _set_mtu(end.netns, end.device, mtu_bytes)
 
 
 def lend(device: str, netns: str) -> None:
     """Move a device of the host's own into a namespace as it is, and set it up there; `fetch_back`
     undoes it. Raises OSError."""
+
+    def rise() -> None:
+        disable_ipv6(device)
+        set_up(device)
+
+    _move(device, netns)
+    inside(netns, rise)
+
+
+def _move(device: str, netns: str, name: str | None = None) -> None:
+    """Move a device of this namespace into another, and down and under another name with `name`.
+    Raises OSError."""
     fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
 
     def move() -> None:
@@ -110,19 +107,16 @@ def lend(device: str, netns: str) -> None:
             found = netlink.link_lookup(ifname=device)
             if not found:
                 raise OSError(f"network device {device} is not there")
-            netlink.link("set", index=found[0], net_ns_fd=fd)
-
-    def rise() -> None:
-        disable_ipv6(device)
-        set_up(device)
+            if name is not None:
+                netlink.link("set", index=found[0], state="down")
+            netlink.link("set", index=found[0], ifname=name or device, net_ns_fd=fd)
 
     try:
         inside(None, move)
     except NetlinkError as error:
-        raise OSError(f"network device {device}: cannot be lent ({error})") from None
+        raise OSError(f"network device {device}: cannot be moved to {netns} ({error})") from None
     finally:
         os.close(fd)
-    inside(netns, rise)
 
 
 def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
