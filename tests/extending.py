@@ -1,4 +1,4 @@
-"""The worked examples of docs/extending.md, each in a copy of the package: one file more, and no
+"""The worked examples of docs/extending*.md, each in a copy of the package: one file more, and no
 other change."""
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 import switchmark
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "extending.md"
+PAGES = sorted((ROOT / "docs").glob("extending*.md"))
 
 
 def example(mark: str) -> str:
-    """The one block of Python in the page that holds this text."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    """The one block of Python in the pages that holds this text."""
+    pages = "".join(page.read_text() for page in PAGES)
+    blocks = re.findall(r"^```python\n(.*?)^```$", pages, re.MULTILINE | re.DOTALL)
     (text,) = [block for block in blocks if mark in block]
     return str(text)
 

@@ -1,5 +1,5 @@
-"""A backend is one file: the engine that has the example of docs/extending.md linked in lists it,
-describes it and measures over it. Usage: check_backend.py ENGINE."""
+"""A backend is one file: an engine with the example of docs/extending-backend.md linked in lists
+it, describes it and measures over it. Usage: check_backend.py ENGINE."""
 
 import json
 import subprocess

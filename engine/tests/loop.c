@@ -1,5 +1,4 @@
-/* loop: what is sent on a port arrives on it, in memory. The worked example of docs/extending.md.
- */
+/* loop: what is sent on a port arrives on it, in memory. docs/extending-backend.md shows it. */
 #include "io/io.h"
 
 #include <stdio.h>

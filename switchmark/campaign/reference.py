@@ -1,4 +1,4 @@
-"""The tables of docs/campaigns.md and docs/switches.md, made from what the loader reads.
+"""The tables of docs/campaigns.md and docs/switch-options.md, made from what the loader reads.
 
     python -m switchmark.campaign.reference
 

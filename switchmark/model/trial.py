@@ -160,8 +160,8 @@ class Trial(Frozen):
         unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format)] = 0.2
     switch_options: Annotated[str, Parameter(  # `name:value+name:value`, sorted
         "switch_options", CONTENDER, DEFAULT, "vlan_filtering:on+static_fdb:on",
-        "settings of the switch itself (table in docs/switches.md), also written as a mapping, "
-        "`{vlan_filtering: on}`; a switch without the option refuses it",
+        "settings of the switch itself (table in docs/switch-options.md), also written as a "
+        "mapping, `{vlan_filtering: on}`; a switch without the option refuses it",
         read=read.words(read.switch_options), none="none", mapping=True,
         say=lambda value: value.replace("+", ", ").replace(":", " ") or "default options")] = ""
     switch_cores: Annotated[int, Parameter(

@@ -104,7 +104,7 @@ class T4p4s(WithOptions, ProgramSwitch):
     name = "t4p4s"
     setting = "SWITCHMARK_T4P4S"
     programs = ("switchmark-t4p4s",)
-    obtain = f"compile {SOURCE} with t4p4s (docs/switches.md)"
+    obtain = f"compile {SOURCE} with t4p4s (docs/switches-userspace.md)"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         connect_modes=(ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT),
@@ -132,7 +132,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         first, program = self.program_for(None), self.program_for(mode)
         if first is None:
             return self.availability()
-        remedy = f"compile {SOURCES[mode]} with t4p4s (docs/switches.md)"
+        remedy = f"compile {SOURCES[mode]} with t4p4s (docs/switches-userspace.md)"
         if program is None:
             wanted = f"{first}{BESIDE}"
             reason = f"no program {wanted} for connect_mode {mode}"

@@ -1,5 +1,5 @@
-"""The worked examples of docs/extending.md, taken from the text and run for real, each in a copy of
-the package with one file more."""
+"""The worked examples of docs/extending*.md, run for real, each in a copy of the package with one
+file more."""
 
 from __future__ import annotations
 

@@ -71,5 +71,5 @@ def test_the_kernel_says_what_is_wrong_with_a_program() -> None:
 
 
 def test_the_size_of_the_programs() -> None:
-    """As docs/switches.md has it."""
+    """As docs/switches-kernel.md has it."""
     assert [len(program(0, 3, 4, table)) // 8 for table in (None, 5)] == [21, 42]

@@ -173,7 +173,7 @@ def test_the_page_holds_the_tables_of_the_code() -> None:
 
 
 def test_the_page_of_switches_holds_the_table_of_their_options() -> None:
-    page = (PAGE.parent / "switches.md").read_text()
+    page = (PAGE.parent / "switch-options.md").read_text()
     assert reference.switch_options() in page, "run python -m switchmark.campaign.reference"
 
 

@@ -1,4 +1,4 @@
-"""A method, a switch and an environment are one file each: the examples of docs/extending.md,
+"""A method, a switch and an environment are one file each: the examples of docs/extending*.md,
 put into a copy of the package, are known everywhere."""
 
 from __future__ import annotations

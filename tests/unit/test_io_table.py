@@ -85,5 +85,5 @@ def test_names_are_written_as_campaigns_write_them() -> None:
 
 
 def test_the_backend_of_the_page_is_the_one_that_the_c_tests_build() -> None:
-    page = (ROOT / "docs" / "extending.md").read_text()
+    page = (ROOT / "docs" / "extending-backend.md").read_text()
     assert f"```c\n{(ROOT / 'engine/tests/loop.c').read_text()}```\n" in page
