@@ -53,7 +53,7 @@ _NAMED_COLORS = {"@muted": "#8a929b", "@ink": "#1c2026", "@grid": "#d6d9de", "@p
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a campaign is, told whenever a trial begins or has ended."""
+    """How far a campaign has come, told whenever a trial begins or has ended."""
 
     number: int  # of the trial, from 1
     total: int  # 0: not known before the campaign ends

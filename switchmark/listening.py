@@ -62,7 +62,7 @@ def read_token(path: Path | None) -> str | None:
 
 
 def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """For HTTPS; None without a certificate. Raises UsageError."""
+    """What HTTPS needs; None without a certificate. Raises UsageError."""
     if certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -128,7 +128,8 @@ class GuardedServer(ThreadingHTTPServer):
             ) from None
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """In the thread of the request: a client that does not shake hands keeps no other."""
+        """Shake hands in the thread of the request: a client that does not keeps no other
+        waiting."""
         request.settimeout(SILENCE_S)
         if self._tls is not None:
             try:

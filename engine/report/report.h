@@ -27,6 +27,9 @@ void report_loss_of_queues(struct json *j, const struct trial *trial);
 void report_probe(struct json *j, const struct trial *trial, const struct end *sending,
                   const struct end *receiving);
 
+/* CPU time, cycles, turns on shared cores, events of the hardware. */
+void report_cost(struct json *j, const struct trial *trial);
+
 /* The rates and the shape, as part of `config`. */
 void report_schedule(struct json *j, const struct trial *trial);
 void report_result(struct json *j, const struct trial *trial);

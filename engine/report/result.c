@@ -1,4 +1,4 @@
-/* What the `result` event says: totals, loss, ports, pacing, CPU. */
+/* What the `result` event says: totals, loss, ports, pacing, and what it cost. */
 #include <stdio.h>
 
 #include "report/report.h"
@@ -109,102 +109,6 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
         report_lateness_briefly(j, &lateness);
         json_unsigned(j, "away_ns", clock_ticks_to_ns(away));
         json_end_object(j);
-    }
-    json_end_object(j);
-}
-
-static void put_cpu(struct json *j, const struct trial *trial)
-{
-    const struct cpu_times *from = &trial->cpu_before, *to = &trial->cpu_after;
-    const uint64_t user_ns = to->user_ns - from->user_ns;
-    const uint64_t system_ns = to->system_ns - from->system_ns;
-
-    json_object(j, "cpu");
-    json_unsigned(j, "wall_ns", trial->drained_ns - trial->started_ns);
-    json_unsigned(j, "cpu_ns", user_ns + system_ns);
-    json_unsigned(j, "user_ns", user_ns);
-    json_unsigned(j, "system_ns", system_ns);
-    json_unsigned(j, "voluntary_switches", to->voluntary_switches - from->voluntary_switches);
-    json_unsigned(j, "involuntary_switches", to->involuntary_switches - from->involuntary_switches);
-    json_unsigned(j, "run_delay_ns", trial->run_delay_after_ns - trial->run_delay_before_ns);
-    json_unsigned(j, "stolen_ns", trial->stolen_after.all_ns - trial->stolen_before.all_ns);
-    if (trial->options->core_count > 0)
-        json_unsigned(j, "stolen_own_cores_ns",
-                      trial->stolen_after.cores_ns - trial->stolen_before.cores_ns);
-    else
-        json_null(j, "stolen_own_cores_ns");
-    json_end_object(j);
-}
-
-/* Frames that went through the loop: what was received, or else sent, or both. */
-static uint64_t frames_moved(const struct role *role, const struct counters *c)
-{
-    const uint64_t received = role->stands_between
-                                  ? c->rx_frames
-                                  : c->rx_frames + c->rx_foreign + c->rx_other +
-                                        c->rx_verification + c->rx_corrupt + c->rx_stale;
-    return received + (role->sends ? c->tx_offered : 0);
-}
-
-static void put_cycles(struct json *j, const struct trial *trial)
-{
-    const struct snapshot *last = &trial->last_snapshot;
-    const uint64_t useful = last->spent_ticks[1], all = useful + last->spent_ticks[0];
-    const uint64_t frames = frames_moved(trial->options->role, &trial->loop_totals);
-
-    json_object(j, "cycles");
-    json_unsigned(j, "useful_ticks", useful);
-    json_unsigned(j, "idle_ticks", last->spent_ticks[0]);
-    json_number(j, "useful_share", share(useful, all));
-    json_unsigned(j, "frames", frames);
-    if (frames > 0)
-        json_number(j, "ticks_per_frame", share(useful, frames));
-    else
-        json_null(j, "ticks_per_frame");
-    json_end_object(j);
-}
-
-/* Of all workers that take turns on their cores. */
-static void put_baton(struct json *j, const struct trial *trial)
-{
-    struct baton_counts sum = {0};
-
-    if (trial->idle != IDLE_BATON)
-        return;
-    for (unsigned i = 0; i < trial->workers; i++) {
-        const struct baton_counts *one = &trial->batons_passed[i];
-        sum.passes += one->passes;
-        sum.by_yield += one->by_yield;
-        sum.silent += one->silent;
-        sum.waited += one->waited;
-        sum.longest = one->longest > sum.longest ? one->longest : sum.longest;
-    }
-    json_object(j, "baton");
-    json_unsigned(j, "passes", sum.passes);
-    json_unsigned(j, "by_yield", sum.by_yield);
-    json_unsigned(j, "waited_ns", clock_ticks_to_ns(sum.waited));
-    json_unsigned(j, "longest_wait_ns", clock_ticks_to_ns(sum.longest));
-    json_unsigned(j, "silent_holders", sum.silent);
-    json_end_object(j);
-}
-
-static void put_hardware(struct json *j, const struct trial *trial)
-{
-    const struct hardware *h = &trial->hardware;
-
-    if (!trial->options->hardware_counters) {
-        json_null(j, "hardware");
-        return;
-    }
-    json_object(j, "hardware");
-    json_bool(j, "with_kernel", h->with_kernel);
-    json_number(j, "counted_share", h->counted_share);
-    json_string(j, "reason", h->reason[0] != '\0' ? h->reason : NULL);
-    for (unsigned i = 0; i < HARDWARE_EVENTS; i++) {
-        if (h->fds[i] >= 0)
-            json_unsigned(j, hardware_names[i], h->counts[i]);
-        else
-            json_null(j, hardware_names[i]);
     }
     json_end_object(j);
 }
@@ -323,8 +227,5 @@ void report_result(struct json *j, const struct trial *trial)
     if (role->stands_between)
         put_forwarder_ports(j, trial);
     put_pacing(j, trial, &totals);
-    put_cpu(j, trial);
-    put_cycles(j, trial);
-    put_baton(j, trial);
-    put_hardware(j, trial);
+    report_cost(j, trial);
 }

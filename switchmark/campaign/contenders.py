@@ -32,7 +32,8 @@ class Contender:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def block(self, compared: str) -> Block:
-        """Its values as a layer; `compared`: the keys of place and cores that any of them sets."""
+        """The contender's values as a layer; `compared`: the keys of place and cores that any of
+        them sets."""
         layer = Block(plain=dict(self.entries))
         layer.plain["contender"] = Entry((self.name,), self.place, SECTION)
         if compared:

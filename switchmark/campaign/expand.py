@@ -80,7 +80,7 @@ def leave_out_unable(
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
 ) -> tuple[CampaignDefinition, list[str]]:
-    """With `skip_unavailable`, the campaign without the switches that cannot do what is asked,
+    """The campaign, under `skip_unavailable`, without the switches that cannot do what is asked,
     and why they are left out. Where none can do anything of it, it stays as it is, to be
     refused."""
     if not campaign.skip_unavailable:

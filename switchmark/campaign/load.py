@@ -53,7 +53,7 @@ def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> Campai
 def load_text(
     text: str, where: str, known: Known, overrides: Sequence[str] = ()
 ) -> CampaignDefinition:
-    """The same from text; `where` names its source in messages and, less its suffix, itself."""
+    """The campaign in a text; `where` names its source in messages and, less its suffix, itself."""
     problems: list[Problem] = []
     table = source.parse(text, where, problems)
     return _Loader(known, problems).campaign(table, _split(overrides, problems), where)

@@ -177,7 +177,7 @@ def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _settled(match: dict[str, Any]) -> dict[str, Any]:
-    """With a scenario under its one name, and the number of paths in it as `pairs`."""
+    """The match with a scenario under its one name, and the number of paths in it as `pairs`."""
     found = resolve(str(match.get("scenario", "")))
     if found is None:
         return match

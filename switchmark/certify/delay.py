@@ -18,7 +18,7 @@ WITHIN_NS = 2_000
 
 
 def turn(rig: Rig) -> Turn:
-    """Nothing set, and each delay."""
+    """Measure with nothing set, and with each delay."""
     floor_ns = shortest_ns(rig, 0)
     return Turn(
         {f"{us} us": shortest_ns(rig, us) - floor_ns - 1e3 * us for us in DELAYS_US},

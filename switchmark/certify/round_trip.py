@@ -37,7 +37,7 @@ def turn(rig: Rig) -> Turn:
 
 
 def round_trips(rig: Rig, delay_us: int = 0) -> Latency:
-    """Those of a trial in which every frame costs the bridge so long, both ways."""
+    """Round trips of a trial in which every frame costs the bridge so long, both ways."""
     hold = struck(rig.bridge, delayed(1000 * delay_us), 0, 1) if delay_us else nullcontext()
     trial = rig.plan.trial.model_copy(update={"duration_s": DURATION_S})
     with hold:

@@ -137,7 +137,7 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
 
 
 def _usual() -> list[PortKind]:
-    """Those that can be tried here."""
+    """The ports that can be tried here."""
     return [*KERNEL_PORTS, *([PortKind.VHOST_USER] if Testpmd().availability().available else [])]
 
 

@@ -118,7 +118,7 @@ def _line(one: PairedFigure, varying: Sequence[str]) -> ComparisonLine:
 
 
 def _verdict(one: PairedFigure) -> Verdict:
-    """In the words of `compare`."""
+    """The verdict in the words of `compare`."""
     ratio = one.ratio
     if ratio is None:
         return Verdict.UNTESTABLE

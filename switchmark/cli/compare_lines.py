@@ -25,7 +25,7 @@ class ComparisonLine:
 
     @property
     def interval(self) -> str:
-        """Of B / A."""
+        """The interval of B / A."""
         ratio = self.judged.ratio
         if ratio.low is None or ratio.high is None:
             return "-"

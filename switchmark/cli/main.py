@@ -38,7 +38,8 @@ _OF_THE_MACHINE = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command is: a module here, a function in it that typer can read, a line of help.
+    """What a command is made of: a module here, a function in it that typer can read, a line of
+    help.
 
     The function's docstring is the command's help, the module's `EPILOG` its examples. The
     function may return its exit code. A module that has commands of its own names no function, and

@@ -40,7 +40,7 @@ _TRIAL = ("switch", "trial")
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """Of one record, drawn up when the trial has ended: a scrape finds it done."""
+    """The figures of one record, drawn up when the trial has ended: a scrape finds them done."""
 
     loads: Throughput | None
     delays: tuple[list[tuple[str, float]], float] | None

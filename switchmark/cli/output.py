@@ -32,7 +32,7 @@ def print_json(value: Any) -> None:
 
 
 def print_json_list(values: Iterable[Any]) -> None:
-    """The same of a list whose values are made one at a time: all of them need not fit in."""
+    """Print a list as JSON whose values are made one at a time: all of them need not fit in."""
     before = "["
     for value in values:
         print(before, "\n  ", _json(value).replace("\n", "\n  "), sep="", end="")

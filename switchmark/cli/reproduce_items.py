@@ -149,7 +149,7 @@ class ItemRunner:
 
 
 def _weight(state: ItemState) -> float:
-    """By what time is dealt out: few trials deserve more of it each."""
+    """The weight by which time is dealt out: few trials deserve more of it each."""
     return math.sqrt(max(1, state.trials))
 
 

@@ -33,15 +33,15 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
 
 
 def io_of(trial: Trial, kind: PortKind) -> Io:
-    """The same in this trial: before a foreign instrument takes the ports, our applications try
-    them in its way, past the IP stack or through it."""
+    """The I/O of applications in this trial: before a foreign instrument takes the ports, our
+    applications try them in its way, past the IP stack or through it."""
     if trial.io is Io.AUTO and trial.generator != OWN_ENGINE:
         return INSTRUMENTS[trial.generator]().abilities.ports.get(kind) or resolve_io(Io.AUTO, kind)
     return resolve_io(trial.io, kind)
 
 
 def io_on(io: Io, port: NodePort) -> Io:
-    """The same on this very port: the end of a cable may be a NIC that only DPDK reaches."""
+    """The I/O on this very port: the end of a cable may be a NIC that only DPDK reaches."""
     nic = port.lent is not None and port.made is not None
     return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
 
@@ -59,7 +59,7 @@ def needed_capabilities(io: Io, kind: PortKind) -> tuple[str, ...]:
 
 
 def vnf_capabilities(vnf: str, kind: PortKind) -> tuple[str, ...]:
-    """The same for what stands in a chain."""
+    """The Linux capabilities that a VNF in a chain needs."""
     if vnf.startswith("/"):
         return PROGRAM_CAPABILITIES
     if vnf == "bridge":  # of the namespace, made from outside

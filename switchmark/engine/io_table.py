@@ -94,7 +94,7 @@ def ports_page(listed: dict[str, Any]) -> str:
 
 
 def _all(listed: dict[str, Any]) -> list[dict[str, Any]]:
-    """Those that this build of the engine lacks, too."""
+    """All backends, those that this build of the engine lacks among them."""
     return sorted([*listed["backends"], *listed["missing"]], key=lambda one: str(one["name"]))
 
 

@@ -90,7 +90,7 @@ class EngineProcess:
         return self._wait_event(VerificationSent, timeout_s * self.patience).sent
 
     def verify_broadcast(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        """The same to everybody."""
+        """Send verification frames to the broadcast address."""
         self.ask(f"verify-broadcast {count}")
         return self.verification_sent(timeout_s)
 

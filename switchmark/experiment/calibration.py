@@ -92,7 +92,7 @@ class Calibrations:
 
 
 def point_of(plan: TrialPlan) -> dict[str, Any]:
-    """Of a trial, what a ceiling (or a floor) depends on; the switch is not in it. Raises
+    """What a ceiling (or a floor) depends on in a trial; the switch is not in it. Raises
     SwitchmarkError and KeyError where another host is in it that is not reached."""
     load = {field: value for field, value in load_at(plan).items() if field not in _PLACED}
     point = load | {
@@ -113,7 +113,7 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
 
 
 def machine_facts(facts: Facts | None = None) -> dict[str, Any]:
-    """Of a machine (this one, or that of these facts), what its figures depend on."""
+    """What the figures of a machine depend on: of this one, or of the one with these facts."""
     seen = asdict(gather() if facts is None else facts)
     return {
         "cpu_model": seen["cpu_model"],
@@ -129,7 +129,7 @@ def machine_facts(facts: Facts | None = None) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _engine_build() -> str | None:
-    """Its version and the digest of the program: builds of one version differ in speed."""
+    """The engine's version and its program's digest: builds of one version differ in speed."""
     try:
         engine = find_engine()
     except UnavailableError:

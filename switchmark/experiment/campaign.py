@@ -112,7 +112,7 @@ def measuring_time_s(plan: TrialPlan) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """Of a campaign whose trials nobody can count before it ends."""
+    """How far a campaign is whose trials nobody can count before it ends."""
 
     done: int  # trials so far
     left_s: float  # of its time

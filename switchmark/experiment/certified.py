@@ -28,7 +28,7 @@ LARGEST_BYTES = 1 << 20  # of a certificate; one has some kilobytes
 
 @dataclass
 class Certificates:
-    """Those that are kept in a folder, and the machine as it is now."""
+    """The certificates that are kept in a folder, and the machine as it is now."""
 
     directory: Path
     machine: Mapping[str, Any]

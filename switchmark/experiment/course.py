@@ -130,7 +130,7 @@ class _Time:
     taken_s: dict[str, float] = field(default_factory=dict)  # by contender, the last trial's
 
     def take(self, seen: Iterable[Observed]) -> None:
-        """These trials have been measured."""
+        """Take note that these trials have been measured."""
         for one in seen:
             # Between its blocks a testbed of a pool is checked, and measures for other campaigns.
             span = (one.part, one.block if one.testbed else 0)

@@ -62,7 +62,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """Where the records are, and how the trials of this campaign ended."""
+    """What came of a campaign: where its records are, and how its trials ended."""
 
     directory: Path
     ended: Mapping[str, str]  # the status of each, by its id

@@ -77,7 +77,7 @@ def endings(run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> li
 
 
 def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, float]]:
-    """Of those that finished, by their repetition."""
+    """The figures of the trials that finished, by their repetition."""
     for repetition in range(repetitions):
         trial_id = trial.model_copy(update={"repetition": repetition}).id
         if not run.path_of(trial_id).exists():

@@ -83,7 +83,8 @@ def _with_wires_again(
     site: Site | None,
     steps: Sequence[Step],
 ) -> list[Step]:
-    """In each later block the bare wires, too: a figure is held against as many of theirs."""
+    """The steps with the bare wires in each later block: a figure is held against as many of
+    theirs."""
     found: list[Step] = []
     known: set[Trial] = set()
     for step in steps:

@@ -55,8 +55,7 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
 
 
 def load_at(plan: TrialPlan) -> dict[str, Any]:
-    """Of all that a campaign says of a trial, what a ceiling (or a floor) depends on; the trial
-    and the bare wire have it in common."""
+    """What a ceiling (or a floor) depends on: the trial and the bare wire have it in common."""
     wire = plan.trial.model_copy(update=_changes(plan))
     ends = wire.model_dump(mode="json", include={"port_kind", "io"})
     return load_of(wire, ceiling=True) | ends

@@ -60,7 +60,7 @@ class Iperf3:
         return find("iperf3", "iperf3")
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Its longest run is a day."""
+        """Refuse a run above a day, its longest."""
         if max(sweep.duration_s) > MOST_DURATION_S:
             yield "iperf3 runs for 86400 s at most; use a shorter duration"
 
@@ -81,7 +81,7 @@ class Iperf3:
 
 
 def _client(job: Job, duration_s: float) -> list[str]:
-    """It paces in bits of payload a second; 0 is as fast as it can."""
+    """The client's arguments: it paces in bits of payload a second; 0 is as fast as it can."""
     size, rate_pps = payload_bytes(job.trial), job.trial.rate_pps
     bits = 0 if rate_pps is None else rate_pps * size * 8
     burst = f"/{job.trial.burst}" if bits and job.trial.burst > 1 else ""
@@ -92,7 +92,7 @@ def _client(job: Job, duration_s: float) -> list[str]:
 
 
 class _Part(BaseModel):
-    """It says much that is not needed here."""
+    """A part of its report, which says much that is not needed here."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 

@@ -77,7 +77,7 @@ class TestpmdInstrument:
             yield f"testpmd sends frames of {LARGEST_FRAME} bytes at most; use a smaller size"
 
     def launch(self, job: Job) -> TestpmdRun:
-        """Both, at their prompts."""
+        """Start both programs and wait for their prompts."""
         return TestpmdRun(job)
 
 
@@ -169,7 +169,7 @@ class TestpmdRun:
         return Reading(source=source, target=target, duration_ns=self._sent_for_ns)
 
     def process_ids(self) -> Sequence[int]:
-        """Both."""
+        """Both programs."""
         return [self._target.end.spawned.pid, self._source.end.spawned.pid]
 
     def close(self) -> None:

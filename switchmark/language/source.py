@@ -33,7 +33,7 @@ def canonical(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """Where something was written: a file and a line, or a flag of the command line."""
+    """The place where something was written: a file and a line, or a flag of the command line."""
 
     source: str
     line: int | None = None

@@ -166,7 +166,8 @@ def _solve(reached: Callable[[float], bool]) -> float:
 
 
 def _binomial_cdf(count: int, total: int, p: float) -> float:
-    """By logarithms: of a day's windows there are more combinations than a float can hold."""
+    """The sum by logarithms: of a day's windows there are more combinations than a float can
+    hold."""
     ways = math.lgamma(total + 1)
     return math.fsum(
         math.exp(

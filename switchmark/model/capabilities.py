@@ -80,10 +80,10 @@ class Availability:
 
 
 def available(version: str | None) -> Availability:
-    """It can run here, in this version."""
+    """An availability that says: it can run here, in this version."""
     return Availability(True, version=version)
 
 
 def unavailable(reason: str | None, remedy: str | None = None) -> Availability:
-    """It cannot run here: why, and what to do."""
+    """An availability that says why it cannot run here, and what to do."""
     return Availability(False, reason=reason, remedy=remedy)

@@ -36,8 +36,8 @@ def is_pci(port: str) -> bool:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """Of each wire end; none for an empty text. Raises ValueError for what is not written so, and
-    for a port that is named twice."""
+    """The NICs of each wire end; none for an empty text. Raises ValueError for what is not written
+    so, and for a port that is named twice."""
     if not text:
         return ()
     if not re.fullmatch(FORM, text, re.ASCII):
@@ -50,7 +50,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
 
 def read_nics(text: str) -> str:
-    """As a campaign has it: `none` is the empty text. Raises ValueError."""
+    """Read what a campaign says: `none` is the empty text. Raises ValueError."""
     found = "" if text == NO_WORD else text
     parse_nics(found)
     return found

@@ -53,5 +53,5 @@ class NodeSpec:
 
     @property
     def port(self) -> NodePort:
-        """Its port; of several, the first."""
+        """The node's port; of several, the first."""
         return self.ports[0]

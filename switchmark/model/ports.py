@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class PortKind(StrEnum):
-    """Where a node meets the switch."""
+    """The kind of port where a node meets the switch."""
 
     VETH = "veth"
     VHOST_USER = "vhost-user"
@@ -19,7 +19,7 @@ class PortKind(StrEnum):
 
 
 class CableEnd(StrEnum):
-    """As what the end of a cable to another host is there for a switch."""
+    """What the end of a cable to another host is for a switch."""
 
     INTERFACE = "interface"  # a network device of the host's
     PCI = "pci"  # a NIC that is apart from the kernel, for DPDK, named by its PCI address

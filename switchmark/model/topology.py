@@ -25,7 +25,7 @@ ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
 
 
 class NodePlace(StrEnum):
-    """Where a node is: in the environment of the trial, or outside of it, at a wire."""
+    """The place of a node: in the environment of the trial, or outside of it, at a wire."""
 
     ENVIRONMENT = "environment"
     WIRE = "wire"  # stands in for a tester behind a physical port
@@ -56,17 +56,17 @@ class TopologyNode:
 
     @property
     def port_index(self) -> int:
-        """Of its first port, at the switch."""
+        """The number of its first port at the switch."""
         return self.ports[0].index
 
     @property
     def mac(self) -> str:
-        """Of its first port."""
+        """The MAC address of its first port."""
         return self.ports[0].mac
 
     @property
     def ip(self) -> str:
-        """Of its first port, with prefix length."""
+        """The IP address of its first port, with prefix length."""
         return self.ports[0].ip
 
 

@@ -125,7 +125,7 @@ class HostAgent:
         return self._processes[process].stderr_tail()
 
     def do_settings(self, variables: dict[str, str]) -> None:
-        """Where this host's programs lie, as the testbed file says."""
+        """Take in where this host's programs lie, as the testbed file says."""
         os.environ.update(variables)
 
     def do_availability(
@@ -177,7 +177,7 @@ class HostAgent:
         return CpuReading.take(pids)
 
     def do_end_meter(self) -> MeterReading:
-        """The same since then."""
+        """Read what has been used and counted since `do_begin_meter`."""
         clocks = CpuReading.take(self._switch.process_ids() if self._switch else ())
         counted = self._counters.stop()
         return MeterReading(

@@ -108,7 +108,7 @@ class Connection:
     def ask_for(
         self, kind: type[T], what: str, takes_s: float = 0.0, /, data: bytes = b"", **values: Any
     ) -> T:
-        """The same, with the answer as a value of this type. Raises HostLost for any other."""
+        """Ask, and return the answer as a value of this type. Raises HostLost for any other."""
         return self._read(kind, self.ask(what, takes_s, data, **values), what)
 
     def _read(self, kind: type[T], told: Any, what: str) -> T:

@@ -13,7 +13,7 @@ class HostLost(TrialFailed):
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """By how much the other host's CLOCK_MONOTONIC is ahead of ours, and how well that is known:
+    """How far the other host's CLOCK_MONOTONIC is ahead of ours, and how well that is known:
     the truth lies within `uncertainty_ns` either way, however the way there and back differ."""
 
     ahead_ns: int

@@ -80,7 +80,7 @@ class Site:
         return self.connection.ask_for(CpuReading, "begin_meter", 5.0, cores=list(cores))
 
     def end_meter(self) -> MeterReading:
-        """The same, and what has been counted since then."""
+        """What has been used by now, and what has been counted since `begin_meter`."""
         return self.connection.ask_for(MeterReading, "end_meter", 5.0)
 
     @property
@@ -225,7 +225,7 @@ class FarSide:
 
     @property
     def ahead_ns(self) -> int:
-        """By how much that host's clock is ahead of ours."""
+        """How far that host's clock is ahead of ours."""
         return self.clock.ahead_ns if self.clock else 0
 
     def create(self, spec: NodeSpec, where: NodePlace) -> RemoteNode:

@@ -53,7 +53,7 @@ class XAxis(Axis):
 
 
 def _axes() -> tuple[XAxis, ...]:
-    """Those that the table describes, then every other number."""
+    """The axes that the table describes, then every other number."""
     numbers = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES)
     described = sorted(
         (one for one in numbers if one.axis),

@@ -49,7 +49,7 @@ class Drawing:
 
 
 def _harmless(value: Any) -> Any:
-    """The same, with tags only in what is `Markup`."""
+    """The value, with tags only in what is `Markup`."""
     if isinstance(value, Markup):
         return str(value)
     if isinstance(value, str):

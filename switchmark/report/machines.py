@@ -65,7 +65,7 @@ def machines_page(found: OverMachines, prove: float) -> str:
 
 
 def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
-    """The same of one run as figures of its report: each contender against the first one."""
+    """The figures of one run's report over machines: each contender against the first one."""
     drawn = [(one, figure, _varying(each)) for each in found for one, figure in _with_ratio(each)]
     return Panels(
         "Over machines",

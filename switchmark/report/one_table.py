@@ -51,7 +51,7 @@ class Line:
 
     @property
     def limited_by(self) -> tuple[str, ...]:
-        """Of what passed; of a round trip, the rate is."""
+        """What limited the load that passed; of a round trip, the rate is."""
         return self.rows[0].limited_by
 
 

@@ -98,7 +98,7 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
 
 
 def _ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """As drawn: the best on top, the bare wire at the bottom."""
+    """The rows as drawn: the best on top, the bare wire at the bottom."""
     return sorted(rows, key=lambda row: (row.is_baseline, -_mean(row)))
 
 

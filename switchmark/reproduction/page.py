@@ -47,7 +47,7 @@ class ItemOnPage:
 
     @property
     def word(self) -> str:
-        """Its state in a word or two."""
+        """The item's state in a word or two."""
         if self.measured:
             return "measured here, with stand-ins" if self.state.notes else "measured here"
         return "can run here" if self.state.runs else "cannot run here"
@@ -152,7 +152,7 @@ def as_html(pages: Sequence[PaperPage]) -> str:
 
 
 def as_markdown(pages: Sequence[PaperPage]) -> str:
-    """For docs/: findings and items of every paper, as tables."""
+    """Findings and items of every paper as tables, for docs/."""
     environment = templates(_TEMPLATES, autoescape=False, keep_trailing_newline=True)
     environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     template = environment.get_template("reproduction.md.j2")

@@ -43,7 +43,7 @@ class Figure(Frozen):
 
     @property
     def scale(self) -> tuple[float, str]:
-        """By what it is divided to be shown, and the unit of that."""
+        """The divisor with which the figure is shown, and the unit of that."""
         return {
             "pps": (1e6, "Mpps"),
             "bps": (1e9, f"Gbit/s {self.layer}"),
@@ -53,7 +53,7 @@ class Figure(Frozen):
 
     @property
     def words(self) -> str:
-        """With its unit: `mean load (Mpps)`."""
+        """The figure with its unit: `mean load (Mpps)`."""
         if self.unit == "cores":
             return "CPU used (cores)"
         return f"{self.kind.words.partition(', L')[0]} ({self.scale[1]})"

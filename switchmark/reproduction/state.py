@@ -42,7 +42,7 @@ class ItemState:
 
     @property
     def words(self) -> str:
-        """In one line."""
+        """The state in one line."""
         if not self.runs:
             return f"cannot run here: {self.reason}"
         less = f", {len(self.left_out)} contenders left out" if self.left_out else ""

@@ -46,7 +46,7 @@ class BetweenHostsSummary:
 
 
 def summarise_between_hosts(records: Records) -> BetweenHostsSummary:
-    """Of the finished repetitions of one trial, as `query.read_table` gives them."""
+    """Summarise the finished repetitions of one trial, as `query.read_table` gives them."""
     values: dict[str, float | None] = {}
     for field in fields(BetweenHostsSummary):
         held = records.known(field.name)

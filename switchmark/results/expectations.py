@@ -78,7 +78,7 @@ def judge_testbeds(
     rows: Mapping[str, Sequence[SummaryRow]],
     expected: Sequence[Expectation],
 ) -> list[Judgement]:
-    """The same of a run that a pool has measured, whose rows are given by testbed. Each is judged
+    """Judge a run that a pool has measured, whose rows are given by testbed. Each is judged
     by itself, since repetitions on one machine are more alike than machines are; they share the
     level."""
     return [
@@ -179,7 +179,7 @@ def _beside_the_wire(
 
 
 def _slower(row: SummaryRow, value: float, wire: float) -> float:
-    """By which share: of the wire's load that is missing, or added to its round trip."""
+    """The share of the wire's load that is missing, or that is added to its round trip."""
     return value / wire - 1 if row.latency is not None else 1 - value / wire
 
 

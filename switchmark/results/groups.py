@@ -49,12 +49,12 @@ class Records:
         return len(self._rows) > 0 and all(value is not None for value in self.column(name))
 
     def first(self, name: str) -> Any:
-        """Of the first record. Raises IndexError where there is none."""
+        """A column's value in the first record. Raises IndexError where there is none."""
         values = self._columns.get(name)
         return None if values is None else values[self._rows[0]]
 
     def last(self, name: str) -> Any:
-        """Of the last record. Raises IndexError where there is none."""
+        """A column's value in the last record. Raises IndexError where there is none."""
         values = self._columns.get(name)
         return None if values is None else values[self._rows[-1]]
 
@@ -86,7 +86,7 @@ def groups(frame: pl.DataFrame) -> Iterator[Group]:
 
 
 def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> list[int]:
-    """Where the groups end, as positions in the order."""
+    """The ends of the groups, as positions in the order."""
     if not len(order):
         return []
     changes = pl.repeat(False, len(order), eager=True)

@@ -52,7 +52,7 @@ def chosen(names: Sequence[str] | None, of_methods: Sequence[Metric]) -> list[Me
 
 
 def figures_called(names: Sequence[str], of_methods: Sequence[Metric]) -> list[Metric]:
-    """As `chosen`, by the words of `--figure`: throughput and latency, too."""
+    """What `chosen` gives, by the words of `--figure`: throughput and latency, too."""
     try:
         return chosen([_CALLED.get(name, name) for name in names], of_methods)
     except UsageError as error:

@@ -28,7 +28,7 @@ _FILES = 2048  # at once
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Of one record."""
+    """What one record comes from."""
 
     version: str  # of the switch, as it says it; empty: it does not
     machine: MachineId

@@ -58,7 +58,7 @@ class Proving:
         )
 
     def on(self, testbed: str) -> Proving:
-        """The same, as one of its testbeds is asked."""
+        """The question as one of the pool's testbeds is asked."""
         return replace(self, testbed=testbed)
 
     def repetition(self, block: int) -> int:

@@ -83,7 +83,7 @@ def _round_trip(row: SummaryRow, statistic: str) -> Estimate | None:
 
 
 def _statistic(found: Estimate, statistic: str) -> Estimate | None:
-    """Of the repetitions of a load."""
+    """A statistic of the repetitions of a load."""
     match statistic:
         case "mean":
             return found

@@ -41,7 +41,7 @@ class QualitySummary:
 
 
 def summarise_quality(records: Records) -> QualitySummary:
-    """Of the finished repetitions of one trial, as `query.read_table` gives them."""
+    """Summarise the finished repetitions of one trial, as `query.read_table` gives them."""
     values: dict[str, float | None] = {}
     for field in fields(QualitySummary):
         held = records.known(field.name)

@@ -171,7 +171,7 @@ def _as(texts: pl.Series, kind: str) -> pl.Series:
 
 
 def _own(texts: pl.Series) -> pl.Series:
-    """The same in memory of their own: else a few short texts hold all of the batch's."""
+    """The texts in memory of their own: else a few short texts hold all of the batch's."""
     return texts + ""
 
 

@@ -38,7 +38,7 @@ def _of_figures(records: Records) -> tuple[str, ...]:
 
 
 def _within(records: Records) -> Iterator[str]:
-    """Of the samples of each run."""
+    """What the samples of each run say."""
     means = zip(records.column("steady_mean_pps"), records.column("steady_rest_pps"), strict=True)
     pairs = [(mean, rest) for mean, rest in means if mean is not None and rest is not None]
     apart = [pair for pair in pairs if abs(pair[0] - pair[1]) > RESOLUTION * abs(pair[0])]

@@ -51,7 +51,7 @@ class MergedHistograms:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """For plots: from the actual and from the intended send time."""
+    """Percentile curves for plots: from the actual and from the intended send time."""
 
     actual: PercentileCurve
     intended: PercentileCurve | None
@@ -177,7 +177,7 @@ def draw_together(
 
 
 def _trial(records: Records) -> Trial:
-    """As asked; a record from before there was a key has none of it, which is its default."""
+    """The trial as asked; a record from before there was a key lacks it, and has its default."""
     values = {}
     for name in PARAMETERS:
         value = records.first(f"asked_{name}" if name in RESOLVED_BY_PLAN else name)
@@ -253,7 +253,7 @@ class _Tail:
 
     @classmethod
     def of_one(cls, record: Records, prefix: str) -> _Tail:
-        """As the only repetition's record has them."""
+        """The percentiles that the only repetition's record has."""
         values = {name: record.first(f"{prefix}_p{name}_ns") for name in PERCENTILES}
         if None in values.values():  # who timed them does not know
             return cls({}, {})
@@ -261,7 +261,7 @@ class _Tail:
 
     @classmethod
     def of_many(cls, merged: Histogram) -> _Tail:
-        """Of the samples of all repetitions."""
+        """The percentiles of the samples of all repetitions."""
         return cls(merged.percentiles_ns(), percentile_intervals_ns(merged))
 
 

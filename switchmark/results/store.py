@@ -188,7 +188,7 @@ class Run:
         return [Path(name) for name in self.file_names()]
 
     def file_names(self) -> list[str]:
-        """The same as text, which takes a fraction of the memory where there are many."""
+        """The paths as text, which takes a fraction of the memory where there are many."""
         folder = self.trials_directory
         if not folder.is_dir():
             return []

@@ -43,7 +43,7 @@ class Histogram:
 
     @classmethod
     def of(cls, times: Mapping[int, int], highest: int = 100_000_000_000) -> Histogram:
-        """Of so many samples of each value, from 1 to `highest` ns."""
+        """The histogram of so many samples of each value, from 1 to `highest` ns."""
         held = HdrHistogram(1, highest, 3)
         for value, count in times.items():
             held.record_value(value, count)
@@ -170,7 +170,7 @@ class Histogram:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
-        """In a model: the value itself or its text; printed as its text."""
+        """What a model takes: the value itself or its text; it is printed as its text."""
         from_text = core_schema.no_info_after_validator_function(
             cls, core_schema.str_schema(strict=True)
         )
@@ -198,7 +198,7 @@ class Distances:
 def percentiles_of_distances(
     parts: Iterable[Distances], wanted: Iterable[str] = PERCENTILES
 ) -> dict[str, float]:
-    """Of all samples of all parts, as `Histogram.percentiles_ns`; empty where there is none."""
+    """Percentiles of all samples of all parts, as `Histogram.percentiles_ns`; empty without any."""
     values, counts = [], []
     for part in parts:
         for _, high, count in part.above.slots():

@@ -155,7 +155,7 @@ def _where(logs: Array, variances: Array, squares: float) -> float:
 
 
 def _variance(ratio: PairedRatio) -> float:
-    """That of Student's t with the ratio's degrees of freedom: an error that is known from few
-    pairs is taken for larger, so that it weighs less."""
+    """The variance of Student's t with the ratio's degrees of freedom: an error that is known from
+    few pairs is taken for larger, so that it weighs less."""
     degrees = max(ratio.degrees, _FINITE_VARIANCE + 1)
     return ratio.log_error**2 * degrees / (degrees - 2)

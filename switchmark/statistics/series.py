@@ -89,7 +89,7 @@ def find_changes(
 def verdict_of_newest(
     newest: Newest | None, adjusted_p: float | None, higher_is_better: bool, threshold: float
 ) -> Verdict:
-    """As in a comparison of two: significant and large enough."""
+    """Judge as in a comparison of two: significant and large enough."""
     if newest is None or adjusted_p is None:
         return Verdict.UNTESTABLE
     small = 1 - threshold <= newest.ratio <= 1 / (1 - threshold)

@@ -46,7 +46,7 @@ class SteadyState:
 
     @property
     def policy(self) -> str:
-        """For the record: how the kept window was found."""
+        """How the kept window was found, for the record."""
         left_out = f"first {self.warm_up_samples} of {self.samples} samples left out"
         return f"MSER-{batch_size(self.samples)}: {left_out}"
 

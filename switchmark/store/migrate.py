@@ -44,7 +44,7 @@ class Migration:
 
     @property
     def sha256(self) -> str:
-        """Its digest, in hexadecimal digits."""
+        """The digest of its text, in hexadecimal digits."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 

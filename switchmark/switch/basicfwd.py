@@ -96,7 +96,7 @@ class Pair:
             return self._news.wait_for(lambda: self.counted_until_ns >= after_ns, timeout_s)
 
     def counters(self) -> list[PortCounters]:
-        """Both ports so far."""
+        """The counters of both ports so far."""
         with self._news:
             return [
                 PortCounters(t["rx_frames"], t["tx_offered"], t["rx_socket_drops"], t["tx_dropped"])
@@ -111,7 +111,7 @@ class Pair:
 
 
 def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
-    """Of all PCI functions that a driver of user space holds, DPDK is to open these only."""
+    """Arguments by which DPDK opens these PCI functions only, of all that user space holds."""
     return [
         word for port in ports if port.pci is not None for word in ("--eal", f"--allow={port.pci}")
     ]

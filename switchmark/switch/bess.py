@@ -95,7 +95,7 @@ class Bess(WithOptions, ProgramSwitch):
         return f"bessd {found[1]}" if found else ""
 
     def check_more(self, program: Path, version: str) -> Availability:
-        """Its client library, and a Python that can run it."""
+        """BESS needs its client library, and a Python that can run it."""
         python, library = self._python(), _library(program)
         said = output_of([python, "-c", DRIVER, "check", library])
         if said.strip().endswith("ok"):
@@ -111,7 +111,7 @@ class Bess(WithOptions, ProgramSwitch):
         return os.environ.get(PYTHON_SETTING) or str(which("python3") or "python3")
 
     def memory_mb(self) -> int:
-        """Of all ports together."""
+        """The memory of all ports together."""
         return MEMORY_MB
 
     def launch(self, program: Path) -> None:
@@ -207,7 +207,7 @@ class Bess(WithOptions, ProgramSwitch):
         self._request(request)
 
     def details(self) -> dict[str, str]:
-        """Also its modules and sizes."""
+        """What every program says, and its modules and sizes."""
         modules = {
             ConnectMode.CROSS_CONNECT: "PortInc -> PortOut",
             ConnectMode.STATIC_MAC: "PortInc -> Merge -> L2Forward -> PortOut",
@@ -225,7 +225,7 @@ class Bess(WithOptions, ProgramSwitch):
         }
 
     def stop(self) -> None:
-        """The daemon and the driver."""
+        """End the daemon and the driver."""
         super().stop()
         self._driver = None
 

@@ -129,7 +129,7 @@ class FastClick(WithOptions, ProgramSwitch):
         return f"{found[1]} {found[2]}" if found and found[1] == "FastClick" else ""
 
     def memory_mb(self) -> int:
-        """Of all ports together."""
+        """The memory of all ports together."""
         return MEMORY_MB
 
     def launch(self, program: Path) -> None:
@@ -184,7 +184,7 @@ class FastClick(WithOptions, ProgramSwitch):
         return SwitchCounters(ports, int(told["w.count"]) if mac_mode else None)
 
     def details(self) -> dict[str, str]:
-        """Also its configuration."""
+        """What every program says, and its configuration."""
         return super().details() | {
             "datapath": "DPDK net_vhost, client",
             **self.option_details(),

@@ -46,11 +46,11 @@ class OvsKernel(OvsSwitch):
         )
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """Any: the daemon does not forward."""
+        """Any core will do: the daemon does not forward."""
         return cores or online_cores()
 
     def details(self) -> dict[str, str]:
-        """Also the kernel, whose part of it forwards."""
+        """What every Open vSwitch says, and the kernel, whose part of it forwards."""
         return super().details() | {"version": f"{self.instance.version}, Linux {kernel_release()}"}
 
     def before_launch(self) -> None:

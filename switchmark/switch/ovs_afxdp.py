@@ -92,7 +92,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         return device_of(port), ["type=afxdp", mode]
 
     def details(self) -> dict[str, str]:
-        """Also how it reaches its ports, and where its threads are."""
+        """What every Open vSwitch says, how it reaches its ports, and where its threads are."""
         return super().details() | {
             "pmd_cores": ",".join(map(str, self._cores)),
             "other_threads_cores": ",".join(map(str, self.daemon_cores(self._cores))),

@@ -114,7 +114,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         self._at_interface = AtInterface(self.instance.namespace, self._ports)
 
     def counters(self) -> SwitchCounters:
-        """Also what the kernel counts at a cable's end."""
+        """The datapath's counters, and what the kernel counts at a cable's end."""
         return self._at_interface.added(super().counters())
 
     def settings(self) -> dict[str, str]:
@@ -189,7 +189,8 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return self._cores[number % len(self._cores)]
 
     def details(self) -> dict[str, str]:
-        """Also where the threads are, what polls what, and the memory taken."""
+        """What every Open vSwitch says, where threads are, what polls what, and the memory
+        taken."""
         queues = [
             " ".join(line.split("pmd usage")[0].split())
             for line in self.instance.appctl("dpif-netdev/pmd-rxq-show").splitlines()

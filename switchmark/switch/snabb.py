@@ -73,7 +73,7 @@ class Snabb(ProgramSwitch):
         return first if first.startswith("snabb") else ""
 
     def memory_mb(self) -> int:
-        """For the packets that may be under way."""
+        """The memory of the packets that may be under way."""
         learning = self.mode is ConnectMode.LEARNING
         return memory_mb(2 * len(self.ports) + 2 if learning else len(self.ports))
 
@@ -153,7 +153,8 @@ class Snabb(ProgramSwitch):
         )
 
     def details(self) -> dict[str, str]:
-        """Also what our Lua program sets, and what Snabb leaves no choice about."""
+        """What every program says, what our Lua program sets, and what Snabb leaves no choice
+        about."""
         return super().details() | {
             "datapath": "apps VhostUser and bridge.learning, one process, engine.busywait",
             "cores": str(self.cores[0]),

@@ -143,7 +143,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         return self._check_program(program)
 
     def version_of(self, program: Path) -> str:
-        """It has none of its own: what DPDK says of itself, and which program it is."""
+        """The version of DPDK and the digest of the program, which has none of its own."""
         found = re.search(r"DPDK \d[\d.]*", output_of([str(program), "-v", "-h"]))
         if found is None:
             return ""
@@ -151,7 +151,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         return f"t4p4s program {digest}, {found[0]}"
 
     def memory_mb(self) -> int:
-        """Of all ports together."""
+        """The memory of all ports together."""
         return MEMORY_MB
 
     def launch(self, program: Path) -> None:
@@ -225,7 +225,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         return SwitchCounters(ports, witness)
 
     def details(self) -> dict[str, str]:
-        """Also the source, and what t4p4s leaves no choice about."""
+        """What every program says, the source, and what t4p4s leaves no choice about."""
         source, text = SOURCES[self.mode], own_text(SOURCES[self.mode].name)
         return super().details() | {
             "version": str(self.mode_availability(self.mode).version),

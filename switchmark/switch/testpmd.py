@@ -204,7 +204,7 @@ class Testpmd(WithOptions, ProgramSwitch):
             raise TrialFailed(f"{self.name}: {words}") from None
 
     def details(self) -> dict[str, str]:
-        """Also the whole command line."""
+        """What every program says, and the whole command line."""
         return super().details() | {
             "datapath": "DPDK vhost-user, io forwarding, one process",
             "burst": str(BURST),

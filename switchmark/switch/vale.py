@@ -98,7 +98,7 @@ class Vale(InKernelSwitch):
             self._attach(device)
 
     def _attach(self, device: str) -> None:
-        """In generic mode. Before the device is handed back it is taken off again."""
+        """Attach a device in generic mode. Before it is handed back it is taken off again."""
         assert self._resources is not None
         namespace, port = self.namespace.name, f"{SWITCH}:{device}"
         self.namespace.batch("ip", [f"link set dev {device} promisc on"])
@@ -137,7 +137,8 @@ class Vale(InKernelSwitch):
             super().wait_ports_up(timeout_s)
 
     def counters(self) -> SwitchCounters:
-        """Of attached devices, and the witness; VALE counts nothing on its own ports."""
+        """The counters of attached devices and the witness; VALE counts nothing on its own
+        ports."""
         if all(port.kind is PortKind.VETH for port in self.ports):
             return super().counters()
         assert self.witness is not None

@@ -128,7 +128,7 @@ class Vpp(WithOptions, ProgramSwitch):
         self._apply(script)
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Also the receive modes that need the peer."""
+        """Wait for every peer, then set the receive modes that need one."""
         super().wait_ports_up(timeout_s)
         for command in self._late_commands():
             if answer := self._cli(*command.split()):
@@ -214,7 +214,7 @@ class Vpp(WithOptions, ProgramSwitch):
         return SwitchCounters(ports, told.tx[WITNESS])
 
     def details(self) -> dict[str, str]:
-        """Also where its threads are, and the commands it was given."""
+        """What every program says, where its threads are, and the commands it was given."""
         kinds = {"vhost-user": "vhost-user client", "memif": "memif client", "veth": "AF_PACKET"}
         return super().details() | {
             "datapath": ", ".join(sorted({kinds[port.kind.value] for port in self.ports})),

@@ -79,7 +79,7 @@ def find_target(what: str) -> Target:
 
 
 def read_target(text: str, where: str) -> Target:
-    """The same from text; `where` names it in messages."""
+    """Read a target from text; `where` names it in messages."""
     problems: list[Problem] = []
     table = source.parse(text, where, problems)
     found = _read(table, problems)

@@ -108,7 +108,7 @@ def read_testbed(path: Path) -> Testbed:
 
 
 def read_pool_testbed(path: Path) -> Testbed | None:
-    """The same for a testbed of a pool, which may be the local host alone: None, then."""
+    """Read a pool's testbed file, which may name the local host alone: None, then."""
     problems: list[Problem] = []
     table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
     hosts = table.entries.get("hosts")
@@ -218,7 +218,7 @@ class _TestbedReader:
         )
 
     def _settings(self, node: YamlMapping, key: str) -> tuple[tuple[str, str], ...]:
-        """Where programs of that host lie, as the same variables say it of this one."""
+        """The places of that host's programs, by the variables that say it of this one."""
         table = node.entries.get("settings")
         if table is None:
             return ()

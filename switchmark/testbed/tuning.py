@@ -41,7 +41,7 @@ class Tuned:
 
 
 def _each_cpu(name: str) -> Callable[[Path, str], Iterator[tuple[Path, str]]]:
-    """The same word for every CPU."""
+    """A setting with the same word for every CPU."""
 
     def files(root: Path, value: str) -> Iterator[tuple[Path, str]]:
         for path in sorted((root / "sys/devices/system/cpu").glob(f"cpu[0-9]*/{name}")):

@@ -216,7 +216,7 @@ class DeployedMeasurer:
         return sum(one.frames for one in each if one and one.within_ns > 1e9 * allowed_s)
 
     def _ring_full_share(self) -> float | None:
-        """Of all senders' transmit calls, those that met a full ring."""
+        """The share of all senders' transmit calls that met a full ring."""
         sent = [pair.a.result.totals for pair in self._ends]
         polls = sum(one.tx_polls for one in sent)
         return sum(one.ring_full_polls for one in sent) / polls if polls else None

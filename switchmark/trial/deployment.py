@@ -256,21 +256,21 @@ class Deployment:
         self._impose_limit()
 
     def _request_exits(self) -> None:
-        """They end while the switch does."""
+        """Ask the applications to exit, so that they end while the switch does."""
         for engine in self._spawned:
             engine.request_exit()
         for vnf in self.vnfs:
             vnf.request_exit()
 
     def _end_switch(self) -> None:
-        """For good: its ports go, too."""
+        """End the switch for good: its ports go, too."""
         if isinstance(self.switch, Discardable):
             self.switch.discard()
         else:
             self.switch.stop()
 
     def _prepare_switch(self, specs: Sequence[NodeSpec]) -> list[NodeSpec]:
-        """Where its ports are veth pairs of ours, their ends are made in its namespace."""
+        """Have the ends of our veth pairs made in the switch's namespace."""
         far = self.plan.topology.far_names
         here = [spec for spec in specs if spec.name not in far]
         ours = [p for spec in here for p in spec.ports if not (p.nic or p.lent)]
@@ -303,7 +303,7 @@ class Deployment:
         return {"pinning": f"{told}, moved {moves - self._moves_before} times"}
 
     def _impose_limit(self) -> None:
-        """Only now: starting costs a switch much more CPU time than forwarding."""
+        """Limit the switch's CPU time, only now: starting costs it much more than forwarding."""
         plan = self.plan
         if plan.trial.cpu_limit is not None:
             cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
@@ -404,7 +404,7 @@ class Deployment:
         return engine
 
     def _switch_ports(self) -> list[SwitchPort]:
-        """In the order in which frames meet them, which is the order of the nodes."""
+        """The ports in the order in which frames meet them, which is the order of the nodes."""
         ports = [(node, port) for node in self._nodes.values() for port in node.spec.ports]
         return [
             SwitchPort(

@@ -168,14 +168,14 @@ class _Used:
         self._last: dict[int, tuple[float, float]] = {}
 
     def look(self, pids: Sequence[int]) -> None:
-        """Of a process that came later everything counts."""
+        """Read what these processes have used; one that came later counts from its start."""
         seen = ThreadTimes.of(pids).by_thread
         if not self._last:
             self._first = dict(seen)
         self._last |= seen
 
     def of(self, wall_ns: int) -> ApplicationCpu:
-        """Since the first look."""
+        """What they used since the first look."""
         ran = waited = 0.0
         for thread, (ran_s, waited_s) in self._last.items():
             before = self._first.get(thread, (0.0, 0.0))

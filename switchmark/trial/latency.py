@@ -82,7 +82,7 @@ def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
 
 
 def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:
-    """Of the probes alone; the load beside them is told with it."""
+    """The delays of the probes alone; the load beside them is told, too."""
     probes = probes_of(pair.a for pair in pairs)
     lost = probe_load(probes, probes).lost_frames
     merged = merge_latency("rtt", timed_by(probes), lost, "no probe was answered")
@@ -90,7 +90,7 @@ def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:
 
 
 def _merge(clients: Sequence[EngineProcess]) -> Latency:
-    """Of the answers to all requests."""
+    """The delays of the answers to all requests."""
     results = [client.result for client in clients]
     each = [loads.load("the answers", one, one) for one in results]
     lost = loads.total(each).lost_frames

@@ -25,7 +25,7 @@ READING_NS = 200  # an application reads its two clocks together to within this
 
 
 class ClockComparison(Protocol):
-    """By how much the other host's CLOCK_MONOTONIC is ahead of this one's, and how surely."""
+    """How far the other host's CLOCK_MONOTONIC is ahead of this one's, and how surely."""
 
     @property
     def ahead_ns(self) -> int:
@@ -39,7 +39,7 @@ class ClockComparison(Protocol):
 
 
 class Clocks(Protocol):
-    """Of two hosts."""
+    """The clocks of two hosts."""
 
     def compare(self) -> ClockComparison:
         """Now."""
@@ -114,7 +114,7 @@ class TimedRun:
         after: Mapping[int, EngineCounters],
         last: ClockComparison,
     ) -> float:
-        """By how much a time that is measured now is too long: the receiver's tick at which the
+        """The excess of a time that is measured now: the receiver's tick at which the
         sender's clock is read now, less the one that it takes that for."""
         s, r = after[id(sender.engine)], after[id(receiver.engine)]
         hz = receiver.engine.tick_hz
@@ -127,7 +127,7 @@ class TimedRun:
 
 
 def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: ClockComparison) -> int:
-    """By how much the receiver's clock is ahead of its sender's."""
+    """How far the receiver's clock is ahead of its sender's."""
     return (receiver.far - sender.far) * reading.ahead_ns
 
 

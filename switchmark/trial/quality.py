@@ -63,7 +63,7 @@ def delay_variation(timed: Sequence[TimedDelays]) -> DelayVariation | None:
 
 
 def loop_costs(engines: Iterable[EngineProcess]) -> dict[str, LoopCost]:
-    """By role, of every engine whose trial has ended."""
+    """The loop's cost by role, of every engine whose trial has ended."""
     roles: dict[str, list[EngineProcess]] = defaultdict(list)
     for engine in engines:
         if engine.has_result:

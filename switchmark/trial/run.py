@@ -249,7 +249,7 @@ def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None
 
 
 def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
-    """That frames go where they should, and by the rule that was asked for."""
+    """Check that frames go where they should, and by the rule that was asked for."""
 
     def witness() -> int | None:
         return plan.switch.counters().witness_rx_frames

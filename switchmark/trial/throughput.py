@@ -110,7 +110,7 @@ def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Int
 
 
 def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
-    """By how much of its duration the slowest source ran too long."""
+    """The share of its duration by which the slowest source ran too long."""
     longest_ns = max(source.result.duration_ns for source in sources)
     return max(0.0, longest_ns / (duration_s * 1e9) - 1)
 

@@ -94,12 +94,12 @@ class EngineVnf:
         return VnfCounters(self._forwarded, self._dropped)
 
     def died(self) -> str | None:
-        """Its exit code, if it has one."""
+        """Its exit code in words, if it has ended."""
         code = self.engine.spawned.poll()
         return None if code is None else f"VNF {self.node} ended with exit code {code}"
 
     def as_run(self) -> VnfRun:
-        """With what was counted when it was last asked."""
+        """The run with what was counted when it was last asked."""
         return VnfRun(
             node=self.node,
             pair=self.engine.pair,
@@ -119,7 +119,7 @@ class EngineVnf:
 
 
 def _nothing() -> None:
-    """To be undone."""
+    """Undo nothing."""
 
 
 @dataclass
@@ -202,7 +202,7 @@ class GuestBridgeVnf(SpawnedVnf):
     cpu: ApplicationCpu | None = None
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Until the guest says that its ports are joined."""
+        """Wait until the guest says that its ports are joined."""
         try:
             line = self.spawned.read_line(timeout_s)
         except TimeoutError:

@@ -44,7 +44,7 @@ class _PageHandler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, *_: object) -> None:
-        """Nothing: a team that reads would fill the screen."""
+        """Log nothing: a team that reads would fill the screen."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the library refuses, other methods among it: in a line, without their words."""

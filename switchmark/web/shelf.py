@@ -46,7 +46,7 @@ class Shelf(Protocol):
         """The run of exactly this name."""
 
     def folder(self, run: ShelvedRun) -> tuple[Path, Sequence[str]]:
-        """Its folder, and a line for every file that is not what was stored."""
+        """The run's folder, and a line for every file that is not what was stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Fault:
 
 
 def dropped(every: int) -> Fault:
-    """It is lost."""
+    """The frame is lost."""
     return Fault(every, (bpf.set_to(0, DROP), bpf.leave()))
 
 
@@ -50,7 +50,7 @@ def copied(every: int, to_index: int) -> Fault:
 
 
 def classed(every: int, number: int) -> Fault:
-    """It belongs to that class of the queueing discipline behind the bridge."""
+    """The frame belongs to that class of the queueing discipline behind the bridge."""
     return Fault(every, (bpf.set_to(2, number), bpf.store(32, 6, PRIORITY, 2)))
 
 

@@ -148,5 +148,5 @@ class Series:
 
 
 def all_open(series: Sequence[Series]) -> list[Series]:
-    """Those that want another turn."""
+    """The measurements that want another turn."""
     return [one for one in series if one.is_open]

@@ -112,7 +112,8 @@ def raised_priority(session_id: str) -> Iterator[None]:
 
 
 def set_priority(session_id: str, nice: str) -> None:
-    """For this process and all of a session. With "0" what is started later is their equal."""
+    """Set the priority of this process and of all of a session. With "0" what is started later is
+    their equal."""
     for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
         set_autogroup_nice(pid, nice)
 
@@ -133,7 +134,7 @@ class CpuTimes:
 
     @classmethod
     def read(cls) -> CpuTimes:
-        """All of it, now."""
+        """Read all of them now."""
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         alive = sum(process_cpu_s(pid) for pid in descendants(os.getpid()))
         own = time.process_time() + reaped.ru_utime + reaped.ru_stime + alive

@@ -48,7 +48,7 @@ class Truth:
     why_not: Callable[[Io], str | None] = lambda _: None  # of this I/O, which has no such figure
 
     def tolerance(self, quantity: str) -> float:
-        """By how much it may be off."""
+        """How far a quantity may be off."""
         return self.wider.get(quantity, self.within)
 
     @property

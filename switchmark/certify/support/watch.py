@@ -94,7 +94,7 @@ def rate_pps(frames: Sequence[Passed]) -> float:
 
 
 def within(frames: Sequence[Passed], begin_ns: int, end_ns: int) -> list[Passed]:
-    """Those that passed between two moments."""
+    """The frames that passed between two moments."""
     return [one for one in frames if begin_ns <= one.at_ns <= end_ns]
 
 

@@ -71,7 +71,7 @@ class VirtualMachine(Protocol):
 
 
 def patience_with(node: Node) -> float:
-    """By how much longer than on the host an application in it may take to answer."""
+    """How many times as long as on the host an application in this node may take to answer."""
     return node.patience if isinstance(node, VirtualMachine) else 1.0
 
 

@@ -29,5 +29,5 @@ def with_baton(args: Sequence[str], folder: str | Path) -> list[str]:
 
 
 def without_baton(args: Sequence[str]) -> list[str]:
-    """The same where nobody shares the engine's kernel, as in a virtual machine: it yields."""
+    """The arguments where nobody shares the engine's kernel, as in a virtual machine: it yields."""
     return [Idle.YIELD.value if word == Idle.BATON else word for word in args]

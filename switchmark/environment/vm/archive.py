@@ -41,7 +41,7 @@ def kernel_image(kernel: Kernel) -> Path:
 
 
 def decompressed(payload: bytes) -> bytes:
-    """By its first bytes; behind it stand four bytes of length."""
+    """The payload, unpacked as its first bytes say; behind it stand four bytes of length."""
     if payload.startswith(b"\xfd7zXZ"):
         return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
     if payload.startswith(b"\x1f\x8b"):

@@ -79,7 +79,7 @@ def job(ports: Sequence[NodePort], engine_args: Sequence[str]) -> str:
 
 
 def bridge_job(ports: Sequence[NodePort]) -> str:
-    """For a guest whose kernel joins its ports, and which says so once it does."""
+    """The job of a guest whose kernel joins its ports, and which says so once it does."""
     devices = [device_name(number) for number in range(len(ports))]
     lines = [
         *(f"$b ip link set {device} mtu {port.mtu_bytes} up"

@@ -57,7 +57,7 @@ class GuestEngine:
         return None if code is None else self._of_engine(code)
 
     def wait(self, timeout_s: float) -> int:
-        """For the machine's end."""
+        """Wait for the machine's end."""
         return self._of_engine(self._machine.wait(timeout_s))
 
     def terminate(self, grace_s: float = 2.0) -> int:

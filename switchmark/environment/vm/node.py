@@ -185,7 +185,7 @@ class QemuNode:
 
 
 def _seen_inside(port: NodePort, number: int) -> NodePort:
-    """As the guest has it: a virtio-net device, for its kernel's driver or for DPDK's."""
+    """The port as the guest has it: a virtio-net device, for its kernel's driver or for DPDK's."""
     return replace(
         port,
         device_inside=words.device_name(number),

@@ -34,7 +34,7 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """As it is packaged, with its decompressor."""
+        """The kernel as it is packaged, with its decompressor."""
         return self.root / "boot" / f"vmlinuz-{self.release}"
 
     @property
@@ -52,7 +52,7 @@ class Qemu:
 
     @property
     def data(self) -> list[str]:
-        """Where an unpacked one has its firmware, as arguments."""
+        """The arguments that say where an unpacked QEMU has its firmware."""
         share = self.program.parent.parent / "share"
         return [word for name in ("qemu", "seabios") for word in ("-L", str(share / name))]
 
@@ -153,7 +153,7 @@ def qemu_program() -> str | None:
 
 @cache
 def qemu(program: str | None = None) -> Qemu:
-    """That QEMU, or the machine's. Raises UnavailableError."""
+    """The QEMU that is named, or the machine's. Raises UnavailableError."""
     found = program or qemu_program()
     if found is None:
         name = os.environ.get(QEMU_SETTING) or "qemu-system-x86_64"

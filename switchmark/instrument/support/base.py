@@ -98,7 +98,8 @@ class Instrument(Protocol):
     abilities: Abilities
 
     def availability(self) -> Availability:
-        """Its version, or why this machine has it not, and the remedy. Changes nothing."""
+        """The instrument's version, or why this machine lacks it, and the remedy. Changes
+        nothing."""
         ...
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:

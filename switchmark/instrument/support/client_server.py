@@ -67,7 +67,7 @@ class ClientServer:
         return self._read(client, self._server)
 
     def process_ids(self) -> Sequence[int]:
-        """Both, while they run."""
+        """Client and server, while they run."""
         ends = (self._server, self._client)
         return [one.spawned.pid for one in ends if one and one.spawned.poll() is None]
 

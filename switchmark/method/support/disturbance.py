@@ -33,7 +33,7 @@ class Disturbance:
 
     @property
     def outage_s(self) -> float:
-        """By the missing frames, at the rate at which they were due."""
+        """The outage by the missing frames, at the rate at which they were due."""
         return self.missing_frames / (self.point.intended_pps or 1.0)
 
 

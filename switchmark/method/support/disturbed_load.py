@@ -27,7 +27,7 @@ def throughput(task: Task) -> tuple[float, int]:
 
 
 def outage_figures(name: str, seen: Disturbance) -> list[MethodFigure]:
-    """By missing frames, and by silence."""
+    """The outage by missing frames, and by silence."""
     silence = seen.silence
     return [
         MethodFigure(name=f"{name}: outage", value=seen.outage_s, unit="s"),

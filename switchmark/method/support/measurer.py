@@ -69,7 +69,7 @@ class LoadPoint:
 
     @property
     def excused_frames(self) -> int:
-        """Of these, those that the load does not explain: a sender was away from its core when
+        """The unoffered frames that the load does not explain: a sender was away from its core when
         they were due, or the switch was. None where so many are left that the load was never on."""
         due_meanwhile = round(self.wanted_frames * min(1.0, self.stalled_s / self.duration_s))
         late = min(self.late_frames, self.unoffered_frames)

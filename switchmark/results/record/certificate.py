@@ -69,7 +69,7 @@ class Certificate(Value):
 
 
 class CertificateNote(Value):
-    """Of a record: the certificate under which it was made."""
+    """The certificate under which a record was made."""
 
     id: str
     made_at: UtcTime

@@ -63,7 +63,7 @@ def split_of(trial: Trial, vnfs: int) -> Split | None:
 
 
 def _end(split: Split, index: int) -> TopologyPort:
-    """Of the sender or the receiver; what goes back goes through the first chain."""
+    """The port of the sender or the receiver; what goes back goes through the first chain."""
     end = int(index != 0)
     beyond = split.tails[0] if end else split.heads[0]
     return TopologyPort(index, port_mac(index), pair_ip(0, end), port_mac(beyond),
@@ -71,7 +71,7 @@ def _end(split: Split, index: int) -> TopologyPort:
 
 
 def _between(trial: Trial, split: Split, index: int) -> TopologyPort:
-    """Of a VNF. One that leaves addresses alone is asked for none."""
+    """A port of a VNF. One that leaves addresses alone is asked for none."""
     beyond = index ^ 1
     if index in split.heads:
         beyond = 0

@@ -82,7 +82,8 @@ class AcrossHosts:
         self._far_started = False
 
     def availability(self) -> Availability:
-        """Of this host; the other one is asked when the connection to it is opened."""
+        """Whether this host can run it; the other one is asked when the connection to it is
+        opened."""
         return self.near.availability()
 
     def start(
@@ -109,12 +110,12 @@ class AcrossHosts:
         self.far.wait_ports_up(timeout_s)
 
     def wait_converged(self) -> None:
-        """Both."""
+        """Wait until both switches have converged."""
         self.near.wait_converged()
         self.far.wait_converged()
 
     def counters(self) -> SwitchCounters:
-        """Of all ports; what came out of either's witness counts."""
+        """The counters of all ports; what came out of either's witness counts."""
         near, far = self.near.counters(), self.far.counters()
         ports = {self._near_indexes[index]: one for index, one in near.ports.items()}
         ports |= {self._far_indexes[index]: one for index, one in far.ports.items()}
@@ -126,7 +127,7 @@ class AcrossHosts:
         return self.near.alive() or self.far.alive()
 
     def process_ids(self) -> Sequence[int]:
-        """Of this host: its CPU time is what is measured here."""
+        """The processes of this host: their CPU time is what is measured here."""
         return self.near.process_ids()
 
     def details(self) -> dict[str, str]:
@@ -139,7 +140,7 @@ class AcrossHosts:
         }
 
     def stop(self) -> None:
-        """Both, whatever happens to one of them."""
+        """Stop both switches, whatever happens to one of them."""
         try:
             self.near.stop()
         finally:

@@ -90,7 +90,7 @@ def add_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def remove_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Those that were added."""
+    """Remove the ports that were added."""
     for k in range(request["count"]):
         for module in (f"in-n{k}", f"out-n{k}"):
             client.destroy_module(module)

@@ -57,7 +57,7 @@ def eal_devices(name: str, ports: Sequence[SwitchPort], driver: str) -> list[str
 
 
 def ethdev_numbers(ports: Sequence[SwitchPort]) -> dict[int, int]:
-    """By port, the number that DPDK gives its device: those of the PCI bus come first, by their
+    """The number that DPDK gives each port's device: those of the PCI bus come first, by their
     addresses."""
     ordered = sorted(ports, key=lambda port: (port.pci is None, port.pci or ""))
     return {port.index: number for number, port in enumerate(ordered)}

@@ -65,7 +65,7 @@ class PortMakingSwitch(InKernelSwitch):
         """A port is up when its node has set it up, which has happened."""
 
     def counters(self) -> SwitchCounters:
-        """Of the devices in the nodes, and of the witness."""
+        """The counters of the devices in the nodes, and of the witness."""
         now = self._raw_counters()
         ports = {
             index: PortCounters(

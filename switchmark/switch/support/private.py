@@ -58,7 +58,7 @@ class LinkCounters:
 
 
 def parse_socket_drops(text: str) -> dict[str, int]:
-    """By device, of all its sockets together."""
+    """Drops by device, of all its sockets together."""
     drops: dict[str, int] = {}
     for found in PACKET_SOCKET.finditer(text):
         drops[found["device"]] = drops.get(found["device"], 0) + int(found["drops"])

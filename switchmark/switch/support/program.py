@@ -50,7 +50,7 @@ class ProgramSwitch(WithProgram, WithResources):
         return self._check_program(self.program_for(None))
 
     def mode_availability(self, mode: ConnectMode) -> Availability:  # noqa: ARG002
-        """The same, where every mode has the same program."""
+        """The availability of the program, which is the same for every mode."""
         return self.availability()
 
     def _check_program(self, program: Path | None) -> Availability:
@@ -99,7 +99,7 @@ class ProgramSwitch(WithProgram, WithResources):
         return self._at_interface.added(self.own_counters())
 
     def own_counters(self) -> SwitchCounters:
-        """The same, as far as the program itself knows."""
+        """Frames per port since start, as far as the program itself knows."""
         raise NotImplementedError
 
     def start(

@@ -21,14 +21,14 @@ NODES = Path("/sys/devices/system/node")
 
 
 def not_root() -> Availability | None:
-    """A availability that says so when we may not make devices; None for root."""
+    """An availability that says that we may not make devices; None for root."""
     if os.geteuid() == 0:
         return None
     return unavailable("needs root to make network devices", remedy="run it with sudo")
 
 
 def no_rights() -> Availability | None:
-    """The same, but None, too, for an account with the capabilities that a switch of plain kernel
+    """What `not_root` says, but None, too, for an account with what a switch of plain kernel
     devices takes."""
     return None if capabilities.enough() else not_root()
 
@@ -48,7 +48,7 @@ def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
 
 
 def setting_problem(setting: str) -> Availability | None:
-    """That the environment variable `setting` names what nobody can run; None where it is not
+    """An availability that says that `setting` names what nobody can run; None where it is not
     set, or names a program."""
     chosen = os.environ.get(setting)
     if not chosen or which(chosen):

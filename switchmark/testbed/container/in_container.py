@@ -44,7 +44,7 @@ class ShownPath:
 
     @property
     def place(self) -> Path:
-        """Where it is inside."""
+        """The path inside the container."""
         return self.inside or self.path
 
 
@@ -131,7 +131,7 @@ def sockets_shown(socket: Path | None, inside: str) -> list[ShownPath]:
 
 
 def lxc_root(session: Session, name: str) -> Path:
-    """Where the root of such an LXC container is put: to be recorded before."""
+    """The place of such an LXC container's root: to be recorded before it is made."""
     return session.run_dir / f"{name}-root"
 
 

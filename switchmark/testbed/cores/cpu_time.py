@@ -29,7 +29,7 @@ class MachineTime:
 
     @classmethod
     def read(cls) -> MachineTime:
-        """As the kernel counts it, in ticks."""
+        """Read the CPU time as the kernel counts it, in ticks."""
         lines = Path("/proc/stat").read_text().splitlines()
         user, nice, system, _idle, _iowait, irq, softirq, stolen = _ticks(lines[0])
         cores = (line for line in lines[1:] if line.startswith("cpu"))
@@ -128,7 +128,7 @@ class ThreadTimes:
         return min(longest_s, whole_s)
 
     def waiting_share(self, later: ThreadTimes) -> float:
-        """The same as a share of the time."""
+        """The time spent waiting for a core, as a share of the time."""
         whole_s = later.at_s - self.at_s
         return self.kept_waiting_s(later) / whole_s if whole_s > 0 else 0.0
 

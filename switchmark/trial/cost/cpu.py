@@ -85,7 +85,7 @@ def cost(
 
 
 def _switch_s(before: CpuReading, after: CpuReading) -> float | None:
-    """Of processes that have died meanwhile nothing is known any more: they count nothing."""
+    """The CPU time of the switch's processes; one that has died meanwhile counts nothing."""
     if before.switch_s is None or after.switch_s is None:
         return None
     begun = before.switch_s

@@ -40,7 +40,7 @@ class LxcPivot(UndoEntry):
 
     @staticmethod
     def existing() -> list[Path]:
-        """Those that are there now."""
+        """The pivots that are there now."""
         from switchmark.testbed.kernel import cgroups
 
         return [group for base in cgroups.bases() if (group := base / "lxc.pivot").is_dir()]
