@@ -119,7 +119,7 @@ def _read(
         values.name(name)
         if name == BY_NAME["contender"].none:
             problems.append(
-                Problem(place, path, f"'{name}' says that there is no name; use another")
+                Problem(place, path, f"'{name}' means that there is none; use another name")
             )
     except BadValueError as error:
         problems += [Problem(place, path, message) for message in error.messages]

@@ -88,7 +88,7 @@ def command(
     ways = _ways(io or [], port_kind or [])
     for name in truth or []:
         if name not in TRUTHS:
-            raise UsageError(f"--truth {name}: is none of {', '.join(TRUTHS)}")
+            raise UsageError(f"--truth {name}: is not known; there are: {', '.join(TRUTHS)}")
     budget_s = _budget(budget)
     if os.geteuid() != 0:
         raise UnavailableError("certify: needs root for namespaces and BPF; use sudo")
@@ -119,7 +119,7 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
     """The ways to a port that are meant."""
     for word in ios:
         if word not in set(Io):
-            raise UsageError(f"--io {word}: is none of {', '.join(Io)}")
+            raise UsageError(f"--io {word}: is not known; there are: {', '.join(Io)}")
     for word in kinds:
         if word not in PORTS:
             raise UsageError(

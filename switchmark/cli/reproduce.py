@@ -105,7 +105,7 @@ def command(
 def _chosen(name: str, items: Sequence[str]) -> list[tuple[Paper, list[Item]]]:
     if name == ALL:
         if items:
-            raise UsageError("reproduce all: items are of one paper; name it")
+            raise UsageError("reproduce all: items belong to one paper; name it")
         return [(paper, list(paper.items)) for paper in map(read_paper, paper_names())]
     paper = read_paper(name)
     return [(paper, [paper.item(one) for one in items] or list(paper.items))]

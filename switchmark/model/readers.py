@@ -154,7 +154,7 @@ def one_core(text: str, _known: Known) -> str:
     """A core's number, or `auto`."""
     if text == "auto" or re.fullmatch(r"\d{1,4}", text, re.ASCII):
         return text
-    raise BadValueError(f"'{values.shorten(text)}' is no core; write its number, or auto")
+    raise BadValueError(f"'{values.shorten(text)}' is not a core; write its number, or auto")
 
 
 def switch_options(text: str) -> str:

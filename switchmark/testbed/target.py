@@ -136,7 +136,7 @@ def _isolated(node: Node) -> frozenset[int]:
         try:
             found |= set(range(int(low), int(high if dash else low) + 1))
         except ValueError:
-            raise BadValueError(f"'{part}' is no CPU; write e.g. 2-5, 8") from None
+            raise BadValueError(f"'{part}' is not a CPU; write e.g. 2-5, 8") from None
     return frozenset(found)
 
 

@@ -100,7 +100,7 @@ def test_nothing_is_left_when_it_is_stopped(bench: Bench, number: signal.Signals
 @pytest.mark.parametrize(
     ("words", "about"),
     [
-        (("--io", "magic"), "--io magic: is none of"),
+        (("--io", "magic"), "--io magic: is not known; there are"),
         (("--port-kind", "memif"), "--port-kind memif: is none of veth, tap, vhost-user"),
         (("--port-kind", "vhost-user", "--io", "raw"), "--io raw: does not reach vhost-user"),
         (("--budget", "1s"), "--budget: 1s is below"),

@@ -53,7 +53,7 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nscenario: p2p\nnics: a-b", "write e.g. eth2/eth3.eth4/eth5"),
         (
             "switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nlocation: remote",
-            "nics are of one host",
+            "nics work on one host only",
         ),
         ("switch: linux-bridge\nenvironment: docker\nio: af-xdp", "short of all .SYS_ADMIN"),
         ("switch: linux-bridge\nenvironment: bare\nio: udp", "has the host's one for all"),
@@ -73,7 +73,7 @@ def trials_of(text: str) -> list[Trial]:
             "switch: linux-bridge\nlocation: remote\nconnect_mode: static-mac",
             "behind the cable between hosts there are many",
         ),
-        ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "method recovery is of one"),
+        ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "recovery works on one host"),
         (
             "switch: linux-bridge\nlocation: remote\nmethod: calibrate",
             "method calibrate is of the bare wire; use switch: direct",
@@ -121,8 +121,8 @@ def test_scenarios_with_numbers_become_one_name_and_pairs() -> None:
     ("text", "reason"),
     [
         ("switch: basicfwd\nscenario: chains-2x1", "basicfwd has no rules that could deal frames"),
-        ("switch: ovs-dpdk\nscenario: loopback-1", "is of several chains with one sender"),
-        ("switch: ovs-dpdk\nscenario: chains-2x1\nbidirectional: true", "is of traffic one way"),
+        ("switch: ovs-dpdk\nscenario: loopback-1", "needs several chains with one sender"),
+        ("switch: ovs-dpdk\nscenario: chains-2x1\nbidirectional: true", "needs traffic one way"),
         ("switch: ovs-dpdk\nscenario: chains-2x1\nflows: 4", "for each chain; leave flows out"),
     ],
 )
@@ -171,7 +171,7 @@ def test_what_was_measured_before_keeps_its_id() -> None:
     [
         ("switch: linux-bridge\ncpu_limit: 50%", "none of its own that cpu_limit could limit"),
         ("switch: linux-bridge\nswitch_cpus: 1", "on the senders' cores; use switch_cpus: auto"),
-        ("switch: ovs-dpdk\nswitch_cpus: 1+2", "switch_cpus 1.2 are 2; set switch_cores"),
+        ("switch: ovs-dpdk\nswitch_cpus: 1+2", "set switch_cores to the number of these, 2"),
         ("switch: basicfwd\nmain_cpu: 0", "no main thread apart from what forwards"),
         ("switch: linux-bridge\nsmt: siblings", "so smt: siblings says nothing; name the cores"),
         ("switch: linux-bridge\nnuma: [same, other]", "so numa: other says nothing"),
@@ -197,7 +197,9 @@ def test_keys_of_cpu_time_and_neighbours() -> None:
     assert {trial.neighbour for trial in trials} == {"none", "cache"}
     assert all(from_notation(to_notation(trial), THERE.known) == trial for trial in trials)
     for wrong in ("cpu_limit: 0%", "neighbour: cahe", "switch_cpus: 1,2", "neighbour_cpus: all"):
-        with pytest.raises(UsageError, match=r"50%|did you mean|write e\.g\. 2\+3|are 1; set|all"):
+        with pytest.raises(
+            UsageError, match=r"50%|did you mean|write e\.g\. 2\+3|the number of these, 1|all"
+        ):
             trials_of(f"switch: ovs-dpdk\n{wrong}\nswitch_cores: 2")
 
 

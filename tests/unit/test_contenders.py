@@ -120,7 +120,7 @@ def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None
         ("contenders:\n  a: {budget: 1m}", ":2: contenders.a.budget: belongs to the whole"),
         ("contenders:\n  a: {io: [raw, udp]}", ":2: contenders.a.io: takes one value"),
         ("contenders:\n  a b: {io: raw}", ":2: contenders.a b: 'a b' is not a name"),
-        ("contenders:\n  none: {io: raw}", ":2: contenders.none: 'none' says that there is no na"),
+        ("contenders:\n  none: {io: raw}", ":2: contenders.none: 'none' means that there is none"),
         ("contenders:\n  a: 3", ":2: contenders.a: holds keys; write e.g. {program: /opt/new/vpp}"),
         ("contenders: [a, b]", ":1: contenders: holds names; write e.g. contenders: {old:"),
         ("contenders: {}", ":1: contenders: holds names"),
@@ -158,7 +158,7 @@ def test_mistakes_of_set_are_told(builds: str, override: str, says: str) -> None
 
 def test_a_switch_that_is_no_program_refuses_one_by_name(builds: str) -> None:
     made = load_text(builds, "c.yaml", KNOWN, ["switch=linux-bridge"])
-    with pytest.raises(UsageError, match="contender new: linux-bridge is no program of its own"):
+    with pytest.raises(UsageError, match="contender new: linux-bridge has no program of its own"):
         expand(made, ON_PAPER)
 
 

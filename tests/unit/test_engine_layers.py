@@ -12,7 +12,7 @@ LAYERS = (  # from the bottom; a file includes its own layer and those before it
     ("options*", "port_faults", "queues", "trial_state"),
     ("report/*", "list", "distances", "command", "idle", "privileges", "workers"),
     ("snapshot", "end", "probes"),
-    ("trial_loop", "ends"),
+    ("trial_loop", "ends", "ends_links"),
     ("role/*", "drain"),
     ("trial", "control"),
     ("main",),

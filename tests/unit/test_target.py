@@ -30,7 +30,7 @@ def test_a_described_machine_has_the_cpus_as_linux_numbers_them() -> None:
         ("sockets: 2", "lab.yaml:1: cores: is missing; write e.g. cores: 12"),
         ("cores: none", "lab.yaml:1: cores: 'none' is not a number"),
         ("cores: 2\ncoers: 3", "lab.yaml:2: coers: unknown key; did you mean cores?"),
-        ("cores: 2\nisolated: a-b", "lab.yaml:2: isolated: 'a-b' is no CPU; write e.g. 2-5, 8"),
+        ("cores: 2\nisolated: a-b", "lab.yaml:2: isolated: 'a-b' is not a CPU; write e.g. 2-5, 8"),
     ],
 )
 def test_a_description_that_is_wrong_is_told_by_its_line(text: str, says: str) -> None:

@@ -60,7 +60,7 @@ def between_problem(one: Combination, can: Capabilities, pairs: int) -> str | No
     if one.port_kind in MADE_BY_SWITCH:
         return f"{one.port_kind} ports are made by the switch, before the nodes"
     if one.environment == "qemu":
-        return "virtual machines are of one host"
+        return "virtual machines work on one host only"
     if one.switch == WIRE:
         return _bare_cable_problem(one, pairs)
     if pairs > 1 and ConnectMode.LEARNING not in can.connect_modes:

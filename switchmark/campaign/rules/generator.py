@@ -98,7 +98,7 @@ def _layout(
 ) -> Iterator[str]:
     found = [resolve(scenario) for scenario in sweep.scenario]
     if max([*sweep.pairs, *(one.pairs or 1 for one in found if one)]) > 1:
-        yield f"{name} is of one pair; use pairs: 1"
+        yield f"{name} measures one pair only; use pairs: 1"
     for io in sweep.io:
         if io is not Io.AUTO and io not in can.ports.values():
             yield f"{name} has a way of its own to its port, not io {io}; use io: auto"

@@ -96,7 +96,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
             "ovs-netdev, ovs-dpdk or basicfwd"
         )
     if "remote" in sweep.location:
-        yield "nics are of one host; leave them or location: remote out"
+        yield "nics work on one host only; leave them or location: remote out"
     if any(sends_datagrams(io) for io in sweep.io):
         yield "io udp needs an address of ours at the port, and nics keep theirs; use io: raw"
     own = [nic.switch for nic in named if is_pci(nic.switch)]
@@ -123,7 +123,7 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:
-            yield f"scenario {name} is none; `switchmark list scenarios` names them"
+            yield f"there is no scenario {name}; `switchmark list scenarios` names them"
             continue
         if found.pairs is not None and sweep.pairs not in ((1,), (found.pairs,)):
             yield f"scenario {name} says how many paths there are; leave pairs out"
@@ -143,13 +143,13 @@ def _split_refusals(
     """What one stream over several chains cannot be combined with."""
     told = f"split: {split}"
     if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
-        yield f"{told} is of several chains with one sender; use scenario: chains-MxN, M from 2 on"
+        yield f"{told} needs several chains with one sender; use scenario: chains-MxN, M from 2 on"
     if not can.splits:
         yield f"{switch} has no rules that could deal frames out; use an Open vSwitch, or no split"
     if set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
-        yield f"{told} goes by rules from port to port; write connect_mode: cross-connect"
+        yield f"{told} is made of rules from port to port; write connect_mode: cross-connect"
     if sweep.dimension is not Dimension.THROUGHPUT or True in sweep.bidirectional:
-        yield f"{told} is of traffic one way; use dimension: throughput, bidirectional: false"
+        yield f"{told} needs traffic one way; use dimension: throughput, bidirectional: false"
     if split == "src-mac" and sweep.flows != ("1",):
         yield f"{told} has one source address for each chain; leave flows out"
     if split == "flow" and "1" in sweep.flows:
@@ -181,15 +181,15 @@ def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
             )
     for method in sweep.method:
         if method != PLAIN and METHODS[method].one_host:
-            yield f"method {method} is of one host: {METHODS[method].one_host}"
+            yield f"method {method} works on one host only: {METHODS[method].one_host}"
     if set(sweep.split) != {"none"}:
-        yield "split is of one switch; leave location: remote out"
+        yield "split works at one switch only; leave location: remote out"
     if any(place != "host" for place in sweep.switch_environment):
         yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
     if "qemu" in sweep.environment:
-        yield "virtual machines are of one host; use environment: netns, lxc, docker or bare"
+        yield "virtual machines work on one host only; use environment: netns, lxc, docker or bare"
     if "bare" in sweep.environment and "bridge" in sweep.vnf:
-        yield "vnf bridge in environment bare is of one host; use environment: netns"
+        yield "vnf bridge in environment bare works on one host only; use environment: netns"
     if any(vnf.startswith("/") for vnf in sweep.vnf):
         yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
 

@@ -43,7 +43,7 @@ def refusals(
                 f"choose one of these, or leave {switch} out"
             )
     if any(sweep.program) and not can.takes_program:
-        yield f"{switch} is no program of its own that could be chosen; use program: auto"
+        yield f"{switch} has no program of its own that could be chosen; use program: auto"
     yield from _method_refusals(sweep, switch, can)
     for text in sweep.switch_options:
         chosen = options.parse(text)
@@ -110,7 +110,8 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         elif cpus == "any":
             yield from _unpinned_refusals(sweep)
         elif sweep.switch_cores != (len(cpus.split("+")),):
-            yield f"switch_cpus {cpus} are {len(cpus.split('+'))}; set switch_cores to that number"
+            count = len(cpus.split("+"))
+            yield f"switch_cpus {cpus}: set switch_cores to the number of these, {count}"
 
 
 def _apart_refusals(sweep: Sweep) -> Iterator[str]:
@@ -189,7 +190,7 @@ def _port_refusals(
                     best is not PortKind.VHOST_USER or environment == "qemu"
                 ):
                     yield (
-                        f"ring is of vhost-user ports that a process has, and {switch} in "
+                        f"ring applies to vhost-user ports of a process, and {switch} in "
                         f"{environment} has {best}{guests}; leave it out"
                     )
                 yield from environment_refusals(sweep, switch, can, environment, best, io)
