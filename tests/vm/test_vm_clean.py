@@ -77,7 +77,7 @@ def test_what_a_user_runs_is_not_changed(
         run("ip", "link", "set", "decoytap0", "addrgenmode", "none")
         run("ip", "link", "set", "decoytap0", "master", "decoybr0", "up")
         for device in ("decoytap0", "decoybr0"):  # the kernel notices in its own time
-            until(partial(is_up, device), 30, f"{device} up")
+            until(partial(is_up, device), f"{device} up", 30)
         before = users(all_decoys)
         file = campaign_file(
             tmp_path,

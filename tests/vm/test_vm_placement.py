@@ -31,9 +31,10 @@ def nodes(cpus: int) -> tuple[str, ...]:
     )
 
 
-ASKED = ("auto", "smt=avoid", "smt=siblings", "numa=same", "numa=other")
+APART = "numa=generator-apart"
+ASKED = ("auto", "smt=avoid", "smt=siblings", "numa=same", "numa=other", APART)
 CAMPAIGN = "switch: af-packet\nsweeps:\n  - {smt: [auto, avoid, siblings]}\n" + (
-    "  - {numa: [same, other]}\n"
+    "  - {numa: [same, other]}\n  - {numa: generator-apart, scenario: p2v}\n"
 )
 WATCH = """\
 watch() {
@@ -48,7 +49,7 @@ watch() {
   done >/exchange/ran-$1 2>/dev/null
 }
 """
-RUN = ("smt=siblings", "numa=other")
+RUN = ("smt=siblings", "numa=other", APART)
 WHAT = "af-packet --rate 200 --set idle=sleep"  # few, and no program that keeps a core busy
 TELL = """\
 cd /sys/devices/system/cpu
@@ -93,6 +94,8 @@ class Cpus:
         there = applications & self.nodes[of_switch]
         if asked == "numa=other":
             assert not there
+        elif asked == APART:  # what is outside, and what is beside the switch
+            assert len(there) == len(applications - there) == 1
         elif asked in ("numa=same", "smt=siblings"):
             assert there == applications
 
@@ -131,7 +134,7 @@ def test_where_the_programs_of_trials_ran(
 ) -> None:
     job = WATCH
     for asked in RUN:
-        line = trial(f"{WHAT} --set {asked}")
+        line = trial(f"{WHAT} --set {asked}" + (" --set scenario=p2v" if asked == APART else ""))
         job += f"watch {asked} &\nwatcher=$!\n{line} || true\nkill $watcher || true\n"
     outcome, cpus = run(job + "cp -r /tmp/results /exchange/\n", 2, new_machine, keep)
     for asked, record in zip(RUN, records(outcome, len(RUN)), strict=True):
