@@ -12,7 +12,7 @@ from switchmark.certify.support.stand import planned
 from switchmark.results.record import Record
 from switchmark.testbed.cores.unpinned import threads_of
 from switchmark.testbed.session import open_session
-from switchmark.trial.judge import Baseline
+from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import reference
