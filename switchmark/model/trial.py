@@ -100,8 +100,9 @@ class Trial(Frozen):
     probe_rate_pps: Annotated[int | None, Parameter(
         "probe_rate", TRAFFIC, PACE, "1k",
         "latency under load: time a stream of its own at this rate, and let `rate` and `burst` be "
-        "an untimed load beside it (dimension latency, methods r-plus and calibrate); `none`: "
-        "time every frame", unit="packets/s a pair", show=format_rate, none="none",
+        "an untimed load beside it (dimension latency, methods one-way, r-plus and calibrate; of "
+        "traffic both ways, of each); `none`: time every frame",
+        unit="packets/s a pair", show=format_rate, none="none",
         limits=read.PROBE_RATE,
         say=lambda v: f"probes at {format_rate(v)} pps" if v else "every frame timed")] = None
     scenario: Annotated[Name, Parameter(

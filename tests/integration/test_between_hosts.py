@@ -54,6 +54,18 @@ duration: 0.5s
 trim: {warm_up: 0.05s, cool_down: 0s}
 """
 
+BOTH_WAYS = """
+name: both-ways
+switch: linux-bridge
+location: remote
+method: one-way
+bidirectional: true
+packet_size: 64
+rate: 300
+probe_rate: 200
+duration: 1s
+"""
+
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
@@ -133,6 +145,29 @@ def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> 
     assert record.verdict is not None and "clocks-uncertain" not in record.verdict.marks
     assert record.far_host is not None and record.far_host.cpu is not None
     assert record.far_host.cpu.applications_cores_used > 0 and record.far_host.cpu.frames
+
+
+@pytest.mark.slow
+def test_probes_both_ways_have_the_cable_s_time_one_way_only(hosts: TwoHosts, engine: Path) -> None:
+    """Each end times its peer's probes by its own clock, hours from the other's."""
+    campaign = hosts.folder / "both-ways.yaml"
+    campaign.write_text(BOTH_WAYS)
+
+    def once() -> tuple[int, list[Record], str]:
+        with hosts.favoured():
+            return measured(hosts, engine, "run", str(campaign))
+
+    with hosts.delayed(ONE_WAY_NS / 1e9):
+        (record,) = repeated(once)
+    assert record.method is not None
+    (at,) = record.method.latency
+    forward, reverse = (one.latency for one in at.latency.directions)
+    unsure = at.latency.clock_uncertainty_ns
+    assert unsure is not None and forward.clock_uncertainty_ns is not None
+    assert forward.min_ns + unsure >= ONE_WAY_NS
+    assert reverse.min_ns < forward.min_ns
+    assert forward.min_ns + reverse.min_ns + 2 * unsure >= ONE_WAY_NS
+    assert at.probe_rate_pps == 400 and forward.count > 0 and reverse.count > 0
 
 
 def saturated_pps(record: Record) -> float:
