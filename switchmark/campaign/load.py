@@ -14,10 +14,10 @@ from typing import Any
 
 from switchmark.campaign import contenders, settings, sweeps
 from switchmark.campaign.contenders import Contender
-from switchmark.campaign.expand import trials_of
 from switchmark.campaign.expectations import read_expectations
 from switchmark.campaign.old_names import read_as_meant
 from switchmark.campaign.published import read_published, unmatched
+from switchmark.campaign.rules.times import stops_when_decided, time_refusals
 from switchmark.campaign.rules.traffic import traffic_refusals
 from switchmark.campaign.sweeps import Block, Entry, joined
 from switchmark.language import source, values
@@ -31,9 +31,8 @@ from switchmark.language.source import (
     Text,
     YamlMapping,
 )
-from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition, Published, TrimPolicy, VerifyPolicy
-from switchmark.model.choices import PLAIN, Dimension
+from switchmark.model.choices import Dimension
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
 from switchmark.statistics.asked import BUDGET_S
@@ -286,37 +285,8 @@ class _Loader:
             for name, message in traffic_refusals(sweeps.to_sweep(grid), trim):
                 said[Problem(grid[name].place, grid[name].path, message)] = None
         self.problems += said
-        self._check_proving(grids, options, where)
-        budget = options.get("time_budget_s")
-        if budget is not None:
-            measuring_s = sum(_measuring_s(grid, trim) for grid in grids)
-            self._check_budget(repetitions * measuring_s, budget, where)
-
-    def _check_proving(
-        self, grids: list[dict[str, Entry]], options: dict[str, Any], where: str
-    ) -> None:
-        """Whether there is time for a block, and one rule to stop by."""
-        if not _stops_when_decided(options):
-            return
-        if options.get("until_ci") is not None:
-            message = "ends by another rule than prove and budget; leave one of them out"
-            self._note(SourcePlace(where), "until_ci", message)
-        budget_s = options.get("budget_s") or BUDGET_S
-        block_s = sum(_measuring_s(grid, _part(TrimPolicy, "trim", options)) for grid in grids)
-        if block_s > budget_s:
-            message = (
-                f"{values.format_seconds(budget_s)} ends within the first block, whose trials "
-                f"measure {block_s:,.6g} s; raise it, shorten duration, or drop values"
-            )
-            self._note(SourcePlace(where), "budget", message)
-
-    def _check_budget(self, measuring_s: float, budget_s: float, where: str) -> None:
-        if measuring_s > budget_s + 1e-9:
-            message = (
-                f"the trials measure {measuring_s:,.6g} s, above the budget of {budget_s:,.6g} s; "
-                "shorten duration, or drop values or repetitions"
-            )
-            self._note(SourcePlace(where), "time_budget", message)
+        for name, message in time_refusals(grids, options, trim):
+            self._note(SourcePlace(where), name, message)
 
 
 def _inside(name: str) -> str:
@@ -325,16 +295,6 @@ def _inside(name: str) -> str:
     if name in settings.GROUPS:
         return next(key for key in settings.BY_NAME if key.startswith(f"{name}."))
     return f"{name}.rate" if name in sweeps.SECTIONS else "packet_size"
-
-
-def _measuring_s(grid: Mapping[str, Entry], trim: TrimPolicy) -> float:
-    durations = grid["duration"].values
-    trials = sweeps.count(grid)
-    if grid["method"].values != (PLAIN,):
-        return sum(usual_time_s(trial) for trial in trials_of(sweeps.to_sweep(grid)))
-    latency = grid["dimension"].values == (Dimension.LATENCY,)
-    each_s = (d + (trim.over(d).warm_up_s if latency else 0.0) for d in durations)
-    return float(trials / len(durations) * sum(each_s))
 
 
 def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:
@@ -351,7 +311,7 @@ def _build(
 ) -> CampaignDefinition:
     plain = {field: value for field, value in options.items() if "." not in field}
     plain.setdefault("name", _name_from(where))
-    if _stops_when_decided(options):
+    if stops_when_decided(options):
         plain.setdefault("budget_s", BUDGET_S)
     else:
         plain.pop("budget_s", None)  # the number of blocks is set
@@ -363,12 +323,6 @@ def _build(
         published=tuple(published),
         expect=tuple(expect),
     )
-
-
-def _stops_when_decided(options: Mapping[str, Any]) -> bool:
-    """Whether it proves; a set number of repetitions is kept to, whatever they prove."""
-    asked = options.get("prove") is not None or options.get("budget_s") is not None
-    return asked and "repetitions" not in options
 
 
 def _name_from(where: str) -> str:

@@ -1,0 +1,61 @@
+"""What the trials of a campaign, taken together, have no time for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from switchmark.campaign import sweeps
+from switchmark.campaign.expand import trials_of
+from switchmark.campaign.sweeps import Entry
+from switchmark.language.values import format_seconds
+from switchmark.method.registry import usual_time_s
+from switchmark.model.campaign import TrimPolicy
+from switchmark.model.choices import PLAIN, Dimension
+from switchmark.statistics.asked import BUDGET_S
+
+
+def time_refusals(
+    grids: Sequence[Mapping[str, Entry]], options: Mapping[str, Any], trim: TrimPolicy
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the times of a campaign: the key, and why."""
+    most_s, proves = options.get("time_budget_s"), stops_when_decided(options)
+    if most_s is None and not proves:
+        return  # adding the times up takes a while where there are many trials
+    block_s = sum(_measuring_s(grid, trim) for grid in grids)
+    if proves:
+        if options.get("until_ci") is not None:
+            yield (
+                "until_ci",
+                "ends by another rule than prove and budget; leave one of them out",
+            )
+        budget_s = options.get("budget_s") or BUDGET_S
+        if block_s > budget_s:
+            yield (
+                "budget",
+                f"{format_seconds(budget_s)} ends within the first block, whose trials measure "
+                f"{block_s:,.6g} s; raise it, shorten duration, or drop values",
+            )
+    measuring_s = options.get("repetitions", 1) * block_s
+    if most_s is not None and measuring_s > most_s + 1e-9:
+        yield (
+            "time_budget",
+            f"the trials measure {measuring_s:,.6g} s, above the budget of {most_s:,.6g} s; "
+            "shorten duration, or drop values or repetitions",
+        )
+
+
+def stops_when_decided(options: Mapping[str, Any]) -> bool:
+    """Whether it proves; a set number of repetitions is kept to, whatever they prove."""
+    asked = options.get("prove") is not None or options.get("budget_s") is not None
+    return asked and "repetitions" not in options
+
+
+def _measuring_s(grid: Mapping[str, Entry], trim: TrimPolicy) -> float:
+    durations = grid["duration"].values
+    trials = sweeps.count(grid)
+    if grid["method"].values != (PLAIN,):
+        return sum(usual_time_s(trial) for trial in trials_of(sweeps.to_sweep(grid)))
+    latency = grid["dimension"].values == (Dimension.LATENCY,)
+    each_s = (d + (trim.over(d).warm_up_s if latency else 0.0) for d in durations)
+    return float(trials / len(durations) * sum(each_s))
