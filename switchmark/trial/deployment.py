@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ from switchmark.engine.process import EngineProcess, close_engines, counters_of
 from switchmark.environment.support.base import Node, VirtualMachine, patience_with
 from switchmark.environment.support.closing import close_nodes
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.model.nics import is_pci
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, MadePort, PortKind, SwitchPort
 from switchmark.results.record import Placement
@@ -29,16 +27,15 @@ from switchmark.switch.support.private import prepare_namespace
 from switchmark.testbed.cores.cpu_limit import CpuLimit
 from switchmark.testbed.cores.machine_state import StateReader, cores_used
 from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, threads_of, unpin
-from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.instrument_run import InstrumentRun
+from switchmark.trial.nodes import create_nodes, switch_ports, with_made, with_switch_at
 from switchmark.trial.reconcile import CounterReading, DeviceDrops
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import Vnf, start_vnf
 
 if TYPE_CHECKING:
-    from switchmark.remote.site import FarSide
     from switchmark.trial.plan import TrialPlan
 
 READY_TIMEOUT_S = 20.0
@@ -167,7 +164,10 @@ class Deployment:
     def _start_switch(self) -> None:
         """On the host or in a container, as the trial says."""
         self.switch.start(
-            self._inside, self._switch_ports(), self.plan.mode, self.plan.placement.switch_cores
+            self._inside,
+            switch_ports(self._nodes.values()),
+            self.plan.mode,
+            self.plan.placement.switch_cores,
         )
 
     def vnf_work(self, *, far: bool = False) -> list[ApplicationCpu]:
@@ -220,9 +220,9 @@ class Deployment:
         if plan.far is not None:
             self.far_placement = plan.far.begin()
         made = self._ports_made_by_switch()
-        specs = _with_made(plan.specs(), made)
+        specs = with_made(plan.specs(), made)
         self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
-        self._create_nodes(self._prepare_switch(specs))
+        create_nodes(self.session, plan, self._prepare_switch(specs), self._nodes)
         self._undo.callback(lambda: close_engines(self._spawned))
         self._undo.callback(self._close_vnfs)
         for path in plan.topology.paths:
@@ -280,7 +280,7 @@ class Deployment:
             return list(specs)
         name, entry = prepare_namespace(self.session)
         self._undo.callback(self.session.ledger.undo, entry)
-        return [_with_switch_at(name, spec) if spec in here else spec for spec in specs]
+        return [with_switch_at(name, spec) if spec in here else spec for spec in specs]
 
     def _unpin(self) -> None:
         """Only now: it has pinned its threads while it started."""
@@ -329,40 +329,6 @@ class Deployment:
         ]
         return self.switch.make_ports(self.session, wanted)
 
-    def _create_nodes(self, specs: Sequence[NodeSpec]) -> None:
-        """Node by node, or without a switch wire by wire."""
-        nodes = self.plan.topology.nodes
-        places = [self.plan.environment_of(node.place) for node in nodes]
-        far = self.plan.far
-        if self.plan.topology.direct and far is not None:
-            self._create_ends_of_cable(specs, far)
-            return
-        if self.plan.topology.direct:
-            for k in range(0, len(specs), 2):
-                ends = places[k].create_wire(self.session, specs[k], specs[k + 1])
-                self._nodes |= {node.spec.name: node for node in ends}
-            return
-        for node, place, spec in zip(nodes, places, specs, strict=True):
-            if node.far and far is not None:
-                self._nodes[spec.name] = far.create(spec, node.place)
-            else:
-                self._nodes[spec.name] = place.create(self.session, spec)
-
-    def _create_ends_of_cable(self, specs: Sequence[NodeSpec], far: FarSide) -> None:
-        """Without a switch the cable's two ends are the ports of one application each."""
-        cable = far.site.testbed.cable
-        here, there = (
-            replace(spec, ports=(replace(spec.port, lent=end),))
-            for spec, end in zip(specs, (cable.near, cable.far), strict=True)
-        )
-        mtu_bytes = here.port.mtu_bytes
-        check_facing(self.session.host, cable.near, mtu_bytes)
-        far.switch.check_facing(cable.far, mtu_bytes)
-        near_place = self.plan.environment_of(self.plan.topology.nodes[0].place)
-        self._nodes[here.name] = near_place.create(self.session, here)
-        far_place = self.plan.topology.nodes[1].place
-        self._nodes[there.name] = far.create(there, far_place)
-
     def _start_vnf(self, name: str, pair: int) -> Vnf:
         plan, node = self.plan, self._nodes[name]
         if not plan.topology.node(name).far or plan.far is None or self.far_placement is None:
@@ -402,38 +368,3 @@ class Deployment:
         )
         self._spawned.append(engine)
         return engine
-
-    def _switch_ports(self) -> list[SwitchPort]:
-        """The ports in the order in which frames meet them, which is the order of the nodes."""
-        ports = [(node, port) for node in self._nodes.values() for port in node.spec.ports]
-        return [
-            SwitchPort(
-                index=index,
-                kind=port.kind,
-                mac=port.mac,
-                device=port.device_switch_side,
-                socket=str(port.socket_host) if port.socket_host else None,
-                mtu_bytes=port.mtu_bytes,
-                far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
-                far_netns=node.netns,
-                cable=port.nic is not None,
-                pci=port.nic.switch if port.nic and is_pci(port.nic.switch) else None,
-            )
-            for index, (node, port) in enumerate(ports)
-        ]
-
-
-def _with_switch_at(netns: str, spec: NodeSpec) -> NodeSpec:
-    """The node, to be made with the switch's ends of its ports in that namespace."""
-    return replace(spec, ports=tuple(replace(port, switch_netns=netns) for port in spec.ports))
-
-
-def _with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeSpec]:
-    """The nodes with the made ports in their order, if there are such."""
-    if not made:
-        return list(specs)
-    left = iter(made)
-    return [
-        replace(spec, ports=tuple(replace(port, made=next(left)) for port in spec.ports))
-        for spec in specs
-    ]

@@ -1,0 +1,98 @@
+"""The nodes of a trial: made with their ports, and what of these the switch gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from switchmark.environment.support.base import Node, VirtualMachine
+from switchmark.model.nics import is_pci
+from switchmark.model.node import NodeSpec
+from switchmark.model.ports import MadePort, SwitchPort
+from switchmark.testbed.facing import check_facing
+from switchmark.testbed.host import Session
+
+if TYPE_CHECKING:
+    from switchmark.remote.site import FarSide
+    from switchmark.trial.plan import TrialPlan
+
+
+def create_nodes(
+    session: Session, plan: TrialPlan, specs: Sequence[NodeSpec], made: dict[str, Node]
+) -> None:
+    """Make the nodes, into `made` by name: node by node, or without a switch wire by wire."""
+    nodes = plan.topology.nodes
+    places = [plan.environment_of(node.place) for node in nodes]
+    far = plan.far
+    if plan.topology.direct and far is not None:
+        _create_ends_of_cable(session, plan, specs, far, made)
+        return
+    if plan.topology.direct:
+        for k in range(0, len(specs), 2):
+            ends = places[k].create_wire(session, specs[k], specs[k + 1])
+            made.update((node.spec.name, node) for node in ends)
+        return
+    for node, place, spec in zip(nodes, places, specs, strict=True):
+        if node.far and far is not None:
+            made[spec.name] = far.create(spec, node.place)
+        else:
+            made[spec.name] = place.create(session, spec)
+
+
+def _create_ends_of_cable(
+    session: Session,
+    plan: TrialPlan,
+    specs: Sequence[NodeSpec],
+    far: FarSide,
+    made: dict[str, Node],
+) -> None:
+    """Without a switch the cable's two ends are the ports of one application each."""
+    cable = far.site.testbed.cable
+    here, there = (
+        replace(spec, ports=(replace(spec.port, lent=end),))
+        for spec, end in zip(specs, (cable.near, cable.far), strict=True)
+    )
+    mtu_bytes = here.port.mtu_bytes
+    check_facing(session.host, cable.near, mtu_bytes)
+    far.switch.check_facing(cable.far, mtu_bytes)
+    near_place = plan.environment_of(plan.topology.nodes[0].place)
+    made[here.name] = near_place.create(session, here)
+    far_place = plan.topology.nodes[1].place
+    made[there.name] = far.create(there, far_place)
+
+
+def switch_ports(nodes: Iterable[Node]) -> list[SwitchPort]:
+    """The switch's ports in the order in which frames meet them, which is that of the nodes."""
+    ports = [(node, port) for node in nodes for port in node.spec.ports]
+    return [
+        SwitchPort(
+            index=index,
+            kind=port.kind,
+            mac=port.mac,
+            device=port.device_switch_side,
+            socket=str(port.socket_host) if port.socket_host else None,
+            mtu_bytes=port.mtu_bytes,
+            far_device=None if isinstance(node, VirtualMachine) else port.device_inside,
+            far_netns=node.netns,
+            cable=port.nic is not None,
+            pci=port.nic.switch if port.nic and is_pci(port.nic.switch) else None,
+        )
+        for index, (node, port) in enumerate(ports)
+    ]
+
+
+def with_switch_at(netns: str, spec: NodeSpec) -> NodeSpec:
+    """The node, to be made with the switch's ends of its ports in that namespace."""
+    return replace(spec, ports=tuple(replace(port, switch_netns=netns) for port in spec.ports))
+
+
+def with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeSpec]:
+    """The nodes with the made ports in their order, if there are such."""
+    if not made:
+        return list(specs)
+    left = iter(made)
+    return [
+        replace(spec, ports=tuple(replace(port, made=next(left)) for port in spec.ports))
+        for spec in specs
+    ]
