@@ -20,16 +20,16 @@ def turn(rig: Rig) -> Turn:
     before = switch.counters()
     measurer = rig.measurer
     point = measurer.measure(DURATION_S, SATURATING)
-    after, aside = switch.counters(), measurer.side_counts[-1]
+    after, beside = switch.counters(), measurer.side_counts[-1]
     came = after.ports[0].rx_frames - before.ports[0].rx_frames
     went = after.ports[1].tx_frames - before.ports[1].tx_frames
-    taken = went - aside.socket_drops
+    taken = went - beside.socket_drops
     counted = sum(pair.b.result.totals.rx_frames for pair in rig.deployment.ends)
     told_apart = point.offered_frames - point.lost_frames - point.lost_away
     return Turn(
         {
             "sent": point.offered_frames - came,
-            "received": counted + aside.stale - taken,
+            "received": counted + beside.stale - taken,
             "not lost": told_apart - taken,
         },
         frames=min(came, went),

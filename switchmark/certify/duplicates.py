@@ -16,9 +16,9 @@ def turn(rig: Rig) -> Turn:
     with struck(rig.bridge, copied(EVERY, index_of(rig.bridge, 1)), 0) as truth:
         point = measurer.measure(DURATION_S, RATE_PPS)
         due, frames = truth.struck(), truth.frames()
-    aside = measurer.side_counts[-1]
-    extra = aside.socket_drops  # either of the two may be among them
-    missing = due - aside.duplicates
+    beside = measurer.side_counts[-1]
+    extra = beside.socket_drops  # either of the two may be among them
+    missing = due - beside.duplicates
     lost = point.lost_frames + point.lost_away
     off = missing if not 0 <= missing + lost <= extra else 0
     return Turn({"doubled": off, "sent": point.offered_frames - frames}, frames=due)

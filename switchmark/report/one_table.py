@@ -23,7 +23,7 @@ class Cell:
 
     text: str
     sort: float | None = None
-    aside: str = ""  # the interval
+    interval: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,12 @@ def _cost(row: SummaryRow) -> Iterator[tuple[str, Cell]]:
 
 def _figure(mean: Estimate, typical: Standing | None, scale: float) -> Cell:
     if typical is None:
-        aside = "" if mean.low is None else words.from_to(mean, scale)
-        return Cell(words.number(mean.mean / scale), mean.mean, aside)
-    aside = ""
+        interval = "" if mean.low is None else words.from_to(mean, scale)
+        return Cell(words.number(mean.mean / scale), mean.mean, interval)
+    interval = ""
     if typical.low is not None and typical.high is not None:
-        aside = f"{words.number(typical.low / scale)}..{words.number(typical.high / scale)}"
-    return Cell(words.number(typical.typical / scale), typical.typical, aside)
+        interval = f"{words.number(typical.low / scale)}..{words.number(typical.high / scale)}"
+    return Cell(words.number(typical.typical / scale), typical.typical, interval)
 
 
 def _joined(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:

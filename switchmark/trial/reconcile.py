@@ -59,7 +59,7 @@ class _Changes:
         return DeviceDrops(after.rx - before.rx, after.tx - before.tx)
 
     def vnf(self, node: str) -> int:
-        """Frames that a VNF owns up to have dropped, and those dropped at its devices."""
+        """Frames that a VNF says it dropped, and those dropped at its devices."""
         before, after = (each.vnfs.get(node) for each in (self.before, self.after))
         own = (after.dropped if after else 0) - (before.dropped if before else 0)
         at_devices = self.device(node)

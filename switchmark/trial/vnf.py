@@ -30,7 +30,7 @@ BRIDGE = "br0"
 
 @dataclass(frozen=True, slots=True)
 class VnfCounters:
-    """Since it started: frames passed on, both ways, and frames it owns up to have dropped."""
+    """Since it started: frames passed on, both ways, and frames that it says it dropped."""
 
     forwarded: int | None = None  # None: it does not say
     dropped: int = 0
