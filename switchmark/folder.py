@@ -10,6 +10,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from importlib.resources.abc import Traversable
 from types import ModuleType
 from typing import TypeVar
 
@@ -60,6 +61,12 @@ class Folder(Mapping[str, T]):
                 if not one.ispkg and one.name != NOT_ONE_OF_THEM
             )
         return self._names
+
+
+def yaml_names(folder: Traversable) -> list[str]:
+    """The YAML files of a folder by their names without the ending, in alphabetical order."""
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
 def class_named(module: ModuleType, name: str) -> type:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from switchmark.campaign import load, notation
 from switchmark.errors import UsageError
+from switchmark.folder import yaml_names
 from switchmark.language import values
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Known
@@ -36,10 +37,7 @@ def builtin_text(name: str) -> str:
 
 @cache
 def _names(folder: str) -> tuple[str, ...]:
-    entries = (_FOLDER / folder if folder else _FOLDER).iterdir()
-    return tuple(
-        sorted(one.name.removesuffix(".yaml") for one in entries if one.name.endswith(".yaml"))
-    )
+    return tuple(yaml_names(_FOLDER / folder if folder else _FOLDER))
 
 
 def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:

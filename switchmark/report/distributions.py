@@ -24,9 +24,9 @@ from switchmark.report.figures import (
 from switchmark.report.throughput import facets
 from switchmark.results.answer import MeasuredTrial, PointAnswer, Standing
 from switchmark.results.blocks import observe
+from switchmark.results.ranking import headline
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
-from switchmark.statistics.means import Estimate
 from switchmark.statistics.states import State
 
 _GOLDEN = 0.618034  # dots of a row are spread by it, so that neighbours do not hide each other
@@ -171,7 +171,7 @@ def _of_rows(
 
 
 def _of_row(row: SummaryRow, samples: Mapping[str, Sequence[float]], unit: str) -> Strip | None:
-    seen = _figure_of(row)
+    seen = headline(row)
     what, values = "repetition", seen.values
     if len(values) == 1 and (inside := samples.get(row.trial_ids[0], ())):
         what, values = "sample", tuple(inside)
@@ -184,13 +184,6 @@ def _of_row(row: SummaryRow, samples: Mapping[str, Sequence[float]], unit: str) 
     ends = (seen.low, seen.high) if what == "repetition" else (None, None)
     told = f"{words.amount(seen.mean, unit)}, {len(values)} {what}s"
     return Strip(row.contender, told, tuple(dots), *ends, seen.mean)
-
-
-def _figure_of(row: SummaryRow) -> Estimate:
-    if row.latency is not None:
-        return row.latency.p50_ns
-    assert row.throughput is not None, "only rows with a figure"
-    return row.throughput.forwarded_pps
 
 
 def _dots(

@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 
 from switchmark.errors import UsageError
+from switchmark.folder import yaml_names
 from switchmark.language import values
 from switchmark.model.campaign import Published
 from switchmark.model.parameter import Known
@@ -159,8 +160,7 @@ class Paper(Frozen):
 
 def paper_names() -> list[str]:
     """The papers that there are."""
-    entries = (entry.name for entry in _FOLDER.iterdir())
-    return sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml"))
+    return yaml_names(_FOLDER)
 
 
 def read_paper(name: str) -> Paper:

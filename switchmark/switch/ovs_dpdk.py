@@ -145,23 +145,16 @@ class OvsDpdk(WithOptions, OvsSwitch):
         """A vhost-user client; the application has the socket. Of a cable, its interface by a DPDK
         driver: PCI's own, or one that leaves the kernel's in place."""
         if port.cable:
-            return f"p{port.index}", self._cable(port)
-        path = check_socket_path(socket_of(port))
-        columns = ["type=dpdkvhostuserclient", option("options:vhost-server-path", path)]
+            where = devargs(self.name, port, self.option("cable_driver"))
+            columns = ["type=dpdk", option("options:dpdk-devargs", where)]
+        else:
+            path = check_socket_path(socket_of(port))
+            columns = ["type=dpdkvhostuserclient", option("options:vhost-server-path", path)]
         if port.mtu_bytes != STANDARD_MTU_BYTES:
             columns.append(f"mtu_request={port.mtu_bytes}")
         if (core := self._pinned_to(port)) is not None:
             columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
         return f"p{port.index}", columns
-
-    def _cable(self, port: SwitchPort) -> list[str]:
-        where = devargs(self.name, port, self.option("cable_driver"))
-        columns = ["type=dpdk", option("options:dpdk-devargs", where)]
-        if port.mtu_bytes != STANDARD_MTU_BYTES:
-            columns.append(f"mtu_request={port.mtu_bytes}")
-        if (core := self._pinned_to(port)) is not None:
-            columns.append(option("other_config:pmd-rxq-affinity", f"0:{core}"))
-        return columns
 
     def spare_interface(self, number: int) -> tuple[str, list[str]]:
         """A vhost-user client whose socket nobody makes."""

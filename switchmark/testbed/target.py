@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import UsageError
+from switchmark.folder import yaml_names
 from switchmark.language import source, values
 from switchmark.language.source import CampaignError, Items, Node, Problem, Text, YamlMapping
 from switchmark.language.values import BadValueError, Limits
@@ -63,8 +64,7 @@ class Target:
 
 def target_names() -> list[str]:
     """The machines that come with switchmark."""
-    entries = (entry.name for entry in _FOLDER.iterdir())
-    return sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml"))
+    return yaml_names(_FOLDER)
 
 
 def find_target(what: str) -> Target:
