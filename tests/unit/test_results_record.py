@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from switchmark.engine import events
 from switchmark.results.record import Interval, Record, schema
+from switchmark.results.record.runs import MAY_FALL
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
 
 
@@ -108,6 +110,16 @@ def test_a_failed_record_needs_no_figures_but_a_message() -> None:
     assert synthetic_failure().throughput is None
     with pytest.raises(ValidationError, match="needs a message"):
         synthetic_failure(message="  ")
+
+
+def test_an_interval_is_recorded_whenever_the_engine_may_print_it() -> None:
+    path = Path(events.__file__).with_name("events.schema.json")
+    counters = json.loads(path.read_text())["$defs"]["interval"]["properties"]
+    signed = [name for name, of in counters.items() if of.get("type") == "integer"]
+    assert sorted(signed) == sorted(MAY_FALL)
+    Interval(index=0, t_ns=1, duration_ns=1, counters=dict.fromkeys(signed, -1))
+    with pytest.raises(ValidationError, match="tx_offered is -1, below 0"):
+        Interval(index=0, t_ns=1, duration_ns=1, counters={"tx_offered": -1})
 
 
 def test_the_files_in_docs_are_up_to_date() -> None:

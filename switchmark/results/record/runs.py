@@ -10,6 +10,7 @@ from switchmark.model.placement import Placement
 from switchmark.model.value import Amount, Count, FreeForm, Ratio, UtcTime, Value
 from switchmark.results.record.cost import CpuCost
 
+MAY_FALL = ("rx_frames", "rx_bytes", "rx_missing")  # of an interval's counters, below 0
 _OLD, _TODAY = "rx_probe", "rx_verification"
 
 
@@ -36,14 +37,15 @@ class FarHost(Value):
     clock_after: ClockOffset | None
     cpu: CpuCost | None = None  # of this host over the measurement; the record's own is the other's
     facts: FreeForm
-    same_machine: bool = False  # one kernel: the programs of each are among the others of the other
+    same_machine: bool = False  # one kernel: each sees the other's programs among its own
 
 
 class Interval(Value):
     """One sample of one engine process; counters are deltas over `duration_ns`.
 
-    Frames that turn out to be an earlier trial's are taken back (engine/events.schema.json,
-    `rx_stale`), so the deltas of what arrived may be negative; no others may."""
+    Frames that turn out to be an earlier trial's are taken back (`rx_stale`), and frames that come
+    late are no longer missing, so these deltas may be negative (engine/events.schema.json); no
+    others may."""
 
     index: Count
     t_ns: int
@@ -59,9 +61,9 @@ class Interval(Value):
         return {_TODAY if name == _OLD else name: value for name, value in counters.items()}
 
     @model_validator(mode="after")
-    def _only_arrivals_are_taken_back(self) -> Interval:
+    def _only_some_may_fall(self) -> Interval:
         for name, value in self.counters.items():
-            if value < 0 and name not in ("rx_frames", "rx_bytes"):
+            if value < 0 and name not in MAY_FALL:
                 raise ValueError(f"interval {self.index}: {name} is {value}, below 0")
         return self
 
