@@ -17,7 +17,7 @@ from switchmark.model.capabilities import Availability, Capabilities, available,
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
-from switchmark.switch.support import bpf
+from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch
@@ -47,11 +47,7 @@ def _program(
     yield bpf.move(R6, R1)  # the context
     yield bpf.set_to(R1, index)
     yield bpf.store(32, FRAME, -4, R1)
-    yield from bpf.load_map(R1, counts_fd)
-    yield bpf.move(R2, FRAME)
-    yield bpf.add(R2, -4)
-    yield bpf.call(bpf.HELPER_MAP_LOOKUP)
-    yield bpf.jump_if_equal(R0, 0, "drop")  # cannot be, but the verifier wants to see it
+    yield from bpf.find_value(counts_fd, -4, "drop")  # cannot be, but the verifier wants to see it
     yield bpf.move(R7, R0)  # our two counters
     yield from _increment(R7, 0)
     if table_fd is None:
@@ -93,11 +89,7 @@ def _look_up_destination(table_fd: int) -> Iterator[Instruction]:
     yield bpf.store(32, FRAME, -16, R1)
     yield bpf.load(16, R1, R2, 4)
     yield bpf.store(16, FRAME, -12, R1)
-    yield from bpf.load_map(R1, table_fd)
-    yield bpf.move(R2, FRAME)
-    yield bpf.add(R2, -16)
-    yield bpf.call(bpf.HELPER_MAP_LOOKUP)
-    yield bpf.jump_if_equal(R0, 0, "drop-counted")
+    yield from bpf.find_value(table_fd, -16, "drop-counted")
     yield bpf.load(32, R2, R0, 0)
 
 
@@ -170,14 +162,16 @@ class XdpRedirect(InKernelSwitch):
         devices = [device_of(port) for port in self.ports]
         devices += [self._inner] if self._inner else []
         slots = len(devices) + PORTS  # maps do not grow
-        self._counts = self._keep(bpf.create_map(bpf.MAP_PERCPU_ARRAY, 4, 16, slots))
-        self._out = self._keep(bpf.create_map(bpf.MAP_DEVMAP, 4, 4, slots))
+        self._counts = self._keep(bpf_calls.create_map(bpf_calls.MAP_PERCPU_ARRAY, 4, 16, slots))
+        self._out = self._keep(bpf_calls.create_map(bpf_calls.MAP_DEVMAP, 4, 4, slots))
         self._table: int | None = None
         if self.mode is ConnectMode.STATIC_MAC:
             most = len(self.ports) + RULES
-            self._table = self._keep(bpf.create_map(bpf.MAP_HASH, MAC_ENTRY_BYTES, 4, most))
+            self._table = self._keep(
+                bpf_calls.create_map(bpf_calls.MAP_HASH, MAC_ENTRY_BYTES, 4, most)
+            )
             for port in self.ports:
-                bpf.update(self._table, _key(port.mac), struct.pack("=I", port.index))
+                bpf_calls.update(self._table, _key(port.mac), struct.pack("=I", port.index))
         for slot, device in enumerate(devices):
             self._enter(slot, device)
         for port in self.ports:
@@ -187,12 +181,12 @@ class XdpRedirect(InKernelSwitch):
     def _enter(self, slot: int, device: str) -> None:
         """From now on frames can be redirected to this device."""
         number = socket.if_nametoindex(device)
-        bpf.update(self._out, struct.pack("=I", slot), struct.pack("=I", number))
+        bpf_calls.update(self._out, struct.pack("=I", slot), struct.pack("=I", number))
 
     def _load(self, index: int, device: str) -> tuple[int, int]:
         """A program of its own at this device: descriptors of the program and of its link."""
-        code = bpf.load_xdp(program(index, self._counts, self._out, self._table))
-        return code, bpf.attach_xdp(code, socket.if_nametoindex(device))
+        code = bpf_calls.load_xdp(program(index, self._counts, self._out, self._table))
+        return code, bpf_calls.attach_xdp(code, socket.if_nametoindex(device))
 
     def _keep(self, descriptor: int) -> int:
         self._descriptors.append(descriptor)
@@ -217,8 +211,8 @@ class XdpRedirect(InKernelSwitch):
 
         def part() -> None:
             for slot in range(first, first + PORTS):
-                bpf.delete(self._out, struct.pack("=I", slot))
-            bpf.close_all(held)
+                bpf_calls.delete(self._out, struct.pack("=I", slot))
+            bpf_calls.close_all(held)
             self._descriptors = [one for one in self._descriptors if one not in held]
             held.clear()
             self.namespace.batch("ip", [f"link del {name}" for name in names])
@@ -231,7 +225,7 @@ class XdpRedirect(InKernelSwitch):
         devices = super().counters()
         ports = {}
         for index, device in devices.ports.items():
-            per_core = bpf.look_up_per_core(self._counts, index)
+            per_core = bpf_calls.look_up_per_core(self._counts, index)
             seen, refused = (sum(numbers) for numbers in zip(*per_core, strict=True))
             lost_before_us = device.rx_dropped
             ports[index] = PortCounters(
@@ -258,7 +252,7 @@ class XdpRedirect(InKernelSwitch):
 
     def stop(self) -> None:
         """Detach, put the far ends back, hand the devices back."""
-        bpf.close_all(self._descriptors)
+        bpf_calls.close_all(self._descriptors)
         self._descriptors.clear()
         while self._woken:
             netlink.set_receive_offload(self._woken.pop(), False)
@@ -274,11 +268,11 @@ def _table_changes(table: int) -> list[Change]:
 
     def learn() -> None:
         for key in keys:
-            bpf.update(table, key, struct.pack("=I", 0))
+            bpf_calls.update(table, key, struct.pack("=I", 0))
 
     def forget() -> None:
         for key in keys:
-            bpf.delete(table, key)
+            bpf_calls.delete(table, key)
 
     return [
         Change(f"{RULES} table entries added", learn),

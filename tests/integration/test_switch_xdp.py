@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchmark.model.ports import ConnectMode
-from switchmark.switch.support import bpf
+from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.xdp_redirect import XdpRedirect, program
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
@@ -67,7 +67,7 @@ def test_the_kernel_says_what_is_wrong_with_a_program() -> None:
     from switchmark.errors import UnavailableError
 
     with pytest.raises(UnavailableError, match=r"load an XDP program: .*R0"):
-        bpf.load_xdp(bpf.assemble([bpf.leave()]))
+        bpf_calls.load_xdp(bpf.assemble([bpf.leave()]))
 
 
 def test_the_size_of_the_programs() -> None:

@@ -17,7 +17,7 @@ from pyroute2 import IPRoute, NetlinkError
 
 from switchmark.errors import UnavailableError
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.switch.support import bpf
+from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.ports import device_of
 from switchmark.testbed.kernel import namespaces
@@ -86,7 +86,7 @@ class Struck:
         return self._counts()[1]
 
     def _counts(self) -> tuple[int, int]:
-        seen, struck = struct.unpack_from("=QQ", bpf.look_up(self._map_fd, 0, VALUE_BYTES))
+        seen, struck = struct.unpack_from("=QQ", bpf_calls.look_up(self._map_fd, 0, VALUE_BYTES))
         return seen, struck
 
 
@@ -95,11 +95,11 @@ def struck(switch: LinuxBridge, fault: Fault, *ports: int) -> Iterator[Struck]:
     """Have it happen to what comes in at these ports (0: the sender's); counted together.
 
     Raises `UnavailableError` where the kernel lacks BPF, or traffic control has it not."""
-    map_fd = bpf.create_map(bpf.MAP_ARRAY, 4, VALUE_BYTES, 1)
+    map_fd = bpf_calls.create_map(bpf_calls.MAP_ARRAY, 4, VALUE_BYTES, 1)
     try:
         program = bpf.assemble(_program(map_fd, fault))
-        made = bpf.load_program(
-            bpf.PROG_TYPE_TC, program, "a program for traffic control", licence_name=b"GPL"
+        made = bpf_calls.load_program(
+            bpf_calls.PROG_TYPE_TC, program, "a program for traffic control", licence_name=b"GPL"
         )
         try:
             netns, devices = switch.namespace.name, [device_of(switch.ports[k]) for k in ports]
@@ -129,11 +129,7 @@ def _program(map_fd: int, fault: Fault) -> list[Instruction]:
         bpf.move(6, 1),
         bpf.set_to(2, 0),
         bpf.store(32, 10, -4, 2),
-        *bpf.load_map(1, map_fd),
-        bpf.move(2, 10),
-        bpf.add(2, -4),
-        bpf.call(bpf.HELPER_MAP_LOOKUP),
-        bpf.jump_if_equal(0, 0, "pass"),
+        *bpf.find_value(map_fd, -4, "pass"),
         bpf.move(7, 0),
         bpf.set_to(8, 1),
         bpf.fetch_add(7, SEEN, 8),

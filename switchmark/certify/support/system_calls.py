@@ -19,7 +19,7 @@ from statistics import median
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.io import Io
-from switchmark.switch.support import bpf
+from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
 
 
@@ -56,7 +56,7 @@ class CallTimes:
 
     def times_ns(self) -> list[int]:
         """From call to return, of the last frames (4096 at most)."""
-        value = bpf.look_up(self._map_fd, 0, VALUE_BYTES)
+        value = bpf_calls.look_up(self._map_fd, 0, VALUE_BYTES)
         (count,) = struct.unpack_from("=Q", value, COUNT)
         return list(struct.unpack_from(f"={min(count, MOST)}Q", value, TIMES))
 
@@ -90,19 +90,19 @@ def calls_timed(sender_pid: int, receiver_pid: int) -> Iterator[CallTimes]:
         receiver = sender
     opened: list[int] = []
     try:
-        opened.append(map_fd := bpf.create_map(bpf.MAP_ARRAY, 4, VALUE_BYTES, 1))
+        opened.append(map_fd := bpf_calls.create_map(bpf_calls.MAP_ARRAY, 4, VALUE_BYTES, 1))
         for tracepoint, program in (
             ("sys_enter", _entering(map_fd, sender, receiver, calls)),
             ("sys_exit", _returning(map_fd, sender, receiver, calls)),
         ):
-            made = bpf.load_program(
-                bpf.PROG_TYPE_RAW_TRACEPOINT,
+            made = bpf_calls.load_program(
+                bpf_calls.PROG_TYPE_RAW_TRACEPOINT,
                 bpf.assemble(program),
                 "a program for tracepoints",
                 licence_name=b"GPL",  # or it may not read the clock
             )
             opened.append(made)
-            opened.append(bpf.attach_to_tracepoint(made, tracepoint))
+            opened.append(bpf_calls.attach_to_tracepoint(made, tracepoint))
         yield CallTimes(map_fd)
     finally:
         for descriptor in reversed(opened):
@@ -125,11 +125,7 @@ def _begin(map_fd: int, sender: Process, receiver: Process) -> list[Instruction]
         bpf.jump_unless_equal(8, receiver[0], "out"),
         bpf.set_to(2, 0).at("ours"),
         bpf.store(32, 10, -4, 2),
-        *bpf.load_map(1, map_fd),
-        bpf.move(2, 10),
-        bpf.add(2, -4),
-        bpf.call(bpf.HELPER_MAP_LOOKUP),
-        bpf.jump_if_equal(0, 0, "out"),
+        *bpf.find_value(map_fd, -4, "out"),
         bpf.move(7, 0),
     ]
 

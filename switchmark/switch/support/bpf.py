@@ -1,39 +1,18 @@
-"""BPF from Python: the bpf(2) calls, and an assembler for programs of a page.
+"""An assembler for BPF programs of a page.
 
-A switch that is a BPF program needs no compiler and no library on the user's machine this
-way. Numbers and layouts are those of the kernel's ABI (include/uapi/linux/bpf.h); the kernel
-verifies every program before it takes it, and says what is wrong with one in its log.
+A switch that is a BPF program needs no compiler on the user's machine this way. Numbers and
+layouts are those of the kernel's ABI (include/uapi/linux/bpf.h).
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import platform
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-
-from switchmark.errors import UnavailableError
-from switchmark.switch.support.tools import parse_cpu_list
-from switchmark.testbed.kernel.mounts import libc
-
-SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
-POSSIBLE_CORES = "/sys/devices/system/cpu/possible"
-
-MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, PROG_LOAD, LINK_CREATE = 0, 1, 2, 3, 5, 28
-RAW_TRACEPOINT_OPEN = 17
-MAP_HASH, MAP_ARRAY, MAP_PERCPU_ARRAY, MAP_DEVMAP = 1, 2, 6, 14
-PROG_TYPE_TC, PROG_TYPE_XDP, PROG_TYPE_RAW_TRACEPOINT = 3, 6, 17
-ATTACH_XDP = 37
-XDP_HAS_FRAGS = 1 << 5  # a frame may lie in several buffers: those above 3.5 kB do
-XDP_DRIVER_MODE = 1 << 2  # native XDP or none: the generic one is a different path
 
 XDP_DROP = 1
 HELPER_MAP_LOOKUP, HELPER_TIME_NS, HELPER_CLONE_REDIRECT, HELPER_PID = 1, 5, 13, 14
 HELPER_REDIRECT_MAP = 51
-
-LOG_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +141,18 @@ def call(helper: int) -> Instruction:
     return Instruction(0x85, immediate=helper)
 
 
+def find_value(map_fd: int, key_at: int, missing: str) -> list[Instruction]:
+    """r0 = where the value lies whose key is on the stack at `key_at`; goes to `missing` where the
+    map has none."""
+    return [
+        *load_map(1, map_fd),
+        move(2, 10),
+        add(2, key_at),
+        call(HELPER_MAP_LOOKUP),
+        jump_if_equal(0, 0, missing),
+    ]
+
+
 def leave() -> Instruction:
     """Return r0."""
     return Instruction(0x95)
@@ -175,124 +166,3 @@ def assemble(program: Iterable[Instruction]) -> bytes:
         each.encoded(each.offset if each.jump_to is None else places[each.jump_to] - place - 1)
         for place, each in enumerate(instructions)
     )
-
-
-def create_map(kind: int, key_bytes: int, value_bytes: int, entries: int) -> int:
-    """A new map, as a file descriptor."""
-    attributes = struct.pack("=IIII", kind, key_bytes, value_bytes, entries)
-    return _bpf(MAP_CREATE, attributes, "make a map")
-
-
-def update(map_fd: int, key: bytes, value: bytes) -> None:
-    """Write one element of a map."""
-    held = (
-        ctypes.create_string_buffer(key, len(key)),
-        ctypes.create_string_buffer(value, len(value)),
-    )
-    _bpf(MAP_UPDATE, _element(map_fd, *held), "write to a map")
-
-
-def delete(map_fd: int, key: bytes) -> None:
-    """Take one element out of a map."""
-    held = ctypes.create_string_buffer(key, len(key))
-    _bpf(MAP_DELETE, _element(map_fd, held), "delete from a map")
-
-
-def look_up_per_core(map_fd: int, key: int) -> list[tuple[int, int]]:
-    """The two 64-bit numbers that each core keeps under a key of a per-core array."""
-    cores = possible_cores()
-    held, value = ctypes.c_uint32(key), ctypes.create_string_buffer(16 * cores)
-    _bpf(MAP_LOOKUP, _element(map_fd, held, value), "read a map")
-    return list(struct.iter_unpack("=QQ", value.raw))
-
-
-def look_up(map_fd: int, key: int, value_bytes: int) -> bytes:
-    """What an array holds under a key."""
-    held, value = ctypes.c_uint32(key), ctypes.create_string_buffer(value_bytes)
-    _bpf(MAP_LOOKUP, _element(map_fd, held, value), "read a map")
-    return value.raw
-
-
-def load_xdp(program: bytes) -> int:
-    """Have the kernel verify and load an XDP program; its file descriptor. Raises as
-    `load_program` does."""
-    return load_program(PROG_TYPE_XDP, program, "an XDP program", XDP_HAS_FRAGS)
-
-
-def load_program(
-    kind: int, program: bytes, what: str, flags: int = 0, licence_name: bytes = b"Apache-2.0"
-) -> int:
-    """Have the kernel verify and load a program of a kind; its file descriptor. Helpers that the
-    kernel gives to the GPL alone want that as the program's licence.
-
-    Raises `UnavailableError` with the last words of the kernel's verifier."""
-    text = ctypes.create_string_buffer(program, len(program))
-    licence = ctypes.create_string_buffer(licence_name)
-    log = ctypes.create_string_buffer(LOG_BYTES)
-    for log_level in (0, 1):  # the log costs time, and is asked for when there is a reason
-        attributes = struct.pack(
-            "=IIQQIIQII16s",
-            *(kind, len(program) // 8, _address(text), _address(licence)),
-            *((log_level, LOG_BYTES, _address(log)) if log_level else (0, 0, 0)),
-            *(0, flags, b"switchmark"),
-        )
-        try:
-            return _bpf(PROG_LOAD, attributes, f"load {what}")
-        except UnavailableError as error:
-            words = " / ".join(log.value.decode(errors="replace").splitlines()[-3:])
-            if log_level:
-                raise UnavailableError(f"{error}: {words}") from None
-    raise AssertionError("the second attempt returns or raises")
-
-
-def attach_xdp(program_fd: int, interface_index: int) -> int:
-    """Attach natively to a device of the calling thread's namespace. The link that is returned
-    ends with its file descriptor, or the device."""
-    attributes = struct.pack("=IIII", program_fd, interface_index, ATTACH_XDP, XDP_DRIVER_MODE)
-    return _bpf(LINK_CREATE, attributes, "attach an XDP program to a device")
-
-
-def attach_to_tracepoint(program_fd: int, name: str) -> int:
-    """Run a program at a tracepoint of the kernel; it ends with the descriptor returned."""
-    text = ctypes.create_string_buffer(name.encode())
-    attributes = struct.pack("=QII", _address(text), program_fd, 0)
-    return _bpf(RAW_TRACEPOINT_OPEN, attributes, f"run a program at its tracepoint {name}")
-
-
-def possible_cores() -> int:
-    """How many cores per-core maps keep values for."""
-    with open(POSSIBLE_CORES) as file:  # noqa: PTH123  (read before any path is at hand)
-        return len(parse_cpu_list(file.read()))
-
-
-def close_all(descriptors: Sequence[int]) -> None:
-    """Give up maps, programs and links."""
-    for descriptor in descriptors:
-        os.close(descriptor)
-
-
-def _address(held: ctypes.Array[ctypes.c_char] | ctypes.c_uint32) -> int:
-    return ctypes.addressof(held)
-
-
-def _element(
-    map_fd: int,
-    key: ctypes.Array[ctypes.c_char] | ctypes.c_uint32,
-    value: ctypes.Array[ctypes.c_char] | None = None,
-) -> bytes:
-    place = 0 if value is None else _address(value)
-    return struct.pack("=IIQQQ", map_fd, 0, _address(key), place, 0)
-
-
-def _bpf(command: int, attributes: bytes, what: str) -> int:
-    number = SYSCALL_NUMBER.get(platform.machine())
-    if number is None:
-        raise UnavailableError(
-            f"BPF: the system call's number on {platform.machine()} is not known"
-        )
-    held = ctypes.create_string_buffer(attributes, len(attributes))
-    result = int(libc().syscall(number, command, ctypes.byref(held), len(attributes)))
-    if result < 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise UnavailableError(f"BPF: the kernel does not {what}: {reason}")
-    return result
