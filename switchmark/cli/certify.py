@@ -66,7 +66,7 @@ def command(
                      " Default: those that can be tried here, with --io veth."),
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Time for all of it.")
+        str, typer.Option("--budget", metavar="TIME", help="Time for all truths together.")
     ] = "5m",
     truth: Annotated[
         list[str] | None,

@@ -91,7 +91,7 @@ def command(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Of --over-machines: write a page, too."),
+        typer.Option("--html", metavar="FILE", help="With --over-machines: also write a page."),
     ] = None,
     against: Annotated[
         str | None,
@@ -102,7 +102,7 @@ def command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
-    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     junit: JunitFile = None,
     bmf: BmfFile = None,
 ) -> int:

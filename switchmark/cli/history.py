@@ -52,7 +52,7 @@ def command(
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
-    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Show what became of a switch's figures over versions and dates, and since when."""
     if not 0 <= threshold < 1:

@@ -51,7 +51,7 @@ CampaignName = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Win over the file; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file; may be repeated."),
 ]
 ResultsIn = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
@@ -74,7 +74,8 @@ Listen = Annotated[
     ),
 ]
 TokenFile = Annotated[
-    Path | None, typer.Option("--token-file", metavar="FILE", help="What clients must say.")
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="Holds the token that clients must send."),
 ]
 HttpsCertificate = Annotated[
     Path | None, typer.Option("--certificate", metavar="FILE", help="For HTTPS: PEM chain.")
@@ -96,4 +97,4 @@ TestbedFile = Annotated[
     ),
 ]
 RecordsAsJson = Annotated[bool, typer.Option("--json", help="Print the records as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

@@ -60,11 +60,14 @@ def command(
     ] = False,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Win over every item; may be repeated."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Override a key of every item; may be repeated."
+        ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The HTML page.")] = None,
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="The same as Markdown, too.")
+        Path | None,
+        typer.Option("--markdown", metavar="FILE", help="Also write the page as Markdown."),
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     testbed: TestbedFile = None,

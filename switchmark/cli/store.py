@@ -35,7 +35,7 @@ Exit codes: 0 done; 1 something could not be stored, read or believed; 2 bad inp
 """
 app = typer.Typer()
 StoreAt = Annotated[str | None, store_option("The store", envvar="SWITCHMARK_STORE")]
-JsonOut = Annotated[bool, typer.Option("--json", help="For programs.")]
+JsonOut = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -58,7 +58,8 @@ def init(
 @app.command()
 def push(
     folders: Annotated[
-        list[str] | None, typer.Argument(help="Results folders, or what holds some; runs' names.")
+        list[str] | None,
+        typer.Argument(help="Results directories, folders of such, or names of runs."),
     ] = None,
     store: StoreAt = None,
     results: Annotated[
@@ -107,7 +108,7 @@ def pull(
 def list_(
     campaign: Annotated[str | None, typer.Argument(help="Only runs of this campaign.")] = None,
     store: StoreAt = None,
-    last: Annotated[int, typer.Option("--last", min=1, help="So many runs at most.")] = 100,
+    last: Annotated[int, typer.Option("--last", min=1, help="List so many runs at most.")] = 100,
     json: JsonOut = False,
 ) -> int:
     """Name the runs in the store, the newest last."""

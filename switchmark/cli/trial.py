@@ -67,7 +67,9 @@ def command(
         str | None, typer.Option("--rate", "-r", help="Packets/s a pair, or max.")
     ] = None,
     burst: Annotated[str | None, typer.Option("--burst", "-b", help="Packets a burst.")] = None,
-    pairs: Annotated[str | None, typer.Option("--pairs", "-s", help="How many, or NvsN.")] = None,
+    pairs: Annotated[
+        str | None, typer.Option("--pairs", "-s", help="How many pairs, or NvsN.")
+    ] = None,
     environment: Annotated[
         str | None,
         typer.Option(
@@ -83,8 +85,12 @@ def command(
             "--io", help="How applications reach their port.", autocompletion=complete.ios
         ),
     ] = None,
-    duration: Annotated[str | None, typer.Option("--duration", "-t", help="E.g. 10s.")] = None,
-    repetitions: Annotated[str | None, typer.Option("--repetitions", help="How often.")] = None,
+    duration: Annotated[
+        str | None, typer.Option("--duration", "-t", help="How long it measures, e.g. 10s.")
+    ] = None,
+    repetitions: Annotated[
+        str | None, typer.Option("--repetitions", help="How often it is measured.")
+    ] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other key; may be repeated."),
