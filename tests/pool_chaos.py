@@ -1,7 +1,9 @@
-"""A campaign on a pool of simulated testbeds through a random schedule of faults: tools/pool-chaos.
+"""Campaigns on a pool through a random schedule of faults: tools/pool-chaos.
 
-The faults go on until the campaign is over; after --minutes they stop, and the campaign must
-end by itself. A seed gives the same schedule of faults, not the same moments.
+One of many short trials on simulated testbeds, then one of fewer on real ones: Linux bridge and
+bare wire between namespaces, each agent with a state directory of its own. The faults go on until
+the campaign is over; after --minutes they stop, and it must end by itself. A seed gives the same
+schedule of faults, not the same moments.
 """
 
 from __future__ import annotations
@@ -15,12 +17,24 @@ from collections.abc import Callable
 
 from switchmark.store.address import read_store_address
 from switchmark.store.database import open_connection
+from tests.faults import snapshot
 from tests.pool_judge import check_campaign
 from tests.pool_stand import PoolStand, pool_stand
 
 CONTENDERS = 2
 LEASE_S = 4.0  # and what its block adds
 CLOCKS_S = (0.0, 300.0, -240.0)
+REAL_LEASE_S = 10.0  # three agents on two cores speak late
+AROUND_A_REAL_TRIAL_MS = 500.0  # what deploying it takes on a busy machine
+SETTLES_S = 30.0
+NOTHING_LOST = "nothing lost, doubled or left behind"
+REAL = """name: real
+switch: [linux-bridge, direct]
+rate: 0.02M
+environment: netns
+duration: {duration_ms:.0f}ms
+repetitions: {blocks}
+"""
 
 
 class Chaos:
@@ -30,6 +44,7 @@ class Chaos:
         self._stand = stand
         self._agents = agents
         self._blocks = blocks
+        self.lease_s = REAL_LEASE_S if stand.campaign else LEASE_S
         self._random = random.Random(seed)
         self.done: Counter[str] = Counter()
         self.faults: dict[str, Callable[[], None]] = {
@@ -44,8 +59,9 @@ class Chaos:
             "objects gone": self._objects,
             "laptop gone": self._laptop,
             "two laptops": self._two_laptops,
-            "testbed unfit": self._unfit,
         }
+        if not stand.campaign:  # (a real one judges itself)
+            self.faults["testbed unfit"] = self._unfit
 
     def strike(self) -> None:
         """One fault, each as often as the others."""
@@ -70,7 +86,7 @@ class Chaos:
     def _agent_asleep(self) -> None:
         name = self._some_agent()
         self._stand.signal(name, signal.SIGSTOP)
-        self._pause(LEASE_S + 1, LEASE_S + 6)
+        self._pause(self.lease_s + 1, self.lease_s + 6)
         self._stand.signal(name, signal.SIGCONT)
 
     def _agent_ended(self) -> None:
@@ -121,54 +137,95 @@ class Chaos:
         file.unlink()
 
     def _new_laptop(self, name: str) -> None:
-        self._stand.laptop(name, self._blocks, CONTENDERS, LEASE_S)
+        self._stand.laptop(name, self._blocks, CONTENDERS, self.lease_s)
 
 
-def run(minutes: float, trials: int, agents: int, seed: int) -> None:
-    blocks = trials // CONTENDERS
-    # Trials are as long as it takes to have some left for the faults.
+def simulated(minutes: float, trials: int, agents: int, seed: int) -> None:
+    """Many trials, as long as it takes to have some left for the faults."""
     trial_ms = max(20.0, 0.8 * minutes * 60e3 * agents / trials)
     with pool_stand(trial_ms) as stand:
-        names = [f"lab{number + 1}" for number in range(agents)]
+        names = _testbeds(agents)
         stand.clocks_s = dict(zip(names, CLOCKS_S * agents, strict=False))
-        stand.serve()
-        for name in names:
-            stand.agent(name)
-        chaos = Chaos(stand, names, blocks, seed)
-        stand.laptop("laptop", blocks, CONTENDERS, LEASE_S)
-        stand.wait_trials(1)
-        begun = time.monotonic()
-        while time.monotonic() - begun < 60 * minutes:
-            now = stand.state()
-            if now is not None and now.state != "open":
-                break
-            chaos.strike()
-            time.sleep(1)
-        over = stand.wait_finished(patience_s=600 + 60 * minutes)
-        assert over.state == "finished" and over.trials == {"finished": trials}, over
-        assert stand.exit_code("laptop") == 0
+        _campaign_of(stand, names, minutes, trials, seed)
         for name in names:
             stand.end(name)
             left = stand.state_of(name) / "deployed"
             assert not left.exists(), f"left behind on {name}"
-        check_campaign(stand)
-        said = Counter(" ".join(one.split()[1:5]) for one in stand.events())
-        took_s = time.monotonic() - begun
-    print(f"{trials} trials in {took_s:.0f} s on {agents} testbeds, {trial_ms:.0f} ms each")
+    print(f"{trials} simulated trials on {agents} testbeds, {trial_ms:.0f} ms each: {NOTHING_LOST}")
+
+
+def real(minutes: float, trials: int, agents: int, seed: int) -> None:
+    """Fewer trials that measure; what they leave of namespaces, links, groups, processes and files
+    is looked for in all of the host."""
+    own = 0.8 * minutes * 60e3 * agents / trials - AROUND_A_REAL_TRIAL_MS
+    duration_ms = min(max(300.0, own), 5000.0)
+    campaign = REAL.format(duration_ms=duration_ms, blocks=trials // CONTENDERS)
+    snapshot.leave_out_mounts()
+    before = snapshot.take([], ())
+    with pool_stand(campaign=campaign) as stand:
+        names = _testbeds(agents)
+        _campaign_of(stand, names, minutes, trials, seed)
+        for name in names:
+            stand.end(name)
+    _check_host(before)
+    print(f"{trials} real trials on {agents} testbeds, {duration_ms:.0f} ms each: {NOTHING_LOST}")
+
+
+def _testbeds(agents: int) -> list[str]:
+    return [f"lab{number + 1}" for number in range(agents)]
+
+
+def _campaign_of(
+    stand: PoolStand, names: list[str], minutes: float, trials: int, seed: int
+) -> None:
+    """Hand it in, let faults happen, and judge what came of it."""
+    stand.serve()
+    for name in names:
+        stand.agent(name)
+    chaos = Chaos(stand, names, trials // CONTENDERS, seed)
+    stand.laptop("laptop", trials // CONTENDERS, CONTENDERS, chaos.lease_s)
+    stand.wait_trials(1)
+    begun = time.monotonic()
+    while time.monotonic() - begun < 60 * minutes:
+        now = stand.state()
+        if now is not None and now.state != "open":
+            break
+        chaos.strike()
+        time.sleep(1)
+    over = stand.wait_finished(patience_s=1200 + 60 * minutes)
+    assert over.state == "finished" and over.trials == {"finished": trials}, over
+    assert stand.exit_code("laptop") == 0
+    check_campaign(stand)
+    print(f"the campaign was over after {time.monotonic() - begun:.0f} s")
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(chaos.done.items())))
-    print(f"events: {sum(said.values())}")
-    print("nothing lost, doubled or left behind")
+    print(f"events: {len(stand.events())}")
+
+
+def _check_host(before: dict[str, set[str]]) -> None:
+    """It is what it was. (Sockets of TCP close in their own time.)"""
+    deadline = time.monotonic() + SETTLES_S
+    while left := [one for one in _left(before) if not one.startswith("sockets:")]:
+        assert time.monotonic() < deadline, "\n".join(left)
+        time.sleep(0.5)
+
+
+def _left(before: dict[str, set[str]]) -> list[str]:
+    return snapshot.differences(before, snapshot.take([], ()))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--minutes", type=float, required=True)
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--agents", type=int, default=3)
+    parser.add_argument("--minutes", type=float, required=True, help="of faults, at most, for each")
+    parser.add_argument("--trials", type=int, default=1000, help="simulated ones (1000)")
+    parser.add_argument("--real-trials", type=int, default=60, help="(60)")
+    parser.add_argument("--agents", type=int, default=3, help="(3)")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args()
     print(f"seed {asked.seed}", flush=True)
-    run(asked.minutes, asked.trials, asked.agents, asked.seed)
+    if asked.trials:
+        simulated(asked.minutes, asked.trials, asked.agents, asked.seed)
+    if asked.real_trials:
+        real(asked.minutes, asked.real_trials, asked.agents, asked.seed)
 
 
 if __name__ == "__main__":

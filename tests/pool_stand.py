@@ -1,5 +1,6 @@
-"""A whole pool on this machine: store, scheduler, agents with simulated testbeds, laptops; each a
-process of its own that can be killed, stopped and started again."""
+"""A whole pool on this machine: store, scheduler, agents with testbeds, laptops; each a process of
+its own that can be killed, stopped and started again. Testbeds are simulated, unless a campaign for
+real ones is given."""
 
 from __future__ import annotations
 
@@ -42,6 +43,7 @@ class PoolStand:
     running: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
     clocks_s: dict[str, float] = field(default_factory=dict)  # how far each testbed's is ahead
     place: str = ""  # of the record files
+    campaign: str = ""  # that real testbeds measure; "": one of the simulated switch, on such
     host_clocks_s: dict[str, float] = field(default_factory=dict)  # as libfaketime sets them
     pids: set[int] = field(default_factory=set)  # of all that were ever started
 
@@ -67,18 +69,25 @@ class PoolStand:
 
     def agent(self, testbed: str, place: str | None = None, name: str | None = None) -> None:
         """Start an agent of this testbed, in a state directory of its own."""
-        command = ["tests.pool_agent", testbed, "--store", self.store, "--pool", self.pool,
-                   "--trial-ms", str(self.trial_ms),
+        where = ["--store", self.store, "--pool", self.pool]
+        command = ["tests.pool_agent", testbed, *where, "--trial-ms", str(self.trial_ms),
                    "--clock-ahead-s", str(self.clocks_s.get(testbed, 0.0))]  # fmt: skip
+        if self.campaign:
+            file = self.folder / f"{testbed}.yaml"
+            file.write_text(f"hosts: {{{testbed}: {{local: true}}}}\n")
+            command = ["switchmark.cli.main", "agent", "--testbed", str(file), *where]
         self._start(name or testbed, command, self.state_of(place or testbed))
 
     def laptop(self, name: str, blocks: int, contenders: int = 2, lease_s: float = 60.0) -> None:
-        """Start one that hands in and follows the campaign of so many blocks."""
-        self._start(
-            name,
-            ["tests.pool_laptop", "--store", self.store, "--blocks", str(blocks),
-             "--contenders", str(contenders), "--lease-s", str(lease_s)],
-        )  # fmt: skip
+        """Start one that hands in and follows the campaign: the simulated one of so many blocks,
+        or that of the real testbeds."""
+        asked = ["--blocks", str(blocks), "--contenders", str(contenders)]
+        if self.campaign:
+            file = self.folder / "campaign.yaml"
+            file.write_text(self.campaign)
+            asked = ["--campaign", str(file)]
+        words = ["tests.pool_laptop", "--store", self.store, "--lease-s", str(lease_s), *asked]
+        self._start(name, words)
 
     def state_of(self, place: str) -> Path:
         """The state directory of a testbed's agent."""
@@ -197,9 +206,10 @@ def pool_stand(
     trial_ms: float = 20.0,
     database: Callable[[], AbstractContextManager[Cluster]] = cluster,
     place: str | None = None,
+    campaign: str = "",
 ) -> Iterator[PoolStand]:
     """A store that is set up, and nothing that runs yet; everything ends with the block. Record
-    files are at `place`, or in a folder of the stand."""
+    files are at `place`, or in a folder of the stand; `campaign`: for real testbeds."""
     folder = Path(f"/tmp/smpool{secrets.token_hex(3)}")
     folder.mkdir()
     with socket.socket() as probe:
@@ -207,7 +217,7 @@ def pool_stand(
         port = probe.getsockname()[1]
     try:
         with database() as server:
-            stand = PoolStand(folder, server, port, trial_ms)
+            stand = PoolStand(folder, server, port, trial_ms, campaign=campaign)
             stand.objects.mkdir()
             stand.place = place or str(stand.objects)
             set_up_store(stand)

@@ -14,11 +14,20 @@ mount -t sysfs own /sys
 mount --rbind "$aside" /sys/fs/cgroup
 umount -l "$aside"; rmdir "$aside"
 for folder in /run /tmp /var/tmp /dev/shm; do
-  case "$PWD/ $PYTHON $SWITCHMARK_TRAFFIC" in
-    "$folder"/* | *" $folder"/*) ;; # the checkout or its programs lie there
-    *) mount -t tmpfs -o mode=1777 own "$folder" ;;
-  esac
+  # The checkout and its programs stay where they are, the rest of the folder is hidden.
+  kept=()
+  for path in "$PWD" "${PYTHON%/*/*}" "$(realpath "${PYTHON%/*/*}")" "${SWITCHMARK_TRAFFIC%/*}"; do
+    case "$path" in "$folder"/*) kept+=("$path"); exec {fd}<"$path"; kept+=("$fd") ;; esac
+  done
+  mount -t tmpfs -o mode=1777 own "$folder"
+  for ((at = 0; at < ${#kept[@]}; at += 2)); do
+    mkdir -p "${kept[at]}"
+    fd=${kept[at + 1]}
+    mount --no-canonicalize --bind "/proc/self/fd/$fd" "${kept[at]}"
+    exec {fd}<&-
+  done
 done
+cd "$PWD"
 chmod 755 /run
 [ ! -d /dev/hugepages ] || mount -t hugetlbfs own /dev/hugepages
 mkdir -p /run/lock

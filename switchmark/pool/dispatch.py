@@ -10,11 +10,14 @@ becomes of the scheduler, nothing is lost, and nothing is done twice.
 from __future__ import annotations
 
 import asyncio
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import dask
 from distributed import Client, Future, Scheduler
 from distributed.security import Security
 
@@ -42,9 +45,7 @@ async def serve(
     """Serve until `stop`. Raises UnavailableError where the address cannot be listened at."""
     set_up_dask()
     try:
-        scheduler = await Scheduler(
-            host=contact, security=security, dashboard=False, dashboard_address=None
-        )
+        scheduler = await start_scheduler(contact, security)
     except OSError as error:
         raise UnavailableError(f"{contact}: cannot be listened at ({error.strerror})") from None
     try:
@@ -58,6 +59,19 @@ async def serve(
     finally:
         await scheduler.close()
         database.close()
+
+
+async def start_scheduler(contact: str, security: Security | None) -> Scheduler:
+    """Dask's, without the folder that it makes for uploaded modules. Nothing is uploaded here; the
+    folder would be below a name in /tmp that anybody can take first, Python would look for modules
+    in it, and it would stay when the scheduler is killed."""
+    with tempfile.TemporaryDirectory(prefix="switchmark-pool-") as scratch:
+        with dask.config.set({"temporary-directory": scratch}):
+            made = await Scheduler(
+                host=contact, security=security, dashboard=False, dashboard_address=None
+            )
+        sys.path.remove(made.local_directory)
+    return made
 
 
 class Dispatcher:

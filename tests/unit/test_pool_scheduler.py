@@ -1,0 +1,31 @@
+"""The pool's scheduler on its host."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("distributed")
+from switchmark.pool.dask_settings import set_up_dask
+from switchmark.pool.dispatch import start_scheduler
+
+
+def test_the_scheduler_keeps_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in /tmp, where it would stay when it is killed; nor does Python look for modules in one
+    that others may write."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = list(sys.path)
+
+    async def begin_and_end() -> None:
+        set_up_dask()
+        scheduler = await start_scheduler("tcp://127.0.0.1:0", None)
+        assert list(tmp_path.iterdir()) == []
+        assert sys.path == before
+        await scheduler.close()
+
+    asyncio.run(begin_and_end())
+    assert list(tmp_path.iterdir()) == []
