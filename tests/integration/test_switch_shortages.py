@@ -4,6 +4,7 @@ up, and that it leaves nothing behind then."""
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ import pytest
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
-from switchmark.switch.support import tools
 from switchmark.switch.support.base import Switch
+from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import REAL, available, mac_of, rig_kind, traces
@@ -78,7 +79,7 @@ def test_hugepages_exhausted(
     pages.mkdir()
     (pages / "nr_hugepages").write_text("64\n")
     (pages / "free_hugepages").write_text("3\n")
-    monkeypatch.setattr(tools, "HUGEPAGES", tmp_path)
+    monkeypatch.setattr(hugepages, "pools", partial(hugepages.pools, tmp_path))
     refuses(switch, session, some_ports(switch), r"needs \d+ MiB of hugepages, 6 MiB are free")
 
 
