@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from switchmark.experiment import again
@@ -20,12 +22,12 @@ from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import WIRE, Dimension
 from switchmark.model.overhead import usual_overhead_s
 from switchmark.results.record import Record
-from switchmark.results.store import Run
+from switchmark.results.store import RefusedRecordError, Run
 from switchmark.testbed.host import Session
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.limit import LOAD_MET_SHARE
 from switchmark.trial.plan import TrialPlan
-from switchmark.trial.run import run_trial
+from switchmark.trial.run import failed_record, run_trial
 
 
 class Observer(Protocol):
@@ -149,6 +151,10 @@ def run_campaign(
         if open_end is not None:
             left_s = max(0.0, open_end.left_s - (time.monotonic() - begun))
         observer.trial_begins(done + position + 1, total, step.plan, left_s)
+        started = datetime.now(UTC)
+        failed = partial(
+            failed_record, step.plan.trial, campaign=campaign, run_id=run.info.run_id, begun=started
+        )
 
         def measure(step: Step = step) -> Record:
             return run_trial(
@@ -161,10 +167,17 @@ def run_campaign(
                 observe=observer.live,
             )
 
-        record = again.measured(measure, repeat_disturbed)
-        if certificates is not None:
-            record = certificates.attach(record)
-        run.write(record)
+        try:
+            record = again.measured(measure, repeat_disturbed)
+            if certificates is not None:
+                record = certificates.attach(record)
+        except Exception as error:  # as of a trial that fails: the others go on
+            record = failed(error=error)
+        try:
+            run.write(record)
+        except RefusedRecordError as error:  # (where nothing can be stored, nothing goes on)
+            record = failed(error=error)
+            run.write(record)
         if kept is not None and record.trial.switch == WIRE:
             kept.keep(step.plan, record)
         left.done(step, record)

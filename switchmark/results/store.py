@@ -41,6 +41,10 @@ class CorruptResultError(SwitchmarkError):
     """A file in a results directory that cannot be believed; the message names it."""
 
 
+class RefusedRecordError(SwitchmarkError):
+    """A record that contradicts itself, or holds what no JSON can: nothing was written."""
+
+
 class Run:
     """One results directory. Open it with `create`, `resume` or `open_run`."""
 
@@ -162,7 +166,8 @@ class Run:
         """Store a record durably and return its path.
 
         A failed record of the same trial is kept under `<id>.failed-<n>.json`. Raises
-        SwitchmarkError when a finished one exists, or when the record is not consistent.
+        RefusedRecordError when the record is not consistent, SwitchmarkError when a finished one
+        exists or the file cannot be written.
         """
         if self._lock is None:
             raise SwitchmarkError(f"{self.directory}: opened for reading only")
@@ -259,14 +264,17 @@ def _document(record: Record, path: Path) -> bytes:
     """The record as JSON, validated once more since models can be changed after they are made."""
     try:
         checked = Record.model_validate(record.model_dump())
+        document = checked.model_dump_json().encode() + b"\n"
     except ValidationError as error:
-        raise SwitchmarkError(f"{path}: not written: {_first_error(error)}") from error
+        raise RefusedRecordError(f"{path}: not written: {_first_error(error)}") from error
+    except ValueError as error:  # pydantic's, of a value that is none of JSON's
+        raise RefusedRecordError(f"{path}: not written: {error}") from error
     if checked.trial_id != checked.trial.id:
-        raise SwitchmarkError(
+        raise RefusedRecordError(
             f"{path}: not written: trial_id {checked.trial_id} is not the id of its trial "
             f"({checked.trial.id})"
         )
-    return checked.model_dump_json().encode() + b"\n"
+    return document
 
 
 def _keep_failed(path: Path) -> None:

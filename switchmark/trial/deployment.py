@@ -29,6 +29,7 @@ from switchmark.testbed.cores.machine_state import StateReader, cores_used
 from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, threads_of, unpin
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.failure import one_line
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.nodes import create_nodes, switch_ports, with_made, with_switch_at
 from switchmark.trial.reconcile import CounterReading, DeviceDrops
@@ -200,20 +201,24 @@ class Deployment:
     def _take_down(self, error: BaseException | None) -> None:
         """Undo everything. What fails while another error is on its way does not hide it (the
         ledger keeps what could not be undone)."""
+        self._undo.callback(self._keep_last_words, error)  # first of all, while they can be had
+        try:
+            self._undo.close()
+        except Exception as problem:
+            if error is None:
+                raise
+            error.add_note(f"and taking it down failed: {one_line(problem)}")
+
+    def _keep_last_words(self, error: BaseException | None) -> None:
+        """What can be told of machines, and of a switch that died, while they are there."""
+        if error is not None and self._switch_runs:
+            with suppress(SwitchmarkError, OSError):
+                self.switch_words = self.switch.alive() or ""
         self.machine_details = {
             name: node.details()
             for name, node in self._nodes.items()
             if isinstance(node, VirtualMachine)
         }
-        if error is not None and self._switch_runs:
-            with suppress(SwitchmarkError, OSError):
-                self.switch_words = self.switch.alive() or ""
-        try:
-            self._undo.close()
-        except (SwitchmarkError, OSError) as problem:
-            if error is None:
-                raise
-            error.add_note(f"and taking it down failed: {problem}")
 
     def _deploy(self) -> None:
         plan = self.plan

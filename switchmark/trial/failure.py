@@ -20,7 +20,7 @@ def why(causes: Sequence[str], error: BaseException) -> str:
     after it."""
     seen = one_line(error)
     for cause in causes:
-        words = " ".join(cause.split())
+        words = _storable(" ".join(cause.split()))
         if words and words not in seen:
             return f"{words} (seen as: {seen})"
     return seen
@@ -35,7 +35,12 @@ def one_line(error: BaseException) -> str:
     if not isinstance(error, EXPECTED):
         what = f"a fault of the bench itself: {type(error).__name__}: {what} ({_place(error)})"
     text = " ".join("; ".join([what, *getattr(error, "__notes__", [])]).split())
-    return text or type(error).__name__
+    return _storable(text) or type(error).__name__
+
+
+def _storable(text: str) -> str:
+    """Names of files may hold bytes of no encoding, which JSON does not take."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _place(error: BaseException) -> str:

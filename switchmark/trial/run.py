@@ -22,6 +22,7 @@ from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, WIRE, Dimension
 from switchmark.model.ports import SwitchCounters
 from switchmark.model.topology import NodePlace
+from switchmark.model.trial import Trial
 from switchmark.results.record import Neighbour, Placement, Reconciliation, Record, Verification
 from switchmark.scenario.support.draw import draw_lines
 from switchmark.switch.support.base import Splits
@@ -61,6 +62,18 @@ _FIGURES = (
     "trim",
     "cpu",
 )
+_ALWAYS_KNOWN = {
+    "trial_id",
+    "trial",
+    "campaign",
+    "run_id",
+    "started_at",
+    "notation",
+    "status",
+    "message",
+    "ended_at",
+    "timing",
+}
 
 
 def run_trial(
@@ -75,26 +88,12 @@ def run_trial(
 ) -> Record:
     """Run one trial and return its record, finished or failed."""
     watch, begun = Stopwatch(), datetime.now(UTC)
-    facts: dict[str, Any] = {
-        "trial_id": plan.trial.id,
-        "trial": plan.trial,
-        "campaign": campaign,
-        "run_id": run_id,
-        "started_at": _utc(begun),
-        "notation": to_notation(plan.trial),
-        "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
-        "port_kind": plan.port_kind.value,
-        "io": io_of(plan.trial, plan.port_kind).value,
-        "placement": _as_it_was(plan),
-        "topology": draw_lines(plan.topology, plan.labels()),
-        "wire_ends": [
-            node.name
-            for node in plan.topology.nodes
-            if node.place is NodePlace.WIRE and node.nic is None
-        ],
-        "provenance": provenance,
-    }
-    deployment = Deployment(session, plan)
+    facts = _asked(plan.trial, campaign, run_id, begun)
+    try:
+        facts |= _planned(plan) | {"provenance": provenance}
+        deployment = Deployment(session, plan)
+    except Exception as error:
+        return _record(_failed(facts, why([], error)), begun, watch)
     try:
         with deployment:
             watch.lap("deploy")
@@ -105,29 +104,89 @@ def run_trial(
     except Exception as error:  # whatever it is, the campaign's other trials go on
         watch.lap("teardown")
         died = f"{plan.switch.name}: {words}" if (words := deployment.switch_words) else ""
-        facts |= {"status": "failed", "message": why([died, *deployment.faults()], error)}
+        facts = _failed(facts, why([died, *deployment.faults()], error))
         facts["switch_log"] = deployment.switch_words
-    if plan.far is not None:
-        facts["far_host"] = plan.far.as_record()
-    facts["machines"] = deployment.machine_details
-    guest = deployment.guest
-    facts["engines"] = guest.as_runs() if guest else [one.as_run() for one in deployment.engines]
-    facts["faults"] = deployment.faults()
-    facts["loops"] = loop_costs(deployment.engines)
-    facts["vnfs"] = [vnf.as_run() for vnf in deployment.vnfs]
+    for name, tell in _as_it_ran(deployment, plan).items():
+        try:
+            facts[name] = tell()
+        except Exception as error:  # the other facts are told all the same
+            facts = _failed(facts, f"{name} cannot be told: {one_line(error)}")
+    return _record(facts, begun, watch)
+
+
+def failed_record(
+    trial: Trial, *, campaign: str, run_id: str, begun: datetime, error: Exception
+) -> Record:
+    """The record of a trial that failed where there is nothing to tell of it but why."""
+    asked = _asked(trial, campaign, run_id, begun)
+    return Record(**_failed(asked, one_line(error)), ended_at=_utc(max(begun, datetime.now(UTC))))
+
+
+def _asked(trial: Trial, campaign: str, run_id: str, begun: datetime) -> dict[str, Any]:
+    """What is known of a trial before anything is planned or made."""
+    return {
+        "trial_id": trial.id,
+        "trial": trial,
+        "campaign": campaign,
+        "run_id": run_id,
+        "started_at": _utc(begun),
+        "notation": to_notation(trial),
+    }
+
+
+def _planned(plan: TrialPlan) -> dict[str, Any]:
+    """The choices that the plan has made."""
+    return {
+        "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
+        "port_kind": plan.port_kind.value,
+        "io": io_of(plan.trial, plan.port_kind).value,
+        "placement": _as_it_was(plan),
+        "topology": draw_lines(plan.topology, plan.labels()),
+        "wire_ends": [
+            node.name
+            for node in plan.topology.nodes
+            if node.place is NodePlace.WIRE and node.nic is None
+        ],
+    }
+
+
+def _as_it_ran(deployment: Deployment, plan: TrialPlan) -> dict[str, Callable[[], Any]]:
+    """What ran, whether or not the trial came to its end: each fact with what tells it."""
+    guest, far = deployment.guest, plan.far
+    return {
+        "far_host": lambda: far.as_record() if far else None,
+        "machines": lambda: deployment.machine_details,
+        "engines": lambda: (
+            guest.as_runs() if guest else [one.as_run() for one in deployment.engines]
+        ),
+        "faults": deployment.faults,
+        "loops": lambda: loop_costs(deployment.engines),
+        "vnfs": lambda: [vnf.as_run() for vnf in deployment.vnfs],
+    }
+
+
+def _failed(facts: dict[str, Any], message: str) -> dict[str, Any]:
+    """The facts as those of a failed trial, without figures; the first reason comes first."""
+    kept = {name: fact for name, fact in facts.items() if name not in _FIGURES}
+    told = "; ".join(filter(None, [facts.get("message"), message]))
+    return kept | {"status": "failed", "message": told}
+
+
+def _record(facts: dict[str, Any], begun: datetime, watch: Stopwatch) -> Record:
+    """The record. Of figures that contradict each other it says so, without them; of other facts
+    that it does not take it keeps what was asked."""
     # (by the monotonic clock: the real-time one may be set back meanwhile)
-    ended = begun + timedelta(seconds=watch.whole_s)
-    return _record(facts | {"ended_at": _utc(ended), "timing": watch.timing()})
-
-
-def _record(facts: dict[str, Any]) -> Record:
-    """The record; of figures that contradict each other, one that says so without them."""
+    ended_at = _utc(begun + timedelta(seconds=watch.whole_s))
+    facts |= {"ended_at": ended_at, "timing": watch.timing()}
     try:
         return Record(**facts)
-    except ValueError as error:
-        message = f"the figures contradict each other: {one_line(error)}"
-        kept = {key: value for key, value in facts.items() if key not in _FIGURES}
-        return Record(**(kept | {"status": "failed", "message": message}))
+    except Exception as error:
+        refused = one_line(error)
+    try:
+        return Record(**_failed(facts, f"the figures contradict each other: {refused}"))
+    except Exception:
+        asked = {name: fact for name, fact in facts.items() if name in _ALWAYS_KNOWN}
+        return Record(**_failed(asked, f"what ran cannot be told: {refused}"))
 
 
 def _measure(

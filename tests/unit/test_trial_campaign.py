@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
+import os
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +14,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from switchmark.errors import SwitchmarkError
 from switchmark.experiment import campaign
 from switchmark.experiment.campaign import TimeLeft, measuring_time_s, run_campaign
+from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
 from switchmark.model.overhead import IN_KERNEL_S, OVS_DPDK_S
 from switchmark.model.trial import Trial
@@ -100,6 +104,53 @@ def test_a_trial_that_fails_does_not_stop_the_others(run: Run) -> None:
     made, _ = go(run, [step(64), step(128, fail_at="start switch"), step(256)])
     assert [record.status for record in made] == ["finished", "failed", "finished"]
     assert made[1].message == "start switch failed"
+
+
+@pytest.mark.parametrize("place", ["_baseline", "_for_one_run", "provenance", "certificates"])
+def test_nothing_around_a_trial_stops_the_others(
+    run: Run, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def once(*_: object) -> Any:
+        calls.append(place)
+        if len(calls) == 1:
+            raise OSError("an odd answer")
+        return honest(*_)
+
+    honest: Any = {"provenance": dict, "certificates": lambda record: record}.get(place)
+    if honest is None:
+        honest = getattr(campaign, place)
+        monkeypatch.setattr(campaign, place, once)
+    provenance: Any = once if place == "provenance" else dict
+    certificates = Certificates(Path("/nonexistent"), {})
+    attach = once if place == "certificates" else lambda record: record
+    monkeypatch.setattr(Certificates, "attach", lambda _, record: attach(record))
+    watcher = Watcher(run)
+    run_campaign(
+        SESSION, run, "unit", [step(64), step(128)], provenance, watcher, certificates=certificates
+    )
+    assert [one.status for one in watcher.records] == ["failed", "finished"]
+    assert watcher.records[0].message == "an odd answer"
+
+
+def test_a_record_that_no_file_can_hold_is_a_failed_trial(run: Run) -> None:
+    odd = iter([object(), 1, 2])
+    watcher = Watcher(run)
+    provenance = lambda: {"odd": next(odd)}  # noqa: E731
+    run_campaign(SESSION, run, "unit", [step(64), step(128)], provenance, watcher)
+    assert [one.status for one in watcher.records] == ["failed", "finished"]
+    assert "not written" in watcher.records[0].message
+
+
+def test_a_disk_that_is_full_ends_the_campaign(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SwitchmarkError, match=r"No space left.*--resume goes on"):
+        go(run, [step(64), step(128)])
+    assert run.paths() == []
 
 
 def test_only_what_is_missing_runs_again(run: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from switchmark.engine.process import EngineProcess
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.value import parse_utc
 from switchmark.results.record import Record
@@ -233,6 +234,64 @@ def test_figures_that_the_record_refuses(monkeypatch: pytest.MonkeyPatch) -> Non
     assert record.status == "failed" and record.throughput is None
     assert record.message.startswith("the figures contradict each other: ")
     assert "forwarded_l2_bps" in record.message
+
+
+def test_what_ran_and_cannot_be_told_fails_one_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All else is told, and the reason of a failure comes before what failed after it."""
+
+    def untold(self: object) -> Any:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(EngineProcess, "as_run", untold)
+    record = run(plan_for())
+    assert record.status == "failed" and record.engines == [] and record.throughput is None
+    told = "engines cannot be told: a fault of the bench itself: ZeroDivisionError: division by zer"
+    assert record.message.startswith(told)
+    assert record.loops and record.placement is not None and record.switch_counters_after
+    both = run(plan_for(switch=FakeSwitch(fail_at="wait_converged")))
+    assert both.message.startswith(f"wait_converged failed; {told}")
+
+
+@pytest.mark.parametrize("place", ["Deployment", "draw_lines", "io_of"])
+def test_what_fails_before_anything_is_made_is_a_record_too(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(trial_run, place, fails)
+    record = run(plan_for())
+    assert (record.status, record.message) == ("failed", "no such thing")
+
+
+def test_facts_that_the_record_refuses_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial_run, "loop_costs", lambda _: {"sender": "much"})
+    record = run(plan_for())
+    assert record.status == "failed" and record.message.startswith("what ran cannot be told: ")
+    assert record.trial == plan_for().trial and record.engines == []
+
+
+def test_bytes_of_no_encoding_in_a_reason() -> None:
+    class Odd(FakeSwitch):
+        def wait_converged(self) -> None:
+            raise OSError("/tmp/\udcff is not there")
+
+    record = run(plan_for(switch=Odd()))
+    assert record.message == r"/tmp/\udcff is not there"
+    assert Record.model_validate_json(record.model_dump_json()) == record
+
+
+def test_all_is_taken_down_whatever_cannot_be_asked_any_more() -> None:
+    """Whoever dies may break what tells of it, in any way."""
+
+    class Broken(FakeSwitch):
+        def alive(self) -> str | None:
+            raise ZeroDivisionError("division by zero")
+
+    switch = Broken(fail_at="wait_converged")
+    record = run(plan_for(switch=switch))
+    assert record.message.startswith("wait_converged failed; and taking it down failed: a fault")
+    assert switch.log[-5:] == ["end rx0", "end tx0", "stop switch", "close tx0", "close rx0"]
 
 
 def test_two_faults_are_both_told() -> None:
